@@ -45,7 +45,6 @@ def test_the_price_is_the_targets_own_or_that_of_its_size() -> None:
     assert budget_of(JOB, _target(PAIR, price=12.5)) == Budget(200.0, "USD", 12.5)
     # As the snapshot of prices that comes with the catalogue has it.
     known = budget_of(JOB, _target(DEPLOYED, region="eastus"))
-    assert known is not None
     assert (known.hourly, known.node_seconds) == (98.32, pytest.approx(200 / 98.32 * 3600))
 
 

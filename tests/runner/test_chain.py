@@ -108,27 +108,26 @@ def test_chained_input_that_does_not_exist_is_refused_at_its_line(
     assert message in finding.message
     assert hint in finding.hint
     assert finding.path == "inputs.model"
-    assert finding.location is not None
     assert finding.location.line == 4
 
 
-def test_a_dry_run_brings_nothing_here(tmp_path: Path, fairway: RunFairway, train: Run) -> None:
+def test_a_dry_run_brings_nothing_here(tmp_path: Path, here: RunFairway, train: Run) -> None:
     """What is there only once it is copied is not missed."""
     shutil.rmtree(train.folder / "tasks/1/outputs")
     (tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: 'true'\n"
         "inputs: {model: {from: run, run: train-abc, task: 1}}\n"
     )
-    code, _, err = fairway(tmp_path, "submit", "job.yaml", "--dry-run")
+    code, _, err = here("submit", "job.yaml", "--dry-run")
     assert code == 0, err
-    code, _, err = fairway(tmp_path, "submit", "job.yaml")
+    code, _, err = here("submit", "job.yaml")
     assert (code, "has kept no file in `model`" in err) == (2, True)
     (tmp_path / "steps.yaml").write_text(
         "name: a\ntemplate: plain\nsteps: {one: {command: 'true', "
         "inputs: {model: {from: run, run: train-abc, task: 1}}}}\n"
     )
-    assert fairway(tmp_path, "submit", "steps.yaml", "--dry-run")[0] == 0
-    assert fairway(tmp_path, "submit", "steps.yaml")[0] == 2
+    assert here("submit", "steps.yaml", "--dry-run")[0] == 0
+    assert here("submit", "steps.yaml")[0] == 2
 
 
 def test_a_run_elsewhere_is_not_asked_for_where_nobody_is_to_be_asked(
@@ -199,12 +198,12 @@ def test_a_run_is_not_removed_while_another_reads_it(
     ],
 )
 def test_show_says_what_it_reads(
-    tmp_path: Path, make_run: MakeRun, fairway: RunFairway, value: Any, line: str
+    make_run: MakeRun, here: RunFairway, value: Any, line: str
 ) -> None:
     run = make_run("score-abc")
     known = {"run": "train-abc", "task": "1", "output": "model", "metric": "loss", "value": value}
     (run.folder / "provenance.json").write_text(json.dumps({"inputs": {"model": known}}))
-    code, out, _ = fairway(tmp_path, "show", run.id)
+    code, out, _ = here("show", run.id)
     assert code == 0
     assert line in out.splitlines()
 

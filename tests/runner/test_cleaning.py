@@ -101,7 +101,7 @@ def test_clean_beside_clean_leaves_out_what_is_gone(
     assert remove(store, chosen).runs == ()
 
 
-def test_a_run_that_goes_on_is_left_alone(make_run: MakeRun, store: RunStore) -> None:
+def test_a_run_that_goes_on_is_left_alone(store: RunStore) -> None:
     record = RunRecord("on-a", "on", "local", 1.0, 1, "job.yaml", "0")
     run, lock = store.create(record, {})
     assert ids(removable(store)) == []

@@ -54,7 +54,7 @@ SWEPT = "name: x\ncommand: echo\nparams: {x: 0}\nsweep: {points: %s}\n"
 
 @pytest.mark.parametrize("points", ["{grid: {x: [1, 2, 3, 4]}}", "{files: d/*}"])
 def test_sweep_of_too_many_points_is_refused(
-    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: str
+    here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: str
 ) -> None:
     for module in (values, sweep_files):
         monkeypatch.setattr(module, "MOST_POINTS", 3)
@@ -62,29 +62,29 @@ def test_sweep_of_too_many_points_is_refused(
     for number in range(4):
         (tmp_path / "d" / str(number)).touch()
     (tmp_path / "job.yaml").write_text(SWEPT % points)
-    code, _, errors = fairway(tmp_path, "submit", "job.yaml", "--dry-run")
+    code, _, errors = here("submit", "job.yaml", "--dry-run")
     assert (code, "more than 3" in errors) == (2, True)
     assert errors.startswith("job.yaml:4:")
 
 
 def test_too_much_code_names_what_is_largest(
-    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "MOST_FILES", 2)
     (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n")
     (tmp_path / "data").mkdir()
     for name in "ab":
         (tmp_path / "data" / name).write_text("1" * 99)
-    code, _, errors = fairway(tmp_path, "submit", "job.yaml", "--target", "local")
+    code, _, errors = here("submit", "job.yaml", "--target", "local")
     assert code == 2
     assert 'code: {path: src, exclude: ["data"]}' in errors
     assert list(tmp_path.glob(".fairway/runs/x-*")) == []
 
 
-def test_template_that_is_too_deep_is_refused(fairway: RunFairway, tmp_path: Path) -> None:
+def test_template_that_is_too_deep_is_refused(here: RunFairway, tmp_path: Path) -> None:
     deep = "setup: echo {{ " + "(" * 400 + "1" + ")" * 400 + " }}\n"
     (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n" + deep)
-    code, _, errors = fairway(tmp_path, "submit", "job.yaml", "--dry-run")
+    code, _, errors = here("submit", "job.yaml", "--dry-run")
     assert (code, "Traceback" in errors) == (2, False)
     assert errors.startswith("job.yaml:3:")
 

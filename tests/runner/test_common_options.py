@@ -103,21 +103,21 @@ def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_a_deadline_holds_for_one_command(
-    fairway: Callable[..., tuple[int, str, str]], tmp_path: Path, deadlines: list[float]
+    here: Callable[..., tuple[int, str, str]], tmp_path: Path, deadlines: list[float]
 ) -> None:
     _pool(tmp_path)
     resize = ("pool", "resize", "spot", "3")
-    assert fairway(tmp_path, *resize, "--deadline", "2m")[0] == 0
-    code, out, _ = fairway(tmp_path, *resize, "--json")
+    assert here(*resize, "--deadline", "2m")[0] == 0
+    code, out, _ = here(*resize, "--json")
     assert (code, json.loads(out)) == (0, {"target": "spot", "requested_nodes": 3})
     assert deadlines == [120, 600]
     assert (outage.chosen(), outage.is_offered()) == (None, False)
 
 
 def test_a_deadline_that_is_no_span_is_refused(
-    fairway: Callable[..., tuple[int, str, str]], tmp_path: Path, deadlines: list[float]
+    here: Callable[..., tuple[int, str, str]], deadlines: list[float]
 ) -> None:
-    code, _, err = fairway(tmp_path, "pool", "resize", "local", "3", "--deadline", "soon")
+    code, _, err = here("pool", "resize", "local", "3", "--deadline", "soon")
     assert (code, deadlines) == (2, [])
     assert "--deadline" in err
 

@@ -105,13 +105,13 @@ def test_cost_command_shows_unknown_prices_as_unknown_and_not_zero(
 
 
 def test_a_service_that_is_away_is_told_once_and_done_without(
-    fairway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/")
         monkeypatch.setattr("fairway_core.cost.service._pause", lambda *_: 0.0)
-        code, out, errors = fairway(tmp_path, "cost", "demo", "--region", "eastus", "--json")
+        code, out, errors = here("cost", "demo", "--region", "eastus", "--json")
     assert code == 0
     assert errors.count("prices-unreachable") == 1
     assert "using only stored prices" in errors
@@ -119,7 +119,7 @@ def test_a_service_that_is_away_is_told_once_and_done_without(
 
 
 def test_a_service_that_is_silent_is_watched_and_left_at_the_deadline(
-    fairway: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched: list[tuple[str, float]] = []
     watch = Silence.watch
@@ -132,7 +132,7 @@ def test_a_service_that_is_silent_is_watched_and_left_at_the_deadline(
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and says nothing
         monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
         words = ("cost", "demo", "--region", "eastus", "--deadline", "1s")
-        code, _, errors = fairway(tmp_path, *words)
+        code, _, errors = here(*words)
     assert code == 0
     assert watched == [("Azure's price service", 1.0)]
     assert "Azure's price service: timed out, once" in errors
@@ -176,8 +176,8 @@ def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:
         (("demo", "--hours-per-day", "nan", "--offline"), "nan"),
     ],
 )
-def test_mistakes(fairway: Any, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
-    code, out, errors = fairway(tmp_path, "cost", *arguments)
+def test_mistakes(here: Any, arguments: tuple[str, ...], said: str) -> None:
+    code, out, errors = here("cost", *arguments)
     assert (code, out) == (2, "")
     assert said in errors
 

@@ -101,7 +101,6 @@ class TestJob:
         with pytest.raises(UserError, match="comand") as caught:
             session_job(Wanted(_job(comand="x")), HERE)
         location = caught.value.findings[0].location
-        assert location is not None
         assert location.file.endswith("job.yaml")
 
 
@@ -178,47 +177,43 @@ class TestCommand:
         ],
     )
     def test_dev_command_refuses_wrong_arguments(
-        self, fairway: RunFairway, tmp_path: Path, words: list[str], said: str
+        self, here: RunFairway, tmp_path: Path, words: list[str], said: str
     ) -> None:
-        code, out, errors = fairway(tmp_path, "dev", *words)
+        code, out, errors = here("dev", *words)
         assert (code, out) == (2, "")
         assert said in errors
         assert "Traceback" not in errors
         assert not (tmp_path / "home").exists()
 
     def test_a_word_near_to_a_command_and_to_a_target(
-        self, fairway: RunFairway, tmp_path: Path
+        self, here: RunFairway, tmp_path: Path
     ) -> None:
         (tmp_path / "fairway.yaml").write_text(
             "targets: [{name: lust, engine: ssh, nodes: {min: 1, max: 1},"
             " ssh: {host: h, user: u, shared: /data}}]\n"
         )
-        code, out, errors = fairway(tmp_path, "dev", "lsit")
+        code, out, errors = here("dev", "lsit")
         assert (code, out) == (2, "")
         assert "did you mean `fairway dev list`, or the target `lust`?" in errors
 
-    def test_dev_list_without_sessions_hints_at_dev(
-        self, fairway: RunFairway, tmp_path: Path
-    ) -> None:
-        code, out, _ = fairway(tmp_path, "dev", "list")
+    def test_dev_list_without_sessions_hints_at_dev(self, here: RunFairway) -> None:
+        code, out, _ = here("dev", "list")
         assert (code, out) == (0, "no session is running; start one with: fairway dev TARGET\n")
-        assert fairway(tmp_path, "dev", "list", "--json")[1] == "[]\n"
+        assert here("dev", "list", "--json")[1] == "[]\n"
 
-    def test_a_damaged_run_is_in_nobodys_way(self, tmp_path: Path, fairway: RunFairway) -> None:
+    def test_a_damaged_run_is_in_nobodys_way(self, tmp_path: Path, here: RunFairway) -> None:
         damaged = tmp_path / ".fairway" / "runs" / "job-222222"
         damaged.mkdir(parents=True)
         (damaged / "run.json").write_text("{")
-        assert fairway(tmp_path, "dev", "list", "--json") == (0, "[]\n", "")
-        code, out, _ = fairway(tmp_path, "dev", "--help")
+        assert here("dev", "list", "--json") == (0, "[]\n", "")
+        code, out, _ = here("dev", "--help")
         assert code == 0
         assert "connect" not in out
 
-    def test_containers_on_several_nodes_have_no_jupyter(
-        self, fairway: RunFairway, tmp_path: Path
-    ) -> None:
+    def test_containers_on_several_nodes_have_no_jupyter(self, here: RunFairway) -> None:
         job = _job(container={"image": "train:1"})
         words = ["local", "--job", job, "--nodes", "2", "--jupyter"]
-        code, _, errors = fairway(tmp_path, "dev", *words)
+        code, _, errors = here("dev", *words)
         assert code == 2
         assert "Jupyter is not started in containers on several nodes" in errors
 
@@ -248,7 +243,6 @@ def test_dev_session_access_is_read_from_its_output(make_run: MakeRun) -> None:
     token = "0f" * 24
     with_port = said.replace("port=", "port=10080").replace("token=", f"token={token}")
     found = _look(make_run, with_port)
-    assert found is not None
     assert (found.port, found.token) == (10080, token)
     assert token not in repr(found)
 

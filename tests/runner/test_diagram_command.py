@@ -85,9 +85,7 @@ def test_a_dot_that_fails_is_told(tmp_path: Path, fairway: Fairway) -> None:
     ("output", "said"),
     [("demo.png", "use a name that ends in .md"), ("missing/demo.md", "mkdir missing")],
 )
-def test_a_file_that_cannot_be_is_refused(
-    tmp_path: Path, fairway: Fairway, output: str, said: str
-) -> None:
+def test_a_file_that_cannot_be_is_refused(fairway: Fairway, output: str, said: str) -> None:
     done = fairway("diagram", "demo", "-o", output)
     assert done.returncode == 2
     assert said in done.stderr
@@ -110,7 +108,7 @@ def test_synth_writes_the_environment_that_is_named(tmp_path: Path, fairway: Fai
     assert (tmp_path / "cdktf.out/stacks/demo-compute/cdk.tf.json").exists()
 
 
-def test_synth_refuses_as_the_synthesis_does(tmp_path: Path, fairway: Fairway) -> None:
+def test_synth_refuses_as_the_synthesis_does(fairway: Fairway) -> None:
     done = fairway("synth", FAIRWAY_ENVIRONMENT="dmo")
     assert done.returncode == 2
     assert "did you mean `demo`?" in done.stderr

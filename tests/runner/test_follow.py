@@ -22,7 +22,6 @@ from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from conftest import RunFairway
 
@@ -157,10 +156,8 @@ def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run])
     logs._require_end(make_run("job-bbbbbb"))
 
 
-def test_a_submission_that_was_not_written_down_is_begun_again(
-    tmp_path: Path, fairway: RunFairway
-) -> None:
-    code, _, err = fairway(tmp_path, "submit", "--resume", "job-aaaaaa")
+def test_a_submission_that_was_not_written_down_is_begun_again(here: RunFairway) -> None:
+    code, _, err = here("submit", "--resume", "job-aaaaaa")
     assert code == 2
     assert "nothing of it was sent" in err
     assert "fairway submit JOB --run-id job-aaaaaa" in err

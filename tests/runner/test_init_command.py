@@ -240,7 +240,6 @@ def test_init_options_make_an_environment_without_findings(
     environment = load_environment(Path("environments/lab.yaml"))
     ((name, cluster),) = environment.clusters.items()
     assert (cluster.engine, cluster.size, cluster.node_range.max, name) == facts
-    assert environment.budget is not None
     assert (environment.budget.monthly, environment.budget.emails) == (900, ("ada@example.com",))
     assert environment.tags["owner"] == "ada@example.com"
     assert f"--target {name} --watch" in Path("README.md").read_text()

@@ -105,7 +105,6 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         yield process
 

@@ -68,7 +68,6 @@ def test_a_secret_is_refused_at_its_line_and_not_shown(
         prepare(job_file, Target.local(), RunStore(tmp_path))
     assert [(each.id, each.path) for each in caught.value.findings] == [("secret-in-job", path)]
     for finding in caught.value.findings:
-        assert finding.location is not None
         line = job_file.document.text.source.splitlines()[finding.location.line - 1]
         assert line.startswith(path.partition(".")[0])
         assert finding.location.text == "(not shown)"
@@ -130,7 +129,6 @@ def test_a_cuda_that_does_not_know_the_gpus_is_refused(
     )
     assert [finding.id for finding in found] == ["old-cuda"] * refused
     if refused:
-        assert found[0].location is not None
         assert found[0].location.line == 4
         assert "11.8" in found[0].hint
 
@@ -168,7 +166,6 @@ def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
     assert f"`$FAIRWAY_{name}`" in found[0].message
     assert hint in found[0].hint
     place = found[0].location
-    assert place is not None
     assert place.text[place.column - 1 :].startswith(("$FAIRWAY_" + name, "${FAIRWAY_" + name))
 
 
@@ -202,12 +199,12 @@ def test_job_checks_hint_at_the_form_for_variables_of_an_own_template(tmp_path: 
     assert check_job(_facts(job_file), Target.local(), job_file.document) == []
 
 
-def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, fairway: RunFairway) -> None:
+def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: |\n  ./train\n"
         "  cp best.pt $FAIRWAY_OUTPUT_MODLE/\noutputs: {model: {}}\n"
     )
-    code, out, errors = fairway(tmp_path, "submit", "job.yaml")
+    code, out, errors = here("submit", "job.yaml")
     assert (code, out) == (2, "")
     assert errors.splitlines() == [
         (
@@ -220,7 +217,7 @@ def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, fairway: Run
     ]
     # What comes from the command line, or out of a template, is shown where that stands.
     command = "command=ls $FAIRWAY_OUTPUT_MODLE"
-    errors = fairway(tmp_path, "submit", "job.yaml", "-s", command)[2]
+    errors = here("submit", "job.yaml", "-s", command)[2]
     assert errors.startswith("command line:1:")
     assert not (tmp_path / ".fairway").exists()
 
@@ -257,10 +254,10 @@ def _facts(job_file: JobFile) -> dict[str, Any]:
 
 
 def test_an_id_that_no_run_can_have_is_refused_before_it_is_submitted(
-    tmp_path: Path, fairway: RunFairway
+    tmp_path: Path, here: RunFairway
 ) -> None:
     _write(tmp_path)
-    code, _, errors = fairway(tmp_path, "submit", "job.yaml", "--dry-run", "--run-id", "../a")
+    code, _, errors = here("submit", "job.yaml", "--dry-run", "--run-id", "../a")
     assert code == 2
     assert "`../a` is not a run's id" in errors
 
@@ -295,6 +292,5 @@ def test_a_number_that_a_template_prints_otherwise_is_warned_of(
         ("changed-number", path) for path in found
     }
     for each in warnings:
-        assert each.location is not None
         written = each.location.text[each.location.column - 1 :][: each.location.length]
         assert f'"{written}"' in each.hint

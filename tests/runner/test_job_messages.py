@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from conftest import RunFairway
 
 
-def test_messages_of_mistakes_in_job_files(tmp_path: Path, fairway: RunFairway) -> None:
+def test_messages_of_mistakes_in_job_files(tmp_path: Path, here: RunFairway) -> None:
     def answer(line: str) -> tuple[int, str]:
         more = "" if line.startswith("command:") else "command: echo\n"
         more += "" if "params:" in line else "params: {lr: 1}\n"
         (tmp_path / "job.yaml").write_text(f"name: x\n{more}{line}\n")
-        code, _, errors = fairway(tmp_path, "submit", "job.yaml", "--dry-run")
+        code, _, errors = here("submit", "job.yaml", "--dry-run")
         return code, errors.replace(f"{tmp_path}/", "").replace(str(tmp_path), ".")
 
     pages.hold("jobs", answer)
 
 
-def test_messages_of_faulty_job_files(tmp_path: Path, fairway: RunFairway) -> None:
+def test_messages_of_faulty_job_files(tmp_path: Path, here: RunFairway) -> None:
     """One finding a file, and nothing is started or written."""
 
     def answer(text: str) -> tuple[int, str]:
         (tmp_path / "job.yaml").write_text(f"{text}\n")
-        code, out, errors = fairway(tmp_path, "submit", "job.yaml")
+        code, out, errors = here("submit", "job.yaml")
         assert out == ""
         assert len(re.findall(r"error: .* \[[a-z0-9-]+\]$", errors, re.MULTILINE)) == 1, errors
         assert all(each.isprintable() or each in "\n\t" for each in errors)
@@ -68,19 +68,16 @@ def test_a_length_in_a_text_of_a_job_is_kept_and_a_comment_refused(
         load_job(file).resolve(find_target("local"))
     (found,) = caught.value.findings
     assert (found.id, found.path) == ("bad-template", path)
-    assert found.location is not None
     assert found.location.line == file.read_text().count("\n")
 
 
 @pytest.mark.parametrize("names", ["", "local,", ",local", "local,,local"])
-def test_a_name_that_is_missing_among_targets(
-    tmp_path: Path, fairway: RunFairway, names: str
-) -> None:
+def test_a_name_that_is_missing_among_targets(tmp_path: Path, here: RunFairway, names: str) -> None:
     (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n")
-    code, _, err = fairway(tmp_path, "submit", "job.yaml", "--dry-run", "--target", names)
+    code, _, err = here("submit", "job.yaml", "--dry-run", "--target", names)
     assert code == 2
     assert f"--target: a name is missing in `{names}`" in err
-    code, out, _ = fairway(tmp_path, "submit", "job.yaml", "--dry-run", "-t", "local, local")
+    code, out, _ = here("submit", "job.yaml", "--dry-run", "-t", "local, local")
     assert (code, "it would start 1 task on local" in out) == (0, True)
 
 

@@ -67,7 +67,7 @@ def _runs(monkeypatch: pytest.MonkeyPatch, *runs: str) -> None:
 
 
 def test_nodes_stop_returns_when_azure_is_done(
-    fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _runs(monkeypatch, "")
     plane.give(_path(plane), {"status": "InProgress"})
@@ -80,18 +80,18 @@ def test_nodes_stop_returns_when_azure_is_done(
 
     # Not in the module `time` itself: other threads sleep too.
     monkeypatch.setattr(management, "time", SimpleNamespace(sleep=sleep))
-    code, out, errors = fairway(tmp_path, "nodes", "stop", "box")
+    code, out, errors = here("nodes", "stop", "box")
     assert (code, errors) == (0, "")
     assert "fairway nodes start box" in out
     assert len(looks) == 3
-    code, out, _ = fairway(tmp_path, "nodes", "start", "box", "--json")
+    code, out, _ = here("nodes", "start", "box", "--json")
     assert (code, json.loads(out)) == (0, {"target": "box", "action": "start"})
     assert _asked(plane) == ["deallocate", "start"]
 
 
 @pytest.mark.parametrize("subscription", [False, True])
 def test_a_role_on_the_machine_alone_is_enough(
-    fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subscription: bool
+    here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subscription: bool
 ) -> None:
     """What docs/ssh.md asks for. Operations lie in the subscription, and may not be read then."""
     ssh = {"host": "10.40.0.4", "user": "azureuser", "shared": "/data", "machines": BOX}
@@ -107,17 +107,17 @@ def test_a_role_on_the_machine_alone_is_enough(
         plane.store.put(ResourcePath(BOX), {"location": "westeurope", "properties": {}})
         role = built_in_roles()["Virtual Machine Contributor"]
         plane.rights = all_of(role, [NOBODY], f"/subscriptions/{NOBODY}" if subscription else BOX)
-        assert fairway(tmp_path, "nodes", "stop", "box")[0] == 0
+        assert here("nodes", "stop", "box")[0] == 0
         assert [status for *_, status in plane.requests if status == 403] == (
             [] if subscription else [403]
         )
         plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], f"/subscriptions/{NOBODY}")
-        code, _, errors = fairway(tmp_path, "nodes", "start", "box")
+        code, _, errors = here("nodes", "start", "box")
         assert (code, "Virtual Machine Contributor" in errors) == (2, True)
 
 
 def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
-    fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
 
@@ -129,7 +129,7 @@ def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
     monkeypatch.setattr(management, "time", clock)
     plane.give(_path(plane), {"error": {"code": "AuthorizationFailed"}}, status=403)
     plane.give(BOX, {"properties": {"provisioningState": "Updating"}})
-    code, out, errors = fairway(tmp_path, "nodes", "start", "box", "--deadline", "1m")
+    code, out, errors = here("nodes", "start", "box", "--deadline", "1m")
     assert (code, out) == (5, "")
     assert "lab-vm-box is still `Updating` after 1m00s" in errors
     assert "repeat the command" in errors
@@ -137,25 +137,25 @@ def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
 
 
 def test_runs_are_not_lost_by_it(
-    fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _runs(monkeypatch, "train-1", "")
-    code, _, errors = fairway(tmp_path, "nodes", "stop", "box")
+    code, _, errors = here("nodes", "stop", "box")
     assert code == 3
     assert "train-1" in errors
     assert _asked(plane) == []
-    assert fairway(tmp_path, "nodes", "stop", "box", "--force")[0] == 0
+    assert here("nodes", "stop", "box", "--force")[0] == 0
     assert _asked(plane) == ["deallocate"]
 
 
 def test_nodes_stop_with_unknown_runs_requires_force(
-    fairway: RunFairway, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(*_: Any) -> None:
         raise TargetUnavailable.of("no-connection", "box cannot be reached", exit_code=5)
 
     monkeypatch.setattr(operations, "engine_for", unreachable)
-    code, _, errors = fairway(tmp_path, "nodes", "stop", "box")
+    code, _, errors = here("nodes", "stop", "box")
     assert code == 5
     assert "it is not known what runs on `box`: box cannot be reached" in errors
     assert "--force" in errors
@@ -163,35 +163,33 @@ def test_nodes_stop_with_unknown_runs_requires_force(
 
 
 def test_nodes_start_reports_the_failure_given_by_azure(
-    fairway: RunFairway, tmp_path: Path, plane: ControlPlane
+    here: RunFairway, plane: ControlPlane
 ) -> None:
     error = {"code": "AllocationFailed", "message": "We do not have sufficient capacity"}
     plane.give(_path(plane), {"status": "Failed", "error": error})
-    code, _, errors = fairway(tmp_path, "nodes", "start", "box")
+    code, _, errors = here("nodes", "start", "box")
     assert code == 5
     assert "sufficient capacity" in errors
     plane.give(f"{BOX}/start", {"error": error}, status=409, method="POST")
-    code, _, errors = fairway(tmp_path, "nodes", "start", "box")
+    code, _, errors = here("nodes", "start", "box")
     assert code == 5
     assert "sufficient capacity" in errors
     plane.give(f"{BOX}/start", {"error": error}, status=404, method="POST")
-    errors = fairway(tmp_path, "nodes", "start", "box")[2]
+    errors = here("nodes", "start", "box")[2]
     assert "the machines of `box` no longer exist" in errors
     assert "targets sync" in errors
     plane.give(f"{BOX}/start", {"error": error}, status=403, method="POST")
-    code, _, errors = fairway(tmp_path, "nodes", "start", "box")
+    code, _, errors = here("nodes", "start", "box")
     assert code == 2
     assert "`: Azure refuses" in errors
     assert "you may not start `box`" in errors
     assert "Virtual Machine Contributor" in errors
 
 
-def test_pools_and_this_machine_have_no_such_thing(
-    fairway: RunFairway, tmp_path: Path, plane: ControlPlane
-) -> None:
-    code, _, errors = fairway(tmp_path, "nodes", "stop", "pool")
+def test_pools_and_this_machine_have_no_such_thing(here: RunFairway, plane: ControlPlane) -> None:
+    code, _, errors = here("nodes", "stop", "pool")
     assert code == 2
     assert "`pool` cannot be stopped and started" in errors
     assert "fairway pool resize pool 0" in errors
-    assert fairway(tmp_path, "nodes", "stop", "local")[0] == 2
+    assert here("nodes", "stop", "local")[0] == 2
     assert _asked(plane) == []

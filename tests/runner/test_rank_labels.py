@@ -174,7 +174,6 @@ def test_a_full_disk_ends_no_job(tmp_path: Path) -> None:
 def test_signals_are_passed_on(tmp_path: Path) -> None:
     trap = "trap 'kill $!; echo saved; exit 3' TERM"
     with start(f"{trap}; join 0 0; sleep 600 & echo up; wait", tmp_path) as program:
-        assert program.stdout is not None
         assert program.stdout.readline() == b"[0]<stdout>: up\n"
         program.terminate()
         assert program.communicate(timeout=300)[0] == b"[0]<stdout>: saved\n"

@@ -86,7 +86,7 @@ def test_run_store_find_with_too_many_runs_hints_at_list(store: RunStore) -> Non
     assert caught.value.findings[0].hint == "list them: fairway list"
 
 
-def test_run_store_create_that_fails_leaves_nothing_behind(store: RunStore, tmp_path: Path) -> None:
+def test_run_store_create_that_fails_leaves_nothing_behind(store: RunStore) -> None:
     with pytest.raises(UserError, match="cannot be recorded"):
         store.create(record("job-aaaaaa"), {"a": "", "a/b": ""})
     assert list(store.folder.iterdir()) == []

@@ -197,27 +197,27 @@ def test_steps_mistake_is_refused_at_its_line(
     ],
 )
 def test_steps_mistake_in_the_job_of_a_step_starts_nothing(
-    tmp_path: Path, fairway: RunFairway, step: Any, message: str, line: str
+    tmp_path: Path, here: RunFairway, step: Any, message: str, line: str
 ) -> None:
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}, "last": step}, template="plain")
-    code, out, err = fairway(tmp_path, "submit", "steps.yaml")
+    code, out, err = here("submit", "steps.yaml")
     assert (code, out) == (2, "")
     assert message in err
     assert line in err
     assert not (tmp_path / ".fairway" / "runs").exists()
 
 
-def test_commands_for_one_job_say_so(tmp_path: Path, fairway: RunFairway) -> None:
+def test_commands_for_one_job_say_so(tmp_path: Path, here: RunFairway) -> None:
     write(tmp_path, {"train": TRAIN}, template="plain")
-    code, _, err = fairway(tmp_path, "render", "steps.yaml")
+    code, _, err = here("render", "steps.yaml")
     assert (code, "this needs a single job" in err) == (2, True)
     assert '"steps": {' in err
 
 
-def test_a_dry_run_starts_nothing(tmp_path: Path, fairway: RunFairway) -> None:
+def test_a_dry_run_starts_nothing(tmp_path: Path, here: RunFairway) -> None:
     named = {"train": TRAIN, "score": {"after": "train", "command": "a", "inputs": BEST}}
     write(tmp_path, named, template="plain")
-    code, out, err = fairway(tmp_path, "submit", "steps.yaml", "--dry-run")
+    code, out, err = here("submit", "steps.yaml", "--dry-run")
     assert (code, out, err) == (0, "pipe is valid; it would start 2 steps on local\n", "")
     assert not (tmp_path / ".fairway" / "runs").exists()
 
@@ -232,54 +232,52 @@ def test_a_dry_run_starts_nothing(tmp_path: Path, fairway: RunFairway) -> None:
         '{"steps": [{"name": "a", "run": "x-a", "target": "t", "after": {"b": 3}}]}',
     ],
 )
-def test_a_damaged_file_is_named(
-    tmp_path: Path, make_run: MakeRun, fairway: RunFairway, text: str
-) -> None:
+def test_a_damaged_file_is_named(make_run: MakeRun, here: RunFairway, text: str) -> None:
     run = make_run("pipe-abc", state="running")
     (run.folder / steps.FILE).write_text(text)
     with pytest.raises(UserError, match=r"steps\.json: damaged"):
         steps.read(run.folder)
-    code, _, err = fairway(tmp_path, "wait", run.id)
+    code, _, err = here("wait", run.id)
     assert (code, "steps.json: damaged" in err) == (2, True)
 
 
-def test_an_id_leaves_room_for_those_of_the_steps(tmp_path: Path, fairway: RunFairway) -> None:
+def test_an_id_leaves_room_for_those_of_the_steps(tmp_path: Path, here: RunFairway) -> None:
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
-    code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "a" * 58)
+    code, _, err = here("submit", "steps.yaml", "--run-id", "a" * 58)
     assert (code, "a --run-id of up to 57 lower-case letters" in err) == (2, True)
     assert f"the run of the step `train` cannot be named {'a' * 58}-train" in err
     assert not (tmp_path / ".fairway" / "runs").exists()
-    code, out, _ = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")
+    code, out, _ = here("submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")
     assert (code, "1 step on local" in out) == (0, True)
 
 
 def test_no_other_run_is_taken_for_a_step(
-    tmp_path: Path, make_run: MakeRun, fairway: RunFairway
+    tmp_path: Path, make_run: MakeRun, here: RunFairway
 ) -> None:
     make_run("pipe-a-train", state="succeeded")
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
-    code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--run-id", "pipe-a")
+    code, _, err = here("submit", "steps.yaml", "--run-id", "pipe-a")
     assert code == 2
     assert "the run `pipe-a-train` already exists, and is not step `train` of this one" in err
     assert not (tmp_path / ".fairway/runs/pipe-a").exists()
 
 
 @pytest.mark.integration
-def test_very_many_tasks_of_the_steps_are_asked_about(tmp_path: Path, fairway: RunFairway) -> None:
+def test_very_many_tasks_of_the_steps_are_asked_about(tmp_path: Path, here: RunFairway) -> None:
     sweep = {"command": "true", "sweep": {"points": {"repeat": 600}}}
     write(tmp_path, {"a": sweep, "b": sweep}, template="plain")
-    code, _, err = fairway(tmp_path, "submit", "steps.yaml")
+    code, _, err = here("submit", "steps.yaml")
     assert (code, "this starts 1,200 tasks" in err) == (2, True)
 
 
 def test_steps_input_of_an_earlier_run_is_checked_at_submission(
-    tmp_path: Path, fairway: RunFairway
+    tmp_path: Path, here: RunFairway
 ) -> None:
     """Not when the step begins that wants it, hours later."""
     inputs = {**BEST, "old": {"from": "run", "run": "nothing-here"}}
     last = {"command": "a", "after": "train", "inputs": inputs}
     write(tmp_path, {"train": TRAIN, "last": last}, template="plain")
-    code, _, err = fairway(tmp_path, "submit", "steps.yaml", "--dry-run")
+    code, _, err = here("submit", "steps.yaml", "--dry-run")
     assert (code, "there is no run `nothing-here`" in err) == (2, True)
     assert '"old": {' in err
 
@@ -357,11 +355,11 @@ def test_this_machine_does_not_wait_for_a_run_elsewhere(make_run: MakeRun) -> No
     ],
 )
 def test_a_condition_of_a_mapping_is_exit_codes(
-    tmp_path: Path, fairway: RunFairway, condition: Any, message: str, hint: str
+    tmp_path: Path, here: RunFairway, condition: Any, message: str, hint: str
 ) -> None:
     named = {"a": {"command": "true"}, "b": {"command": "true", "after": {"a": condition}}}
     write(tmp_path, named)
-    code, out, err = fairway(tmp_path, "submit", "steps.yaml")
+    code, out, err = here("submit", "steps.yaml")
     assert (code, out) == (2, "")
     assert message in err
     assert hint in err

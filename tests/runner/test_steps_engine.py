@@ -266,7 +266,6 @@ def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
     assert states(whole) == ["queued", "cancelled"]
     assert (whole.folder / "tasks" / "1" / "state.json").exists()
     status = known_task(whole.task_folder(1))
-    assert status is not None
     assert status.reason == "cancelled before it began"
     monkeypatch.setattr(standing, "start_step", starting({}))
     engine_of_steps().go_on(whole)
@@ -347,7 +346,6 @@ def test_steps_cancelled_waiting_step_is_left_out_with_its_reason(
     own = step_of(store, "two", "cancelled")
     waiting.follow()
     known = known_task(waiting.task_folder(1))
-    assert known is not None
     assert (known.state, known.reason) == ("cancelled", "left out: one failed with exit code 5")
     assert (waiting.state, waiting.exit_code) == ("failed", 5)
     assert not standing.has_begun(own)

@@ -165,12 +165,12 @@ def test_a_run_that_has_ended_is_not_gone_on_with(make_run: MakeRun, state: str)
 
 
 def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(
-    tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch, store: RunStore
+    tmp_path: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch, store: RunStore
 ) -> None:
     """Both have seen that there is no such run."""
     (tmp_path / "job.yaml").write_text("name: a\ncommand: 'true'\n")
     words = ("submit", str(tmp_path / "job.yaml"), "--run-id", "a-1", "--quiet")
-    assert fairway(tmp_path, *words)[:2] == (0, "a-1\n")
+    assert here(*words)[:2] == (0, "a-1\n")
     begun = store.find("a-1").record
     looks: list[Run | None] = []
 
@@ -179,7 +179,7 @@ def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(
         return looks[-1]
 
     monkeypatch.setattr("fairway_runner.submit.submission.earlier", seen)
-    assert fairway(tmp_path, *words)[:2] == (0, "a-1\n")
+    assert here(*words)[:2] == (0, "a-1\n")
     assert len(looks) == 2
     assert store.find("a-1").record == begun
     assert [each.name for each in store.folder.iterdir()] == ["a-1"]
@@ -208,16 +208,16 @@ def test_submit_again_awaits_the_command_that_submits_the_run(
 
 
 def test_a_dry_run_refuses_the_id_of_another_job(
-    tmp_path: Path, fairway: RunFairway, make_run: MakeRun
+    tmp_path: Path, here: RunFairway, make_run: MakeRun
 ) -> None:
     (tmp_path / "job.yaml").write_text("name: a\ncommand: 'true'\n")
     make_run("night-1")
     words = ("submit", str(tmp_path / "job.yaml"), "--run-id")
     for more in ((), ("--dry-run",)):
-        code, out, err = fairway(tmp_path, *words, "night-1", *more)
+        code, out, err = here(*words, "night-1", *more)
         assert (code, out) == (2, "")
         assert "the run `night-1` is of another job, or on another target" in err
-    assert fairway(tmp_path, *words, "night-2", "--dry-run")[0] == 0
+    assert here(*words, "night-2", "--dry-run")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -250,14 +250,14 @@ def test_only_what_is_about_to_start_connects(
 
 
 def test_rerun_says_nothing_of_targets_that_the_earlier_run_passed_over(
-    tmp_path: Path, fairway: RunFairway, store: RunStore
+    tmp_path: Path, here: RunFairway, store: RunStore
 ) -> None:
     (tmp_path / "job.yaml").write_text("name: a\ntemplate: plain\ncommand: 'true'\n")
-    assert fairway(tmp_path, "submit", str(tmp_path / "job.yaml"), "--run-id", "a-1")[0] == 0
+    assert here("submit", str(tmp_path / "job.yaml"), "--run-id", "a-1")[0] == 0
     known = store.find("a-1").folder / "provenance.json"
     known.write_text(json.dumps(json.loads(known.read_text()) | {"passed_over": {"nd": "full"}}))
     for more in ((), ("-s", "timeout=1h")):
-        code, out, _ = fairway(tmp_path, "rerun", "a-1", *more, "--json")
+        code, out, _ = here("rerun", "a-1", *more, "--json")
         assert code == 0
         facts = json.loads(
             (store.folder / json.loads(out)["run_id"] / "provenance.json").read_text()

@@ -183,7 +183,6 @@ def test_a_value_that_cannot_be_a_point(tmp_path: Path, value: str, message: str
     finding = fault(tmp_path, f"def f():\n    yield {{}}\n    yield {value}\n")
     assert message in finding.message
     assert "`my_points:f`: point 2" in finding.message
-    assert finding.location is not None
     assert finding.location.file == str(tmp_path / "my_points.py")
     assert finding.location.line == 3
     assert finding.location.text == f"    yield {value}"
@@ -192,7 +191,6 @@ def test_a_value_that_cannot_be_a_point(tmp_path: Path, value: str, message: str
 def test_a_value_from_a_list_is_shown_at_the_function(tmp_path: Path) -> None:
     finding = fault(tmp_path, "x = 1\n\ndef f():\n    return [{}, 5]\n")
     assert "point 2" in finding.message
-    assert finding.location is not None
     assert finding.location.line == 3
 
 
@@ -233,7 +231,6 @@ def test_a_fault_of_the_users_code_is_shown_at_its_line(
     finding = fault(tmp_path, source)
     assert message in finding.message
     assert finding.message.startswith("`my_points:f`: ")
-    assert finding.location is not None
     assert finding.location.file == str(tmp_path / "my_points.py")
     assert finding.location.line == line
     assert finding.location.text == source.split("\n")[line - 1]

@@ -42,9 +42,9 @@ WITHOUT_NODES: dict[str, Any] = {
 RunFairway = Callable[..., tuple[int, str, str]]
 
 
-def test_targets_are_listed_with_what_they_have(tmp_path: Path, fairway: RunFairway) -> None:
+def test_targets_are_listed_with_what_they_have(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL]}))
-    code, out, _ = fairway(tmp_path, "targets", "--offline", "--json")
+    code, out, _ = here("targets", "--offline", "--json")
     assert code == 0
     local, spot = json.loads(out)
     assert local["name"] == "local"
@@ -53,16 +53,16 @@ def test_targets_are_listed_with_what_they_have(tmp_path: Path, fairway: RunFair
     assert (spot["region"], spot["price"]) == ("southcentralus", 12.5)
     assert (spot["nodes_now"], spot["nodes_max"]) == (None, 8)
     assert spot["source"] == str(tmp_path / "fairway.yaml")
-    code, out, _ = fairway(tmp_path, "targets", "--offline")
+    code, out, _ = here("targets", "--offline")
     assert "?/8" in out
     assert "data:/data" in out
-    assert fairway(tmp_path, "targets", "list", "--offline") == (0, out, "")
+    assert here("targets", "list", "--offline") == (0, out, "")
 
 
 @pytest.mark.parametrize(("words", "seconds"), [((), 5.0), (("--deadline", "9s"), 9.0)])
 def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
     tmp_path: Path,
-    fairway: RunFairway,
+    here: RunFairway,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
     seconds: float,
@@ -82,7 +82,7 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
         raise TargetUnavailable.of("no-connection", "it is away", exit_code=5)
 
     monkeypatch.setattr("fairway_runner.engines.engine.engine_for", engine_for)
-    code, out, _ = fairway(tmp_path, "targets", "--json", *words)
+    code, out, _ = here("targets", "--json", *words)
     assert code == 0
     found = [(each["name"], each["nodes_now"]) for each in json.loads(out)]
     assert found == [("local", 1), ("spot", None), ("away", None)]
@@ -90,27 +90,27 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
 
 
 def test_a_target_of_a_described_size_has_what_the_listed_one_has(
-    tmp_path: Path, fairway: RunFairway
+    tmp_path: Path, here: RunFairway
 ) -> None:
     new = "Standard_ND96isr_New_v9 like Standard_ND96asr_v4 with gpus=4"
     pool = {**POOL, "vm_size": new}
     own = {**POOL, "name": "own", "vm_size": "Standard_Unheard_v1"}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [pool, own]}))
-    code, out, _ = fairway(tmp_path, "targets", "--offline", "--json")
+    code, out, _ = here("targets", "--offline", "--json")
     assert code == 0
     _, described, unknown = json.loads(out)
     assert (described["gpus"], described["infiniband_gbps"]) == (4, 1600)
     assert (unknown["gpus"], unknown["infiniband_gbps"]) == (0, None)
 
 
-def test_sync_replaces_what_was_read_before(tmp_path: Path, fairway: RunFairway) -> None:
+def test_sync_replaces_what_was_read_before(tmp_path: Path, here: RunFairway) -> None:
     outputs = tmp_path / "outputs.json"
     for name in ("one", "two"):
         outputs.write_text(json.dumps({"x-compute": {"targets": [{**POOL, "name": name}]}}))
-        code, out, _ = fairway(tmp_path, "targets", "sync", "--from", str(outputs))
+        code, out, _ = here("targets", "sync", "--from", str(outputs))
         assert code == 0
         assert name in out
-    code, out, _ = fairway(tmp_path, "targets", "--offline", "--json")
+    code, out, _ = here("targets", "--offline", "--json")
     assert [each["name"] for each in json.loads(out)] == ["local", "two"]
 
 
@@ -129,7 +129,7 @@ TEAM = {
 }
 
 
-def test_a_person_says_once_which_account_is_theirs(tmp_path: Path, fairway: RunFairway) -> None:
+def test_a_person_says_once_which_account_is_theirs(tmp_path: Path, here: RunFairway) -> None:
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"x-compute": {"targets": [TEAM, POOL]}}))
     words = ["targets", "sync", "--from", str(outputs), "--json"]
@@ -139,13 +139,13 @@ def test_a_person_says_once_which_account_is_theirs(tmp_path: Path, fairway: Run
         ([], "ada", "/home/ada/fairway"),
         (["--user", "bob"], "bob", "/home/bob/fairway"),
     ):
-        code, out, _ = fairway(tmp_path, *words, *more)
+        code, out, _ = here(*words, *more)
         assert code == 0
         nd, pool = json.loads(out)
         assert (nd["slurm"]["user"], nd["slurm"]["shared"]) == (user, shared)
         assert nd["gateway"]["user"] == user
         assert pool["name"] == "spot"
-    code, out, _ = fairway(tmp_path, "ssh-config", "nd")
+    code, out, _ = here("ssh-config", "nd")
     assert "    User bob\n" in out
 
 
@@ -163,18 +163,18 @@ def test_a_target_whose_name_ssh_would_take_for_several_is_no_host() -> None:
     ],
 )
 def test_an_account_that_nobody_made_is_refused(
-    tmp_path: Path, fairway: RunFairway, records: list[object], hint: str
+    tmp_path: Path, here: RunFairway, records: list[object], hint: str
 ) -> None:
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"x-compute": {"targets": records}}))
-    code, _, err = fairway(tmp_path, "targets", "sync", "--from", str(outputs), "--user", "aada")
+    code, _, err = here("targets", "sync", "--from", str(outputs), "--user", "aada")
     assert code == 2
     assert "no target has an account `aada`" in err
     assert hint in err
 
 
-def test_this_machine_is_a_node(tmp_path: Path, fairway: RunFairway) -> None:
-    code, out, _ = fairway(tmp_path, "nodes", "list", "local", "--json")
+def test_this_machine_is_a_node(here: RunFairway) -> None:
+    code, out, _ = here("nodes", "list", "local", "--json")
     assert code == 0
     assert [node["name"] for node in json.loads(out)] == ["localhost"]
 
@@ -208,20 +208,18 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
     ],
 )
 def test_target_commands_that_are_not_possible_are_refused(
-    tmp_path: Path, fairway: RunFairway, words: list[str], message: str
+    tmp_path: Path, here: RunFairway, words: list[str], message: str
 ) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL, ONE_HOST]}))
     (tmp_path / "fairway.lock").write_text(" \n")
-    code, _, err = fairway(tmp_path, *words)
+    code, _, err = here(*words)
     assert code == 2
     assert message in err
 
 
-def test_an_ended_run_has_no_tunnel(
-    tmp_path: Path, fairway: RunFairway, make_run: Callable[..., object]
-) -> None:
+def test_an_ended_run_has_no_tunnel(here: RunFairway, make_run: Callable[..., object]) -> None:
     make_run("job-aaaaaa")
-    code, _, err = fairway(tmp_path, "tunnel", "job-aaaaaa", "6006")
+    code, _, err = here("tunnel", "job-aaaaaa", "6006")
     assert code == 2
     assert "job-aaaaaa has ended" in err
 
@@ -257,16 +255,16 @@ def test_a_tunnel_is_said_to_be_open_once_something_listens(
 
 
 def test_a_target_without_an_address_is_taken_and_said_not_to_be_ready(
-    tmp_path: Path, fairway: RunFairway
+    tmp_path: Path, here: RunFairway
 ) -> None:
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"x-compute": {"targets": [POOL, WITHOUT_NODES]}}))
-    code, out, err = fairway(tmp_path, "targets", "sync", "--from", str(outputs))
+    code, out, err = here("targets", "sync", "--from", str(outputs))
     assert code == 0
     assert "spot" in out
     assert "not ready" in out
     assert "warning: `pair` has no address" in err
-    code, out, err = fairway(tmp_path, "targets", "--offline", "--json")
+    code, out, err = here("targets", "--offline", "--json")
     assert {each["name"]: each["ready"] for each in json.loads(out)} == {
         "local": True,
         "spot": True,
@@ -276,13 +274,13 @@ def test_a_target_without_an_address_is_taken_and_said_not_to_be_ready(
 
 
 def test_target_without_an_address_runs_nothing_on_this_machine(
-    tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was taken for this machine once, and jobs ran here."""
     monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.run", _never)
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"x-compute": {"targets": [WITHOUT_NODES]}}))
-    assert fairway(tmp_path, "targets", "sync", "--from", str(outputs))[0] == 0
+    assert here("targets", "sync", "--from", str(outputs))[0] == 0
     job = tmp_path / "job.yaml"
     job.write_text(json.dumps({"name": "job", "command": "true", "template": "plain"}))
     commands = (
@@ -291,19 +289,19 @@ def test_target_without_an_address_runs_nothing_on_this_machine(
         ["ssh", "pair", "--", "id"],
     )
     for words in commands:
-        code, _, err = fairway(tmp_path, *words)
+        code, _, err = here(*words)
         assert (code, "`pair` has no address" in err) == (2, True), words
     assert not list((tmp_path / ".fairway").glob("runs/*"))
-    code, out, _ = fairway(tmp_path, "doctor", "pair")
+    code, out, _ = here("doctor", "pair")
     assert code == 4
     assert "`pair` has no address" in out
 
 
-def test_an_empty_host_by_hand_is_refused_at_its_line(tmp_path: Path, fairway: RunFairway) -> None:
+def test_an_empty_host_by_hand_is_refused_at_its_line(tmp_path: Path, here: RunFairway) -> None:
     project = tmp_path / "fairway.yaml"
     project.write_text(json.dumps({"targets": [POOL, WITHOUT_NODES]}, indent=1))
     line = 1 + project.read_text()[: project.read_text().index('"host"')].count("\n")
-    code, _, err = fairway(tmp_path, "targets", "--offline")
+    code, _, err = here("targets", "--offline")
     assert code == 2
     assert f"fairway.yaml:{line}:" in err
     assert "localhost" in err

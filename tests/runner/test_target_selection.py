@@ -141,7 +141,6 @@ class TestChoosing:
         shown = set()
         for finding in caught.value.findings:
             place = finding.location
-            assert place is not None
             shown.add(place.text[place.column : place.column + place.length - 2])
             assert finding.hint.startswith("one of: a100, local, nd, spot\n")
             assert "fairway targets sync" in finding.hint

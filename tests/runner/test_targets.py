@@ -93,7 +93,6 @@ def test_a_kubeconfig_is_looked_for_beside_the_file_that_names_it(
     (folder / "jobs").mkdir()
     monkeypatch.chdir(folder / "jobs")
     access = find_target("lab").kubernetes
-    assert access is not None
     assert access.kubeconfig == found.format(folder=folder, home="/home/me")
 
 
@@ -122,7 +121,6 @@ def test_a_host_by_hand_that_is_an_option_is_refused_at_its_line(folder: Path) -
     with pytest.raises(UserError, match=r"`targets\.0\.ssh\.host`: this begins with `-`") as caught:
         all_targets()
     (finding,) = caught.value.findings
-    assert finding.location is not None
     assert finding.location.line == 5
 
 
@@ -157,7 +155,6 @@ def test_a_run_is_reached_where_its_cluster_is_now(folder: Path, make_run: MakeR
     old = _recorded(make_run, _cluster("10.40.0.4", vm_size="old"))
     _synced(folder, [_cluster("10.40.0.9", reach={"bastion": BASTION}, vm_size="new")])
     target = old.engine.target
-    assert target.ssh is not None
     assert target.ssh.host == "10.40.0.9"
     assert target.reach is not None
     assert target.vm_size == "old", "what the run was planned for"

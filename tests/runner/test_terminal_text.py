@@ -12,8 +12,6 @@ from fairway_cli.ui.catalogue import print_nodes
 from fairway_runner.engines.engine import Node
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fairway_runner.runs.store import Run
 
 EVIL = "\x1b]0;pwn\x07\nforged"
@@ -23,7 +21,7 @@ RunFairway = Callable[..., tuple[int, str, str]]
 
 @pytest.mark.parametrize("words", [["list"], ["show", "job"], ["fetch", "job"]])
 def test_names_of_a_run_are_text(
-    tmp_path: Path, fairway: RunFairway, make_run: Callable[..., Run], words: list[str]
+    here: RunFairway, make_run: Callable[..., Run], words: list[str]
 ) -> None:
     run = make_run("job-aaaaaa", job_file=f"{EVIL}.yaml")
     state = run.folder / "state.json"
@@ -32,7 +30,7 @@ def test_names_of_a_run_are_text(
     outputs.mkdir(parents=True)
     (outputs / EVIL).write_text("1")
     (outputs / "caf\udce9").write_text("1")  # in Latin-1, as old programs write it
-    code, out, err = fairway(tmp_path, *words)
+    code, out, err = here(*words)
     assert code == 0, err
     assert "\x1b" not in out
     assert "\x07" not in out
@@ -49,10 +47,10 @@ def test_the_words_of_a_node_are_text(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_target_that_is_no_word_is_damage_and_told_as_text(
-    tmp_path: Path, fairway: RunFairway, make_run: Callable[..., Run]
+    here: RunFairway, make_run: Callable[..., Run]
 ) -> None:
     make_run("job-aaaaaa", target=EVIL)
-    code, _, err = fairway(tmp_path, "show", "job")
+    code, _, err = here("show", "job")
     assert code != 0
     assert "damaged" in err
     assert "\x1b" not in err

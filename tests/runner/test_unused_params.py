@@ -34,10 +34,10 @@ def points(*generators: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("command", [["submit", "--dry-run"], ["render"]])
 def test_a_misspelt_one_is_refused_with_the_nearest_name(
-    tmp_path: Path, fairway: RunFairway, command: list[str]
+    tmp_path: Path, here: RunFairway, command: list[str]
 ) -> None:
     job = written(tmp_path)
-    code, out, err = fairway(tmp_path, *command, job, "-s", "params.epoch=2")
+    code, out, err = here(*command, job, "-s", "params.epoch=2")
     assert (code, out) == (2, "")
     first, *shown, hint = err.splitlines()
     assert first == "command line:1:4: error: nothing reads `params.epoch` [unused-param]"
@@ -46,11 +46,9 @@ def test_a_misspelt_one_is_refused_with_the_nearest_name(
     assert not (tmp_path / ".fairway").exists()
 
 
-def test_unused_param_of_a_sweep_is_reported_at_its_line(
-    tmp_path: Path, fairway: RunFairway
-) -> None:
+def test_unused_param_of_a_sweep_is_reported_at_its_line(tmp_path: Path, here: RunFairway) -> None:
     job = written(tmp_path, **points({"grid": {"seed": [1, 2], "epochs": [1]}}))
-    code, _, err = fairway(tmp_path, "submit", job, "--dry-run")
+    code, _, err = here("submit", job, "--dry-run")
     lines = (tmp_path / job).read_text().splitlines()
     [line] = [number for number, text in enumerate(lines, 1) if '"seed"' in text]
     assert code == 2
@@ -60,24 +58,22 @@ def test_unused_param_of_a_sweep_is_reported_at_its_line(
 
 
 def test_unused_param_of_a_sweep_on_the_command_line_is_reported_there(
-    tmp_path: Path, fairway: RunFairway
+    tmp_path: Path, here: RunFairway
 ) -> None:
     job = written(tmp_path, **points({"grid": {"epochs": [1]}}))
     given = "sweep.points=[{grid: {epochs: [1], seed: [1]}}]"
-    code, _, err = fairway(tmp_path, "submit", job, "--dry-run", "-s", given)
+    code, _, err = here("submit", job, "--dry-run", "-s", given)
     assert code == 2
     assert err.startswith("command line:1:")
     assert "error: nothing reads `params.seed` [unused-param]" in err
 
 
-def test_unused_param_yielded_by_a_function_is_reported(
-    tmp_path: Path, fairway: RunFairway
-) -> None:
+def test_unused_param_yielded_by_a_function_is_reported(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "points.py").write_text(
         "def of():\n    yield {'epochs': 1}\n    yield {'epoch': 2}\n"
     )
     job = written(tmp_path, **points({"python": "points:of"}))
-    code, _, err = fairway(tmp_path, "submit", job, "--dry-run")
+    code, _, err = here("submit", job, "--dry-run")
     assert code == 2
     assert "nothing reads `params.epoch` [unused-param]" in err
 
@@ -122,26 +118,24 @@ def test_unused_param_yielded_by_a_function_is_reported(
     ],
 )
 def test_param_that_is_declared_or_read_may_be_set(
-    tmp_path: Path, fairway: RunFairway, fields: dict[str, Any], words: list[str]
+    tmp_path: Path, here: RunFairway, fields: dict[str, Any], words: list[str]
 ) -> None:
-    code, _, err = fairway(tmp_path, "submit", written(tmp_path, **fields), "--dry-run", *words)
+    code, _, err = here("submit", written(tmp_path, **fields), "--dry-run", *words)
     assert (code, err) == (0, "")
 
 
-def test_params_of_shards_need_not_be_read(tmp_path: Path, fairway: RunFairway) -> None:
+def test_params_of_shards_need_not_be_read(tmp_path: Path, here: RunFairway) -> None:
     local = {"name": "local", "mounts": {"data": str(tmp_path)}}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [local]}))
     fields = {"inputs": {"images": "data:/"}, **points({"shards": {"input": "images", "of": 2}})}
-    code, _, err = fairway(tmp_path, "submit", written(tmp_path, **fields), "--dry-run")
+    code, _, err = here("submit", written(tmp_path, **fields), "--dry-run")
     assert (code, err) == (0, "")
 
 
 @pytest.mark.parametrize(
     "text", ["{{ params.lr }}", "{{ job.params.lr }}", '{% include "_part.sh.j2" %}']
 )
-def test_a_template_of_ones_own_reads_them_too(
-    tmp_path: Path, fairway: RunFairway, text: str
-) -> None:
+def test_a_template_of_ones_own_reads_them_too(tmp_path: Path, here: RunFairway, text: str) -> None:
     folder = tmp_path / "job_templates"
     folder.mkdir()
     (folder / "own.sh.j2").write_text(
@@ -149,11 +143,11 @@ def test_a_template_of_ones_own_reads_them_too(
     )
     (folder / "_part.sh.j2").write_text("{{ params.lr }}\n")
     job = written(tmp_path, template="own")
-    assert fairway(tmp_path, "render", job, "-s", "params.lr=0.1")[0] == 0
-    assert fairway(tmp_path, "render", job, "-s", "params.rl=0.1", "-s", "params.lr=1")[0] == 2
+    assert here("render", job, "-s", "params.lr=0.1")[0] == 0
+    assert here("render", job, "-s", "params.rl=0.1", "-s", "params.lr=1")[0] == 2
 
 
-def test_a_template_that_includes_itself(tmp_path: Path, fairway: RunFairway) -> None:
+def test_a_template_that_includes_itself(tmp_path: Path, here: RunFairway) -> None:
     folder = tmp_path / "job_templates"
     folder.mkdir()
     (folder / "own.sh.j2").write_text(
@@ -161,14 +155,14 @@ def test_a_template_that_includes_itself(tmp_path: Path, fairway: RunFairway) ->
         "{{ command }} {{ params.lr }}\n"
     )
     job = written(tmp_path, template="own")
-    assert fairway(tmp_path, "render", job, "-s", "params.lr=1")[0] == 0
-    code, _, err = fairway(tmp_path, "render", job, "-s", "params.lr=1", "-s", "nodes=2")
+    assert here("render", job, "-s", "params.lr=1")[0] == 0
+    code, _, err = here("render", job, "-s", "params.lr=1", "-s", "nodes=2")
     assert (code, "recursion" in err) == (2, True)
 
 
-def test_a_notebook_reads_all(tmp_path: Path, fairway: RunFairway) -> None:
+def test_a_notebook_reads_all(tmp_path: Path, here: RunFairway) -> None:
     job = written(tmp_path, template="notebook", command="a.ipynb", outputs={"notebook": {}})
-    assert fairway(tmp_path, "render", job, "-s", "params.new=1")[0] == 0
+    assert here("render", job, "-s", "params.new=1")[0] == 0
 
 
 def test_from_python_too() -> None:
@@ -178,24 +172,24 @@ def test_from_python_too() -> None:
 
 
 @pytest.mark.integration
-def test_every_example_sets_what_is_read(tmp_path: Path, fairway: RunFairway) -> None:
+def test_every_example_sets_what_is_read(here: RunFairway) -> None:
     jobs = [*HERE.glob("examples/*/*.yaml")]
     assert len(jobs) > 8
     for job in jobs:
-        _, _, err = fairway(tmp_path, "submit", str(job), "--dry-run", "--yes")
+        _, _, err = here("submit", str(job), "--dry-run", "--yes")
         assert "unused-param" not in err
 
 
 def test_param_set_by_the_sweep_too_is_refused_on_the_command_line(
-    tmp_path: Path, fairway: RunFairway
+    tmp_path: Path, here: RunFairway
 ) -> None:
     job = written(tmp_path, **points({"grid": {"epochs": [1, 2]}}))
-    code, _, err = fairway(tmp_path, "submit", job, "--dry-run", "-s", "params.epochs=7")
+    code, _, err = here("submit", job, "--dry-run", "-s", "params.epochs=7")
     assert code == 2
     first, *_, hint = err.splitlines()
     assert first.startswith("command line:1:4: error: `-s params.epochs` has no effect")
     assert "[overridden-param]" in first
     assert "sweep.points" in hint
     other = ("-s", "sweep.points=[{grid: {epochs: [7]}}]")
-    assert fairway(tmp_path, "submit", job, "--dry-run", *other)[0] == 0
-    assert fairway(tmp_path, "render", job, "-s", "params.epochs=7")[0] == 0
+    assert here("submit", job, "--dry-run", *other)[0] == 0
+    assert here("render", job, "-s", "params.epochs=7")[0] == 0

@@ -130,7 +130,6 @@ def test_a_call_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     words = [sys.executable, "-c", _CALLER, str(pipe)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as caller:
-        assert caller.stdout is not None
         process = os.pidfd_open(int(caller.stdout.readline()))
         with pipe.open("wb"):  # which waits until the call reads it
             caller.kill()

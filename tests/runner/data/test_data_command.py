@@ -50,26 +50,26 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_folder_goes_there_and_back(
-    folder: Path, source: Path, prefix: str, fairway: RunFairway
+    folder: Path, source: Path, prefix: str, here: RunFairway
 ) -> None:
-    code, out, err = fairway(folder, "data", "put", "src", f"sim:datasets/{prefix}", "--json")
+    code, out, err = here("data", "put", "src", f"sim:datasets/{prefix}", "--json")
     assert code == 0, err
     facts = json.loads(out)
     assert set(facts["files"]) == {f"{prefix}/{name}" for name in tree(source)}
     assert facts["bytes"] == sum(map(len, tree(source).values()))
-    code, _, err = fairway(folder, "data", "get", f"sim:datasets/{prefix}", "back")
+    code, _, err = here("data", "get", f"sim:datasets/{prefix}", "back")
     assert code == 0, err
     assert tree(folder / "back") == tree(source)
     for words in (
         ("put", "src", f"sim:datasets/{prefix}"),
         ("get", f"sim:datasets/{prefix}", "back"),
     ):
-        code, out, _ = fairway(folder, "data", *words, "--json")
+        code, out, _ = here("data", *words, "--json")
         assert (code, json.loads(out)["files"], json.loads(out)["unchanged"]) == (0, [], 3)
 
 
 def test_links_are_followed_and_what_storage_cannot_hold_is_named(
-    folder: Path, prefix: str, fairway: RunFairway
+    folder: Path, prefix: str, here: RunFairway
 ) -> None:
     (folder / "src" / "empty").mkdir(parents=True)
     (folder / "more").mkdir()
@@ -77,79 +77,79 @@ def test_links_are_followed_and_what_storage_cannot_hold_is_named(
     (folder / "src" / "class").symlink_to("../more")
     (folder / "src" / "gone").symlink_to("nothing")
     words = ("data", "put", "src", f"sim:datasets/{prefix}", "--json")
-    code, out, err = fairway(folder, *words)
+    code, out, err = here(*words)
     assert code == 0, err
     assert json.loads(out)["files"] == [f"{prefix}/class/a.txt"]
     assert "gone (a link to nothing) [left-out]" in err
     assert "empty/ [empty-folders]" in err
     (folder / "src" / "loop").symlink_to(".")
-    code, _, err = fairway(folder, *words)
+    code, _, err = here(*words)
     assert code == 2
     assert "src/loop: it leads back" in err
 
 
 def test_data_put_of_one_file_uses_the_given_name(
-    folder: Path, prefix: str, fairway: RunFairway
+    folder: Path, prefix: str, here: RunFairway
 ) -> None:
     (folder / "a.txt").write_text("a")
     for place in (f"{prefix}/b.txt", f"{prefix}/folder/"):
-        assert fairway(folder, "data", "put", "a.txt", f"sim:datasets/{place}")[0] == 0
-    _, out, _ = fairway(folder, "data", "ls", f"sim:datasets/{prefix}", "-r", "--json")
+        assert here("data", "put", "a.txt", f"sim:datasets/{place}")[0] == 0
+    _, out, _ = here("data", "ls", f"sim:datasets/{prefix}", "-r", "--json")
     assert [each["name"] for each in json.loads(out)] == [
         f"{prefix}/b.txt",
         f"{prefix}/folder/a.txt",
     ]
-    assert fairway(folder, "data", "get", f"sim:datasets/{prefix}/b.txt", "here")[0] == 0
+    assert here("data", "get", f"sim:datasets/{prefix}/b.txt", "here")[0] == 0
     assert tree(folder / "here") == {"b.txt": b"a"}
 
 
-def test_a_path_is_whole_words(folder: Path, prefix: str, fairway: RunFairway) -> None:
+def test_a_path_is_whole_words(folder: Path, prefix: str, here: RunFairway) -> None:
     """`words` is not `wordsmith`."""
     for name in ("words", "wordsmith"):
         (folder / name).mkdir()
         (folder / name / "a").write_text(name)
-        assert fairway(folder, "data", "put", name, f"sim:datasets/{prefix}/{name}")[0] == 0
-    assert fairway(folder, "data", "get", f"sim:datasets/{prefix}/words", "here")[0] == 0
+        assert here("data", "put", name, f"sim:datasets/{prefix}/{name}")[0] == 0
+    assert here("data", "get", f"sim:datasets/{prefix}/words", "here")[0] == 0
     assert tree(folder / "here") == {"a": b"words"}
-    _, out, _ = fairway(folder, "data", "ls", f"sim:datasets/{prefix}/words", "-r", "--json")
+    _, out, _ = here("data", "ls", f"sim:datasets/{prefix}/words", "-r", "--json")
     assert [each["name"] for each in json.loads(out)] == [f"{prefix}/words/a"]
 
 
 def test_folders_are_listed_with_what_is_below(
-    folder: Path, source: Path, prefix: str, fairway: RunFairway
+    folder: Path, source: Path, prefix: str, here: RunFairway
 ) -> None:
-    fairway(folder, "data", "put", "src", f"sim:datasets/{prefix}")
-    _, out, _ = fairway(folder, "data", "ls", f"sim:datasets/{prefix}", "--json")
+    here("data", "put", "src", f"sim:datasets/{prefix}")
+    _, out, _ = here("data", "ls", f"sim:datasets/{prefix}", "--json")
     found = {each["name"]: (each["bytes"], each["blobs"]) for each in json.loads(out)}
     assert found == {
         f"{prefix}/a b/": (3, 1),
         f"{prefix}/empty": (0, 1),
         f"{prefix}/large": (3 * BLOCK + 5, 1),
     }
-    assert fairway(folder, "data", "ls", "sim")[1] == "datasets\noutputs\n"
+    assert here("data", "ls", "sim")[1] == "datasets\noutputs\n"
 
 
 def test_data_put_and_get_replace_other_data_only_with_force(
-    folder: Path, source: Path, prefix: str, fairway: RunFairway
+    folder: Path, source: Path, prefix: str, here: RunFairway
 ) -> None:
     place = f"sim:datasets/{prefix}"
-    fairway(folder, "data", "put", "src", place)
+    here("data", "put", "src", place)
     (source / "empty").write_text("no more")
-    code, _, err = fairway(folder, "data", "put", "src", place)
+    code, _, err = here("data", "put", "src", place)
     assert code == 3
     assert f"{place} already holds other data: {prefix}/empty" in err
     (folder / "back").mkdir()
     (folder / "back" / "empty").write_text("mine")
-    code, _, err = fairway(folder, "data", "get", place, "back")
+    code, _, err = here("data", "get", place, "back")
     assert code == 3
     assert tree(folder / "back") == {"empty": b"mine"}
-    assert fairway(folder, "data", "put", "src", place, "--force")[0] == 0
-    assert fairway(folder, "data", "get", place, "back", "--force")[0] == 0
+    assert here("data", "put", "src", place, "--force")[0] == 0
+    assert here("data", "get", place, "back", "--force")[0] == 0
     assert tree(folder / "back") == tree(source)
 
 
 def test_an_upload_goes_on_where_it_was_cut_off(
-    folder: Path, prefix: str, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+    folder: Path, prefix: str, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "large").write_bytes(os.urandom(6 * BLOCK))
     place = f"sim:datasets/{prefix}/large"
@@ -163,9 +163,9 @@ def test_an_upload_goes_on_where_it_was_cut_off(
         return real(self, block_id, *arguments, **options)
 
     monkeypatch.setattr(BlobClient, "stage_block", stage)
-    assert fairway(folder, "data", "put", "large", place)[0] == 130
+    assert here("data", "put", "large", place)[0] == 130
     sent.clear()
-    code, _, err = fairway(folder, "data", "put", "large", place)
+    code, _, err = here("data", "put", "large", place)
     assert code == 0, err
     assert len(sent) == 2
     monkeypatch.undo()
@@ -173,11 +173,11 @@ def test_an_upload_goes_on_where_it_was_cut_off(
 
 
 def test_a_download_goes_on_where_it_was_cut_off(
-    folder: Path, prefix: str, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+    folder: Path, prefix: str, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "large").write_bytes(os.urandom(6 * BLOCK))
     place = f"sim:datasets/{prefix}/large"
-    assert fairway(folder, "data", "put", "large", place)[0] == 0
+    assert here("data", "put", "large", place)[0] == 0
     taken: list[int] = []
     real = ContainerClient.download_blob
 
@@ -189,67 +189,67 @@ def test_a_download_goes_on_where_it_was_cut_off(
 
     with monkeypatch.context() as patch:
         patch.setattr(ContainerClient, "download_blob", download)
-        assert fairway(folder, "data", "get", place, "back")[0] == 130
+        assert here("data", "get", place, "back")[0] == 130
         assert tree(folder / "back").keys() == {".large.part", ".large.part.blocks"}
         taken.clear()
-        code, _, err = fairway(folder, "data", "get", place, "back")
+        code, _, err = here("data", "get", place, "back")
     assert code == 0, err
     assert len(taken) == 2
     assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
 
 
 def test_half_a_download_of_another_version_is_no_use(
-    folder: Path, prefix: str, fairway: RunFairway
+    folder: Path, prefix: str, here: RunFairway
 ) -> None:
     (folder / "large").write_bytes(os.urandom(2 * BLOCK))
     place = f"sim:datasets/{prefix}/large"
-    fairway(folder, "data", "put", "large", place)
+    here("data", "put", "large", place)
     (folder / "back").mkdir()
     (folder / "back" / ".large.part").write_bytes(bytes(2 * BLOCK))
     (folder / "back" / ".large.part.blocks").write_text("another version\n0\n")
-    assert fairway(folder, "data", "get", place, "back")[0] == 0
+    assert here("data", "get", place, "back")[0] == 0
     assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
 
 
 @pytest.mark.parametrize("words", [("put", "src"), ("ls",), ("get",)])
 def test_a_place_whose_name_is_no_text_is_refused(
-    folder: Path, source: Path, fairway: RunFairway, words: tuple[str, ...]
+    folder: Path, source: Path, here: RunFairway, words: tuple[str, ...]
 ) -> None:
     place = f"sim:datasets/{os.fsdecode(bytes([255]))}"
     rest = ["back"] if words == ("get",) else []
-    code, _, err = fairway(folder, "data", *words, place, *rest)
+    code, _, err = here("data", *words, place, *rest)
     assert code == 2
     assert "holds the character U+DCFF" in err
     assert "names in storage are UTF-8; see what there is: fairway data ls sim:datasets" in err
 
 
 def test_a_file_whose_name_is_no_text_is_named(
-    folder: Path, source: Path, prefix: str, fairway: RunFairway
+    folder: Path, source: Path, prefix: str, here: RunFairway
 ) -> None:
     odd = source / os.fsdecode(b"odd\xff")
     odd.write_text("x")
     place = f"sim:datasets/{prefix}"
-    code, _, err = fairway(folder, "data", "put", "src", place)
+    code, _, err = here("data", "put", "src", place)
     assert code == 2
     assert "odd\ufffd: its name is not UTF-8, as names in storage must be" in err
     assert "rename the file, or leave it out" in err
-    assert fairway(folder, "data", "ls", place, "-r", "--json")[1] in ("", "[]\n")
+    assert here("data", "ls", place, "-r", "--json")[1] in ("", "[]\n")
 
 
 def test_data_get_of_a_damaged_blob_keeps_nothing(
-    folder: Path, prefix: str, fairway: RunFairway, account: str
+    folder: Path, prefix: str, here: RunFairway, account: str
 ) -> None:
     with ContainerClient.from_connection_string(account, "datasets") as container:
         blob = container.upload_blob(f"{prefix}/a", b"damaged")
         blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
-    code, _, err = fairway(folder, "data", "get", f"sim:datasets/{prefix}/a", "back")
+    code, _, err = here("data", "get", f"sim:datasets/{prefix}/a", "back")
     assert code == 5
     assert f"{prefix}/a arrived damaged: its digest does not match [bad-digest]" in err
     assert tree(folder / "back") == {}
 
 
 def test_a_failing_service_is_asked_again(
-    folder: Path, prefix: str, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+    folder: Path, prefix: str, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a").write_text("a")
     real, tries = ContainerClient.upload_blob, []
@@ -262,18 +262,18 @@ def test_a_failing_service_is_asked_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(ContainerClient, "upload_blob", upload)
-        assert fairway(folder, "data", "put", "a", f"sim:datasets/{prefix}")[0] == 0
+        assert here("data", "put", "a", f"sim:datasets/{prefix}")[0] == 0
     assert len(tries) == 3
 
 
 @pytest.mark.parametrize("name", ["../owned", "a/../../owned", "/../owned"])
 def test_a_blob_cannot_leave_the_folder(
-    folder: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch, name: str
+    folder: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Azure allows such names, which neither its SDK nor Azurite can make."""
     blob = SimpleNamespace(name=f"sets/{name}", size=1, etag="e")
     monkeypatch.setattr(Storage, "blobs", lambda *_: [blob])
-    code, _, err = fairway(folder, "data", "get", "sim:datasets/sets", "back")
+    code, _, err = here("data", "get", "sim:datasets/sets", "back")
     assert code == 2
     assert "cannot be a file here" in err
 
@@ -294,23 +294,23 @@ def test_a_blob_cannot_leave_the_folder(
     ],
 )
 def test_data_copy_that_is_not_possible_reports_the_reason(
-    folder: Path, fairway: RunFairway, words: tuple[str, ...], code: int, message: str
+    folder: Path, here: RunFairway, words: tuple[str, ...], code: int, message: str
 ) -> None:
     (folder / "a").write_text("a")
     (folder / "hollow").mkdir()
-    found, _, err = fairway(folder, "data", *words)
+    found, _, err = here("data", *words)
     assert found == code
     assert message in err
 
 
 def test_a_wrong_key_is_one_message(
-    folder: Path, fairway: RunFairway, account: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, here: RunFairway, account: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a").write_text("a")
     head, _, rest = account.partition("AccountKey=")
     wrong = f"{head}AccountKey=d3Jvbmc=;{rest.partition(';')[2]}"
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", wrong)
-    code, _, err = fairway(folder, "data", "put", "a", "sim:datasets/x")
+    code, _, err = here("data", "put", "a", "sim:datasets/x")
     assert code == 2
     assert err.count("error: ") == 1
     assert "does not accept these credentials" in err

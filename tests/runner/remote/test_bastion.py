@@ -85,7 +85,6 @@ def test_bastion_tunnel_passes_all_bytes_both_ways(bastion: Bastion, echo: None)
     much = os.urandom(3_000_000)
     with _start(bastion) as process:
         assert process.stdin is not None
-        assert process.stdout is not None
         assert process.stdout.readline() == b"hello\n"
         said: list[bytes] = []
         reader = threading.Thread(target=lambda: said.append(process.stdout.read(len(much))))  # type: ignore[union-attr]
@@ -96,7 +95,6 @@ def test_bastion_tunnel_passes_all_bytes_both_ways(bastion: Bastion, echo: None)
         assert said == [much]
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
-        assert process.stderr is not None
         assert process.stderr.read() == b""
     (words,) = bastion.calls
     assert words[words.index("--target-ip-address") + 1] == ADDRESS
@@ -109,7 +107,6 @@ def test_az_ends_with_it_however_it_ends(
 ) -> None:
     """And is told so as by Ctrl-C, since its session stays open at the service otherwise."""
     with _start(bastion) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"hello\n"
         assert bastion.sessions
         process.send_signal(number)
@@ -121,7 +118,6 @@ def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
     """A terminal sends it to all: a master connection, which goes on, is not to lose its way."""
     with _start(bastion) as process:
         assert process.stdin is not None
-        assert process.stdout is not None
         assert process.stdout.readline() == b"hello\n"
         assert os.getsid(process.pid) == process.pid, "it has no terminal"
         process.send_signal(signal.SIGINT)
@@ -187,7 +183,6 @@ def test_bastion_tunnel_failure_has_a_reason_and_a_hint(tmp_path: Path, name: st
     path = f"{bastion.programs}:{os.environ['PATH']}"
     with _start(bastion, env={**os.environ, "PATH": path}) as process:
         assert process.stdin is not None
-        assert process.stderr is not None
         said = process.stderr.read().decode()
         process.stdin.close()
         assert process.wait(PATIENCE) == code

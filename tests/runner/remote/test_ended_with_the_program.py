@@ -33,7 +33,6 @@ relay(["env"], ["nd", "nd-0"], pathlib.Path(sys.argv[1]), sys.argv[2])
 def test_program_on_the_terminal_ends_with_the_command_on_a_signal(number: signal.Signals) -> None:
     words = [sys.executable, "-c", ON_TERMINAL, "sh", "-c", "echo up; exec sleep 3600"]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         process.send_signal(number)
         # The pipe ends when nobody writes to it any more.

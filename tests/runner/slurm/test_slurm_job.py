@@ -194,7 +194,6 @@ def daemon() -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield process
         process.kill()

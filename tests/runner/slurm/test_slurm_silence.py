@@ -61,7 +61,6 @@ def test_the_host_says_what_tasks_have_written(
     found = reconcile.answer(tmp_path, request, io.BytesIO())
     assert found.silent == "slurmctld does not answer"
     report = found.runs["job-1"]
-    assert report is not None
     assert report.state == RunState("running")
     assert "0" in report.logs
 
@@ -116,7 +115,6 @@ def test_a_run_ends_though_the_one_before_it_is_damaged(
     (tmp_path / "runs" / "job-1" / "state.json").write_text('{"state": "run')
     request = StatesRequest({"job-2": RunRequest()})
     found = reconcile.answer(tmp_path, request, io.BytesIO()).runs["job-2"]
-    assert found is not None
     assert found.state is not None
     reason = "not started: job-1 cannot be read"
     assert (found.state.state, found.state.reason) == ("cancelled", reason)
