@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.checks import check_job
 from fairway_core.findings import UserError
-from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_core.target import Target
 from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,21 +22,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 
-def target(size: str) -> Target:
-    """A Slurm cluster with nodes of that size."""
-    return Target(
-        name="cluster",
-        engine="slurm",
-        vm_size=size,
-        nodes=NodeRange(min=0, max=16),
-        slurm=SlurmAccess(host="h", user="u", partition="p", shared="/data/fairway"),
-    )
-
-
 def profile(size: str, *, processes_per_node: int = 8, sharp: bool = False) -> FabricProfile:
     """The profile of a job with that many processes a node."""
     job = Job(name="train", command="true", processes_per_node=processes_per_node)
-    found = fabric_profile(target(size), job, sharp=sharp)
+    found = fabric_profile(cluster_of(size), job, sharp=sharp)
     assert found is not None
     return found
 
@@ -99,10 +86,10 @@ def test_sharp_is_set_where_it_is_asked_for() -> None:
 @pytest.mark.parametrize("size", ["Standard_ND96asr_v4", "Standard_ND96is_H100_v5"])
 def test_sharp_that_the_fabric_does_not_have_is_said_to_do_nothing(size: str) -> None:
     asked = {"template": "torchrun", "options": {"sharp": True}}
-    (found,) = [each for each in check_job(asked, target(size)) if each.id == "no-sharp"]
+    (found,) = [each for each in check_job(asked, cluster_of(size)) if each.id == "no-sharp"]
     assert found.message == f"`sharp: true` has no effect on {size}: no settings for it are known"
     assert "NCCL_COLLNET_ENABLE" not in profile(size, sharp=True).environment
-    has_it = target("Standard_ND96isr_H100_v5")
+    has_it = cluster_of("Standard_ND96isr_H100_v5")
     assert "no-sharp" not in [each.id for each in check_job(asked, has_it)]
 
 
@@ -116,7 +103,7 @@ def test_sharp_without_its_plugin_is_left_out_with_a_warning(tmp_path: Path, the
         (plugins / "libnccl-net.so").touch()
     options = {"template": "torchrun", "options": {"sharp": True, "rendezvous": "static"}}
     search = {"LD_LIBRARY_PATH": f"/usr/local/lib:{plugins}"}
-    script = rendered(tmp_path, "Standard_ND96isr_H100_v5", **options)
+    script = script_for(tmp_path, "Standard_ND96isr_H100_v5", **options)
     functions = script[script.index("find_infiniband()") : script.index("# One process of a node")]
     done = in_shell(tmp_path, f"{functions}\nenvironment; env", nodes=2, **search)
     assert done.returncode == 0
@@ -156,10 +143,10 @@ def test_every_node_gets_its_ranks_however_many(processes: int, placement: str) 
 def test_ranks_that_share_a_node_stay_on_the_cores_of_their_task(size: str, placement: str) -> None:
     """Open MPI would bind those of every task to the node's first."""
     job = Job(name="train", command="true", processes_per_node=2, cores=2)
-    found = fabric_profile(target(size), job)
+    found = fabric_profile(cluster_of(size), job)
     assert " ".join(found.mpirun["hpcx"]) == placement
     whole = Job(name="train", command="true", processes_per_node=8, gpus=8)
-    four = fabric_profile(target("Standard_NC96ads_A100_v4"), whole)
+    four = fabric_profile(cluster_of("Standard_NC96ads_A100_v4"), whole)
     assert (four.gpu_numa, "NCCL_GRAPH_FILE" in four.environment) == ((), False)
 
 
@@ -191,16 +178,14 @@ def environment_of(
     tmp_path: Path, size: str, *, nodes: int = 2, **job: Any
 ) -> subprocess.CompletedProcess[str]:
     """Runs a job that prints its environment, with the template `plain`."""
-    return in_shell(tmp_path, rendered(tmp_path, size, nodes=nodes, **job), nodes=nodes)
+    return in_shell(tmp_path, script_for(tmp_path, size, nodes=nodes, **job), nodes=nodes)
 
 
-def rendered(tmp_path: Path, size: str, *, nodes: int = 2, **job: Any) -> str:
+def script_for(tmp_path: Path, size: str, *, nodes: int = 2, **job: Any) -> str:
     """The script of a job that prints its environment."""
-    file = tmp_path / "job.yaml"
     defaults = {"name": "train", "template": "plain", "command": "env", "nodes": nodes}
-    file.write_text(json.dumps({**defaults, "processes_per_node": 8, **job}))
-    job_file = load_job(file)
-    return render_launcher(job_file, job_file.resolve(target(size)), target(size))
+    defaults["processes_per_node"] = 8
+    return rendered(tmp_path, cluster_of(size), **{**defaults, **job})[1]
 
 
 def in_shell(
@@ -256,12 +241,12 @@ def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
 ) -> None:
     """Pods have none, and few images of jobs have one; NCCL alone would say nothing of it."""
     port(tmp_path, "mlx5_ib0")
-    done = in_shell(tmp_path, rendered(tmp_path, size), nodes=2, has_topology=False)
+    done = in_shell(tmp_path, script_for(tmp_path, size), nodes=2, has_topology=False)
     assert done.returncode == 0
     assert "has no topology file /opt/microsoft/n" in done.stderr
     found = [line for line in done.stdout.splitlines() if line.startswith("NCCL_NET_GDR_LEVEL=")]
     assert found == [f"NCCL_NET_GDR_LEVEL={each}" for each in level]
-    own = rendered(tmp_path, size, env={"NCCL_TOPO_FILE": ""})
+    own = script_for(tmp_path, size, env={"NCCL_TOPO_FILE": ""})
     assert in_shell(tmp_path, own, nodes=2, has_topology=False).stderr == ""
 
 

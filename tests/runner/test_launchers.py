@@ -8,7 +8,6 @@ The rendered scripts are kept under golden/. After a change that is meant, write
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 import subprocess
@@ -17,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.findings import UserError
-from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.rendering import render_launcher
 from fairway_runner.jobs.templates import all_templates, front_matter
@@ -42,29 +42,12 @@ JOBS: dict[str, dict[str, Any]] = {
 }
 
 
-def target(size: str) -> Target:
-    """A Slurm cluster with nodes of that size, or `local`."""
-    if size == "local":
-        return Target.local()
-    return Target(
-        name="cluster",
-        engine="slurm",
-        vm_size=size,
-        nodes=NodeRange(min=0, max=16),
-        mounts={"data": "/data"},
-        slurm=SlurmAccess(host="h", user="u", partition="p", shared="/data/fairway"),
-    )
-
-
 def render(folder: Path, size: str, **job: Any) -> str:
-    """The script of a job on nodes of that size; the job file is JSON, which is YAML."""
-    template = job.get("template", "openmpi")
+    """The script of a job on nodes of that size."""
+    given = JOBS.get(job.get("template", "openmpi"), {})
     defaults = {"name": "train", "command": "python train.py", "nodes": 4, "processes_per_node": 8}
-    file = folder / "job.yaml"
-    file.write_text(json.dumps({**defaults, **JOBS.get(template, {}), **job}))
-    job_file = load_job(file)
-    place = target(size)
-    return render_launcher(job_file, job_file.resolve(place), place)
+    mounts = {} if size == "local" else {"mounts": {"data": "/data"}}
+    return rendered(folder, cluster_of(size, **mounts), **{**defaults, **given, **job})[1]
 
 
 # Where each is rendered: size, nodes. Golden are those with GPUs, and all of Open MPI.

@@ -6,16 +6,12 @@ named as azhpc-images' `install_mpis.sh` names them, and a PATH without any of t
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from fairway_core.target import Target
-from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
+from rendered import cluster_of, rendered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,13 +66,9 @@ class Image:
 
     def run(self, template: str, **job: Any) -> subprocess.CompletedProcess[str]:
         """Runs the template's script on one node, with two processes."""
-        file = self.root / "job.yaml"
         defaults = {"name": "x", "template": template, "processes_per_node": 2, "command": "true"}
-        file.write_text(json.dumps({**defaults, **job}))
-        job_file = load_job(file)
         script = self.root / "launch.sh"
-        local = Target.local()
-        script.write_text(render_launcher(job_file, job_file.resolve(local), local))
+        script.write_text(rendered(self.root, cluster_of("local"), **{**defaults, **job})[1])
         (self.root / "hosts").write_text("a\n")
         contract = {
             "PATH": str(self.tools),

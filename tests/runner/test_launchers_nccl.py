@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from fairway_core.target import NodeRange, SlurmAccess, Target
-from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
+from rendered import cluster_of, rendered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,18 +56,10 @@ class Cluster:
         mpirun.parent.mkdir()
         mpirun.write_text(f"#!/bin/sh\ncat {self.root}/report\nexit {code}\n")
         mpirun.chmod(0o755)
-        target = Target(
-            name="nd",
-            engine="slurm",
-            vm_size=job.pop("size", "Standard_ND96isr_H100_v5"),
-            nodes=NodeRange(min=0, max=16),
-            slurm=SlurmAccess(host="h", user="u", partition="p", shared="/s"),
-        )
-        defaults = {"name": "x", "template": "nccl-tests", "nodes": 2, "processes_per_node": 8}
-        file = self.root / "job.yaml"
-        file.write_text(json.dumps({**defaults, "command": "all_reduce_perf", **job}))
-        job_file = load_job(file)
-        resolved = job_file.resolve(target)
+        place = cluster_of(job.pop("size", "Standard_ND96isr_H100_v5"))
+        job = {"template": "nccl-tests", "nodes": 2, "processes_per_node": 8, **job}
+        job = {"name": "x", "command": "all_reduce_perf", **job}
+        resolved, script = rendered(self.root, place, **job)
         (self.root / "hosts").write_text("a\nb\n")
         environment = {
             "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
@@ -83,7 +71,7 @@ class Cluster:
             "FAIRWAY_WORLD_SIZE": str(resolved.world_size),
         }
         return subprocess.run(
-            ["bash", "-c", render_launcher(job_file, resolved, target)],
+            ["bash", "-c", script],
             env=environment,
             capture_output=True,
             text=True,

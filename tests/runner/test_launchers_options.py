@@ -185,7 +185,6 @@ def test_a_wrong_option_is_said_at_its_line(
     [finding] = findings(tmp_path, options)
     assert (finding.id, finding.message, finding.hint) == (rule, message, hint)
     place = finding.location
-    assert place is not None
     assert place.text.strip() == line
     wanted = line if rule == "unknown-option" else line.split(": ")[1]
     assert place.text[place.column - 1 :].startswith(wanted)
@@ -248,7 +247,6 @@ def test_a_template_s_own_mistakes_are_said_at_its_line(
     [finding] = caught.value.findings
     assert says in finding.message
     assert finding.path == f"options.size.{path}"
-    assert finding.location is not None
     assert (finding.location.file, finding.location.line) == ("own.sh.j2", 4)
 
 
@@ -303,5 +301,4 @@ def test_more_than_a_program_takes_is_refused_at_its_line(
         ("too-long", path) for path in paths
     ]
     for each in caught.value.findings:
-        assert each.location is not None
         assert each.location.text.startswith(each.path.partition(".")[0])

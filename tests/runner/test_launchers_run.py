@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rendered import cluster_of, rendered
 
 from fairway_agent import processes
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.task_logs import split_label
-from fairway_core.target import NodeRange, SlurmAccess, Target
-from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
 
 pytestmark = pytest.mark.integration
 
@@ -70,18 +68,10 @@ class Engine:
 
     def run(self, *, size: str = "local", **job: Any) -> subprocess.CompletedProcess[str]:
         """Renders a job of two nodes with two processes each, and runs its script."""
-        file = self.root / "job.yaml"
         defaults = {"name": "train", "nodes": 2, "processes_per_node": 2, "command": "true"}
-        file.write_text(json.dumps({**defaults, **job}))
-        job_file = load_job(file)
-        place = Target.local()
-        if size != "local":
-            access = SlurmAccess(host="h", user="u", partition="p", shared="/s")
-            count = NodeRange(min=0, max=16)
-            place = Target(name="nd", engine="slurm", vm_size=size, nodes=count, slurm=access)
-        resolved = job_file.resolve(place)
+        resolved, text = rendered(self.root, cluster_of(size), **{**defaults, **job})
         script = self.root / "launch.sh"
-        script.write_text(render_launcher(job_file, resolved, place))
+        script.write_text(text)
         return subprocess.run(
             ["bash", str(script)],
             env=self.contract(resolved.nodes, resolved.processes_per_node, list(resolved.outputs)),

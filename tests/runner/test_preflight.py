@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from fairway_core.target import NodeRange, SlurmAccess, Target
-from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
+from rendered import cluster_of, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,21 +122,10 @@ class Nodes:
         self, level: str = "fabric", size: str = H100, **job: Any
     ) -> subprocess.CompletedProcess[str]:
         """Runs a job with a preflight; its own command says "launched"."""
-        place = Target(
-            name="nd",
-            engine="slurm",
-            vm_size=size,
-            nodes=NodeRange(min=0, max=16),
-            mounts={"data": str(self.mount)},
-            slurm=SlurmAccess(host="h", user="u", partition="p", shared="/data/fairway"),
-        )
-        file = self.root / "job.yaml"
+        place = cluster_of(size, mounts={"data": str(self.mount)})
         job = {"name": "train", "template": "plain", "command": "echo launched", **job}
-        file.write_text(
-            json.dumps({"nodes": 4, "processes_per_node": 8, **job, "preflight": level})
-        )
-        job_file = load_job(file)
-        script = render_launcher(job_file, job_file.resolve(place), place)
+        job = {"nodes": 4, "processes_per_node": 8, **job, "preflight": level}
+        _, script = rendered(self.root, place, **job)
         environment = {
             "PATH": os.environ["PATH"],
             "NODES": str(self.root),
@@ -383,10 +368,8 @@ def test_a_template_of_the_user_is_preceded_by_it_too(nodes: Nodes) -> None:
 
 
 def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text("name: x\ntemplate: plain\ncommand: echo launched\npreflight: fabric\n")
-    job_file = load_job(file)
-    script = render_launcher(job_file, job_file.resolve(Target.local()), Target.local())
+    job = {"name": "x", "template": "plain", "command": "echo launched", "preflight": "fabric"}
+    _, script = rendered(tmp_path, cluster_of("local"), **job)
     environment = {
         "PATH": os.environ["PATH"],
         "FAIRWAY_EACH_NODE": str(

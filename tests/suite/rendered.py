@@ -1,0 +1,33 @@
+"""Jobs as launchers get them: rendered for this machine, or for a Slurm cluster of a VM size."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.rendering import render_launcher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_runner.jobs.job import Job
+
+
+def cluster_of(size: str, **facts: Any) -> Target:
+    """A Slurm cluster with nodes of that size, or `local`."""
+    if size == "local":
+        return Target.local()
+    slurm = SlurmAccess(host="h", user="u", partition="p", shared="/data/fairway")
+    nodes = NodeRange(min=0, max=16)
+    return Target(name="cluster", engine="slurm", vm_size=size, nodes=nodes, slurm=slurm, **facts)
+
+
+def rendered(folder: Path, place: Target, **job: Any) -> tuple[Job, str]:
+    """A job on that target, and its script; the job file is JSON, which is YAML."""
+    file = folder / "job.yaml"
+    file.write_text(json.dumps(job))
+    job_file = load_job(file)
+    resolved = job_file.resolve(place)
+    return resolved, render_launcher(job_file, resolved, place)
