@@ -323,14 +323,20 @@ def test_a_node_is_drained_by_somebody(
 JOB = "name: a\ncommand: 'true'\n"
 
 
-def test_a_submitter_takes_nothing_but_the_project_from_the_server(
-    sign_in: SignIn, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What is asked of a target that is not the server's machine."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fairway.yaml").write_text(
         "serve: {targets: [far]}\ntargets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
         " ssh: {host: h, user: u, shared: /s}}\n"
     )
+    return {"target": ["far"], "offline": True}
+
+
+def test_a_submitter_takes_nothing_but_the_project_from_the_server(
+    sign_in: SignIn, tmp_path: Path, far: dict[str, Any]
+) -> None:
     client = sign_in("Submitter")
     for more in ({}, {"target": ["local"]}):
         answer = client.post("/api/v1/runs", json={"job": JOB, **more}, headers=OURS)
@@ -339,17 +345,16 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
     steps = "name: a\nsteps:\n  one: {command: 'true'}\n  two: {command: 'true', after: [one]}\n"
     answer = client.post("/api/v1/check", json={"job": steps}, headers=OURS)
     assert answer.status_code == 403
-    asked = {"target": ["far"], "offline": True}
-    assert client.post("/api/v1/check", json={"job": JOB, **asked}, headers=OURS).is_success
+    assert client.post("/api/v1/check", json={"job": JOB, **far}, headers=OURS).is_success
     outside = tmp_path.parent / "outside"
     outside.mkdir()
     for path in ("../outside", str(outside)):
         job = f"{JOB}code: {{path: {path}}}\n"
-        answer = client.post("/api/v1/check", json={"job": job, **asked}, headers=OURS)
+        answer = client.post("/api/v1/check", json={"job": job, **far}, headers=OURS)
         assert answer.status_code == 403
         assert "your role does not let you submit code from elsewhere" in answer.text
     (tmp_path / "linked").symlink_to(outside)
-    answer = client.post("/api/v1/check", json={"job": JOB, **asked}, headers=OURS)
+    answer = client.post("/api/v1/check", json={"job": JOB, **far}, headers=OURS)
     assert answer.status_code == 403
     assert "your role does not let you follow the link linked" in answer.text
     client = sign_in("Operator")
@@ -411,17 +416,6 @@ def test_retry_of_a_local_run_by_a_former_operator_is_forbidden(
     answer = sign_in("Submitter").post("/api/v1/runs/job-a/retry", headers=OURS)
     assert answer.status_code == 403
     assert "your role does not let you run jobs on the machine of the server" in answer.text
-
-
-@pytest.fixture
-def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What is asked of a target that is not the server's machine."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "fairway.yaml").write_text(
-        "serve: {targets: [far]}\ntargets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
-        " ssh: {host: h, user: u, shared: /s}}\n"
-    )
-    return {"target": ["far"], "offline": True}
 
 
 def test_a_submitter_uses_the_targets_that_are_listed_alone(

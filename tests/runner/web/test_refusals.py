@@ -116,9 +116,9 @@ def test_no_answer_has_the_token(client: TestClient, make_run: MakeRun) -> None:
             assert secret not in answer.text + str(answer.headers)
 
 
-def test_web_server_listens_on_loopback_only(tmp_path: Path, fairway: RunFairway) -> None:
+def test_web_server_listens_on_loopback_only(tmp_path: Path, here: RunFairway) -> None:
     with on_loopback(0).listener as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
     (tmp_path / "fairway.yaml").write_text("{}\n")
     for option in ("--host", "--bind"):
-        assert fairway(tmp_path, "serve", option, "0.0.0.0")[0] == 2
+        assert here("serve", option, "0.0.0.0")[0] == 2

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Entra, MakeRun
+    from conftest import Entra
     from starlette.testclient import TestClient
 
     from fairway_runner.runs.store import Run, RunStore
@@ -347,7 +347,7 @@ def test_no_other_page_submits(browser: TestClient, store: RunStore) -> None:
     assert not list(store.unsorted())
 
 
-def test_submit_page_escapes_text_of_a_job(browser: TestClient, make_run: MakeRun) -> None:
+def test_submit_page_escapes_text_of_a_job(browser: TestClient) -> None:
     evil = "</textarea><script>alert('x')</script>"
     form = {"job": evil, "set": evil, "target": '"><script>alert(1)', "action": "check"}
     page = browser.post("/submit", data=form, headers=ORIGIN).text

@@ -11,8 +11,6 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import MakeRun, RunFairway
     from starlette.testclient import TestClient
 
@@ -72,9 +70,9 @@ def engine(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 def test_targets_are_what_the_command_prints(
-    client: TestClient, engine: Engine, fairway: RunFairway, tmp_path: Path
+    client: TestClient, engine: Engine, here: RunFairway
 ) -> None:
-    code, printed, _ = fairway(tmp_path, "targets", "--offline", "--json")
+    code, printed, _ = here("targets", "--offline", "--json")
     assert code == 0
     assert client.get("/api/v1/targets").json() == json.loads(printed)
     page = client.get("/targets").text
