@@ -246,7 +246,6 @@ def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: l
     assert not mine.has_retry(mine.record_failure())
     mine.finish("failed", 124)
     state = state_files.read_task(mine.folder)
-    assert state is not None
     assert (state.state, state.exit_code, state.timed_out, state.reason) == (
         *("failed", 124, True),
         WHY,
@@ -262,7 +261,6 @@ def test_a_task_is_warned_of_until_it_works_again(
 
     def reason() -> str | None:
         state = state_files.read_task(mine.folder)
-        assert state is not None
         assert (state.state, state.session) == ("running", 7)
         return state.reason
 
@@ -337,7 +335,6 @@ def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
 def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) -> None:
     share = Share((1,), (0,), 0.5, (1, 2))
     mine = _begun(tmp_path, hosts=[Host("localhost", "localhost", share=share)])
-    assert mine.idle is not None
     assert (mine.idle.gpus, mine.idle.nodes) == ((1,), [sampler.node_name()])
 
 

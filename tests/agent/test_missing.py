@@ -98,11 +98,9 @@ class _Inside(Nodes):
 def _ended(task: Task) -> tuple[str | None, str]:
     """The reason with which a task ends, and its log."""
     task.start()
-    assert task.process is not None
     task.process.wait()
     code = task.ended()
     assert code is not None
     task.finish("failed", code)
     known = state_files.read_task(task.folder)
-    assert known is not None
     return known.reason, (task.folder / "log.txt").read_text()

@@ -45,7 +45,6 @@ def start(
         env={**os.environ, **environment},
     )
     started.append(program)
-    assert program.stdout is not None
     assert program.stdout.readline() == "up\n"
     return program
 

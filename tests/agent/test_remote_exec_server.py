@@ -52,13 +52,11 @@ class Node:
         self.say(channel.Command(argv, str(folder), dict(os.environ)).line() + behind)
 
     def say(self, line: bytes) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.write(line)
         self.process.stdin.flush()
 
     def hear(self) -> str:
         """The next line that the command prints."""
-        assert self.process.stdout is not None
         return self.process.stdout.readline().decode().strip()
 
     def set_clock(self, seconds: float) -> None:
@@ -77,7 +75,6 @@ class Node:
         raise AssertionError("it waits for ever")
 
     def hang_up(self) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.stdin = None
 

@@ -140,7 +140,6 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     monkeypatch.setattr(PodNodes, "signal", lambda *_: None)
     assert run_as_pod(task) == code
     known = read_task(task.folder)
-    assert known is not None
     assert (known.state, known.exit_code) == (state, code)
     assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
 
@@ -204,7 +203,6 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
     monkeypatch.setattr(Task, "ended", lambda _: 0)
     assert run_as_pod(task, Patience(seconds)) == ends[1]
     known = read_task(task.folder)
-    assert known is not None
     assert (known.state, known.exit_code, known.attempts, known.ends) == (*ends, None)
     is_told = (known.reason or "").startswith("it could not be started: ")
     assert is_told == (ends[0] == "failed")
@@ -276,7 +274,6 @@ def test_retries_used_up_for_a_cause_fail_the_task_with_counts(
             run.running, run.counts["running"], task.attempt = [Attempts(task)], 1, attempt
             run._look_after_running(counted=True)
             known = read_task(task.folder)
-            assert known is not None
             assert (known.state, known.ends) == (state, {"node": attempt + 1})
     assert known.reason == f"{why}; `retry: {{node: 1}}` is used up"
 
@@ -287,7 +284,6 @@ def test_a_failure_says_nothing_of_limits(tmp_path: Path) -> None:
     task.record_failure()
     assert task.finish("failed", 3) == "failed"
     known = read_task(task.folder)
-    assert known is not None
     assert (known.reason, known.ends) == (None, {"error": 1})
 
 

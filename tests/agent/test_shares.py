@@ -131,7 +131,6 @@ def test_ledger_share_of_a_killed_process_is_free_again(tmp_path: Path, keeps: b
     """Nobody says a word; where the task has what its supervisor had, once it is gone too."""
     program = HOLDER.format(path=sys.path, file=str(tmp_path / "n1"), keeps=int(keeps))
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         task = int(process.stdout.readline())
         node = Ledger(tmp_path / "n1")
         assert node.take(NODE, ONE) is None
@@ -259,7 +258,6 @@ class TestNodes:
 
     def one(self, nodes: Nodes, wanted: Wanted = ONE) -> Host:
         found = nodes.take(1, 1, wanted)
-        assert found is not None
         return found[0]
 
     def places(self, hosts: Sequence[Host]) -> list[tuple[str, int]]:
@@ -323,7 +321,6 @@ class TestNodes:
         monkeypatch.setattr(remote_exec, "printed", lambda host, _: said[host])
         nodes = self.of(shared, "a")
         assert nodes.take(1, 1, ONE) is None
-        assert nodes.reason is not None
         assert nodes.reason.startswith("waits for 1 GPU of a node: 0 free of 0 that are up")
         assert nodes.take(1, 1) is None, "until they announce themselves again"
         assert users(shared, "pair") == {}
@@ -352,7 +349,6 @@ class TestMachine:
         other = second.take(1, 1, ONE)
         assert mine
         assert other
-        assert other[0].share is not None
         assert other[0].share.gpus == (7,)
         assert second.take(1, 1, ONE) is None
         assert (second.pause, second.reason) == (0.5, "waits for 1 GPU of this machine")
@@ -424,7 +420,6 @@ class TestScratch:
             stdout=subprocess.PIPE,
         )
         # Popen returns in the middle of exec, when /proc may not show the environment yet.
-        assert process.stdout is not None
         assert process.stdout.readline()
         return process
 

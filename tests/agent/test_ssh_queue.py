@@ -162,7 +162,6 @@ import signal; signal.pause()
 """
     words = [sys.executable, "-c", program]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         said = process.stdout.readline()
         mine = Queue(shared, "pair", "mine")
         waits = mine.take(1), mine.reason

@@ -99,7 +99,6 @@ def test_an_output_without_a_file_is_said_and_fails_its_task_if_it_is_required(
     (run / "plan.json").write_text(plan.text())
     assert supervised(run) == ("ready", 0, "")
     task = state_files.read_task(run / "tasks" / "0")
-    assert task is not None
     assert (task.state, task.exit_code, task.empty_outputs) == (state, code, empty)
     assert (task.attempts, task.ends) == ((2, {"error": 2}) if required else (1, None))
     assert (task.reason is not None) is required
@@ -134,9 +133,7 @@ def test_supervisor_ends_running_tasks_when_a_later_task_is_damaged(run: Path) -
     said, code, error = supervised(run)
     assert (said, code, error) == ("ready", 0, "")
     known = state_files.read_run(run)
-    assert known is not None
     assert (known.state, known.tasks) == ("failed", {"succeeded": 1, "cancelled": 3})
-    assert known.reason is not None
     assert known.reason.startswith(f"{run / 'tasks.jsonl'}: damaged: ")
     assert known.reason.endswith("; submit the job again from its file")
     facts: dict[str, Any] = json.loads((run / "tasks/0/state.json").read_text())

@@ -115,7 +115,6 @@ def test_the_time_counts_from_the_first_task(
     over = Over("max_duration", "it was over its max_duration of 1h")
     assert first.watch.over == over
     late = Mine(folders, HOUR).refusal()
-    assert late is not None
     assert (late.state, late.exit_code, late.stopped) == ("cancelled", 130, True)
     assert late.reason == f"the run ends: {over.reason}"
     # Batch begins it again: it ends as it did.
@@ -225,7 +224,6 @@ def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
     attempts = Attempts(mine.task, mine.batch, state="running")
     attempts.decide(0, is_last=True)
     found = mine.nodes.recorded
-    assert found is not None
     assert (found.state, found.exit_code, found.stopped) == ("running", 143, True)
     assert (attempts.state, attempts.exit_code) == ("stopped", 143)
     assert dict(Mine(folders, LOST).task.failures_by_cause) == {"preemption": 1}
@@ -257,7 +255,6 @@ def test_a_task_that_was_ended_for_idle_gpus_is_not_begun_again(
     mine.task.timed_out, mine.task.limit = True, "its GPUs were below 5 % for 1m"
     Attempts(mine.task, mine.batch, state="running").decide(124, is_last=True)
     end = mine.nodes.recorded
-    assert end is not None
     assert (end.timed_out, end.reason) == (True, mine.task.limit)
     assert Mine(folders, plan).ended_before() == end
 

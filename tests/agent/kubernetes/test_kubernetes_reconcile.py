@@ -188,10 +188,7 @@ class TestStuck:
         assert ([*cluster.server.of("jobs")], len(cluster.server.of("pods"))) == (JOBS, 1)
 
     def test_one_that_is_pulled_after_all_is_as_any_other(
-        self,
-        cluster: Cluster,
-        clock: SimpleNamespace,
-        act: Callable[[Path], RunState],
+        self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
     ) -> None:
         folder = submitted(cluster, [1])
         self.hold(cluster.server, 0)
@@ -204,10 +201,7 @@ class TestStuck:
         assert act(folder).state == "queued"
 
     def test_where_others_have_begun_one_fails_alone(
-        self,
-        cluster: Cluster,
-        clock: SimpleNamespace,
-        act: Callable[[Path], RunState],
+        self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
     ) -> None:
         folder = submitted(cluster, [1, 1])
         self.hold(cluster.server, 1)
@@ -218,10 +212,7 @@ class TestStuck:
         assert (cluster.server.of("pods"), [*cluster.server.of("jobs")]) == ({}, JOBS)
 
     def test_the_first_of_several_hears_that_another_does_not_come(
-        self,
-        cluster: Cluster,
-        clock: SimpleNamespace,
-        act: Callable[[Path], RunState],
+        self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
     ) -> None:
         """It has the last word, as it may have begun before: see `gang`."""
         folder = submitted(cluster, [3])
@@ -236,10 +227,7 @@ class TestStuck:
         assert [*cluster.server.of("jobs")] == JOBS
 
     def test_what_has_come_after_all_is_no_reason_for_a_first_one_that_comes_later(
-        self,
-        cluster: Cluster,
-        clock: SimpleNamespace,
-        act: Callable[[Path], RunState],
+        self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
     ) -> None:
         folder = submitted(cluster, [3])
         self.hold(cluster.server, 1)

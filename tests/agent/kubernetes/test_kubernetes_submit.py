@@ -166,10 +166,7 @@ class TestNames:
         monkeypatch.setattr(server, "delete", delete)
 
     def test_one_that_is_being_deleted_is_waited_for(
-        self,
-        cluster: Cluster,
-        clock: SimpleNamespace,
-        monkeypatch: pytest.MonkeyPatch,
+        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """And what was left by a run whose folder somebody has removed is deleted first."""
         self.leave(cluster, cluster.server)
@@ -181,10 +178,7 @@ class TestNames:
         assert "deletionTimestamp" not in cluster.server.of("jobs")["job-a-0-0"]["metadata"]
 
     def test_one_that_stays_is_named_and_can_be_waited_for_again(
-        self,
-        cluster: Cluster,
-        clock: SimpleNamespace,
-        monkeypatch: pytest.MonkeyPatch,
+        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         end = clock.now + submit.PATIENCE
         self.leave(cluster, cluster.server)
@@ -199,10 +193,7 @@ class TestNames:
         assert ask(cluster, "job-a") == ["job-a-0-0"]
 
     def test_a_conflict_with_no_job_is_waited_for_with_an_end(
-        self,
-        cluster: Cluster,
-        clock: SimpleNamespace,
-        monkeypatch: pytest.MonkeyPatch,
+        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As of a quota that others change at the same time."""
         cluster.bring("job-a", [1])

@@ -32,14 +32,12 @@ def sacct(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def test_a_job_that_ended(sacct: Callable[[str], None]) -> None:
     sacct("CANCELLED by 1000|None|nd-1|2026-01-02T03:04:05|fairway r tasks 0 0\n")
     found = jobs.look_up("12", 3)
-    assert found is not None
     assert (found.state, found.nodes, found.id) == ("CANCELLED", "nd-1", "12_3")
 
 
 def test_slurm_accounting_of_a_requeued_job_uses_the_last_row(sacct: Callable[[str], None]) -> None:
     sacct("NODE_FAIL|None|nd-1|2026-01-02T03:04:05|c\nTIMEOUT|None|nd-2|2026-01-02T04:04:05|c\n")
     found = jobs.look_up("12", -1)
-    assert found is not None
     assert (found.state, found.nodes) == ("TIMEOUT", "nd-2")
 
 

@@ -111,7 +111,6 @@ def test_slurm_after_job_polls_predecessors_and_is_left_out_when_unmet(
     assert next(looks, None) is None
     assert run_attempts(Attempts(task, own), own) == 130
     known = state_files.read_task(shared / "runs/own/tasks/0")
-    assert known is not None
     assert (known.state, known.attempts) == ("cancelled", 0)
 
 
@@ -152,7 +151,6 @@ def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> N
     assert sum(words.startswith("sbatch") for words in said) == jobs
     reconcile_all([folder])
     found = state_files.read_run(folder)
-    assert found is not None
     assert (found.state, found.submission) == ("cancelled", 1)
     assert found.reason == "not started: coded succeeded with exit code 0"
 
@@ -178,5 +176,4 @@ def test_slurm_after_job_that_slurm_dropped_is_cancelled_with_its_reason(shared:
     ends(shared, "well", "failed")
     reconcile_all([shared / "runs/own"])
     found = state_files.read_run(shared / "runs/own")
-    assert found is not None
     assert (found.state, found.reason) == ("cancelled", "not started: well failed")

@@ -91,7 +91,6 @@ def test_the_hpc_image_has_docker_which_will_do(run: Path, monkeypatch: pytest.M
     monkeypatch.setattr(container.shutil, "which", lambda _: None)
     monkeypatch.setattr(container, "find_runtime", lambda: Runtime("docker", "/usr/bin/docker"))
     entry = container.entry_of(run, "/data/code", [])
-    assert entry is not None
     assert entry.step == ()
     assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
 

@@ -58,7 +58,6 @@ def daemon(shared: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             start_new_session=True,
         )
         started.append(process)
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         return process
 

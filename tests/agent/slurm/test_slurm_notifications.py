@@ -112,7 +112,6 @@ def test_a_secret_address_is_left_to_the_jobs(
     end(folder, 1)
     reconcile.reconcile_all([folder])
     seen = state_files.read_run(folder)
-    assert seen is not None
     assert seen.state == "succeeded"
     assert receiver.seen == 0
     monkeypatch.setenv("SLURM_JOB_ID", "8")
@@ -164,7 +163,6 @@ def test_a_receiver_that_is_away_is_told_of(
     said = "fairway: a notification was not delivered: the receiver answered 503\n"
     assert (folder / "notify.log").read_text() == said
     state = state_files.read_run(folder)
-    assert state is not None
     assert state.state == "succeeded"
 
 

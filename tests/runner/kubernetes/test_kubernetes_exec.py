@@ -220,9 +220,7 @@ def test_a_tunnel_that_was_there_may_come_back(kubectl: Kubectl, tmp_path: Path)
     assert pod.run(["echo", "back"], deadline=3600.0).out == b"back\n"
 
 
-def test_a_cluster_that_does_not_answer_is_given_up_in_words(
-    kubectl: Kubectl,
-) -> None:
+def test_a_cluster_that_does_not_answer_is_given_up_in_words(kubectl: Kubectl) -> None:
     kubectl(
         "echo 'Unable to connect to the server: dial tcp 192.0.2.1:443: i/o timeout' >&2; exit 1"
     )
