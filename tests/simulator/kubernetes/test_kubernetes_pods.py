@@ -44,6 +44,23 @@ def _ended(space: Space, name: str) -> dict[str, Any]:
     return dict(state)
 
 
+def _kubectl(space: Space, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+    """A kubectl that goes on."""
+    return subprocess.Popen(
+        [kubectl_program(), "-n", space.name, *words],
+        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
+        stdout=subprocess.PIPE,
+        **options,
+    )
+
+
+def _ready(cluster: KubernetesCluster, pod: dict[str, Any]) -> None:
+    """Makes a pod, and waits until it is ready."""
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    name = f"pod/{pod['metadata']['name']}"
+    cluster.kubectl("wait", "--for=condition=Ready", name, "--timeout=280s")
+
+
 def test_a_token_is_replaced_before_its_time_is_over(
     space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,12 +121,7 @@ def test_a_stream_may_stay_open_for_ever(
 ) -> None:
     """kubectl#1617, skypilot#10033: who waits for the end of such a stream hangs."""
     cluster.faults.add(Fault("endless"))
-    process = subprocess.Popen(
-        [kubectl_program(), "-n", space.name, "exec", serving, "--", "echo", "mark"],
-        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout
+    process = _kubectl(space, "exec", serving, "--", "echo", "mark")
     with process.stdout:
         assert process.stdout.readline() == b"mark\n"
         assert cluster.faults.hits["endless"] >= 1
@@ -122,12 +134,7 @@ def test_a_stream_may_stay_open_for_ever(
 def test_logs_follow_a_container_to_its_end(space: Space) -> None:
     space.create(_pod("says", "echo one; until [ -e /tmp/go ]; do sleep 0.05; done; echo two"))
     space.wait("pod/says", "Ready")
-    process = subprocess.Popen(
-        [kubectl_program(), "-n", space.name, "logs", "-f", "says"],
-        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout
+    process = _kubectl(space, "logs", "-f", "says")
     with process.stdout:
         assert process.stdout.readline() == b"one\n"
         space.run("exec", "says", "--", "touch", "/tmp/go")
@@ -206,12 +213,7 @@ def test_a_port_is_forwarded_to_the_pods_own_loopback(space: Space) -> None:
     space.create(_pod("server", f"{data}; {serve}"))
     space.wait("pod/server", "Ready")
     space.do("exec", "server", "--", "bash", "-c", until)
-    process = subprocess.Popen(
-        [kubectl_program(), "-n", space.name, "port-forward", "pod/server", ":8000"],
-        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout
+    process = _kubectl(space, "port-forward", "pod/server", ":8000")
     with process.stdout:
         port = process.stdout.readline().split(b":")[1].split()[0].decode()
         for _ in range(3):
@@ -222,14 +224,7 @@ def test_a_port_is_forwarded_to_the_pods_own_loopback(space: Space) -> None:
 
 
 def test_a_port_at_which_nobody_listens(space: Space, serving: str) -> None:
-    process = subprocess.Popen(
-        [kubectl_program(), "-n", space.name, "port-forward", serving, ":9"],
-        env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout
-    assert process.stderr
+    process = _kubectl(space, "port-forward", serving, ":9", stderr=subprocess.PIPE)
     with process.stdout, process.stderr:
         port = process.stdout.readline().split(b":")[1].split()[0].decode()
         with pytest.raises(OSError):  # noqa: PT011 - how it ends is the kernel's matter
@@ -406,9 +401,7 @@ def test_a_deployment_keeps_its_pod(space: Space) -> None:
 
 def test_a_node_that_dies_takes_its_pods_along(tmp_path: Path) -> None:
     with KubernetesCluster(tmp_path / "k", nodes=[NodeSpec("a"), NodeSpec("b")]) as cluster:
-        pod = json.dumps(_pod("p", _SERVES, nodeSelector={"kubernetes.io/hostname": "a"}))
-        cluster.kubectl("create", "-f", "-", stdin=pod)
-        cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=280s")
+        _ready(cluster, _pod("p", _SERVES, nodeSelector={"kubernetes.io/hostname": "a"}))
         cluster.kubelet.lose("a")
         cluster.kubectl("wait", "--for=delete", "pod/p", "--timeout=280s")
         assert cluster.kubectl("get", "nodes", "-o", "name").split() == ["node/b"]
@@ -421,9 +414,7 @@ def test_pods_may_share_this_machines_network(tmp_path: Path) -> None:
             line = "exec python3 -m http.server 8765 --bind $IP"
             field = {"fieldRef": {"fieldPath": "status.podIP"}}
             env = {"env": [{"name": "IP", "valueFrom": field}]}
-            pod = json.dumps(_pod(name, line, container=env))
-            cluster.kubectl("create", "-f", "-", stdin=pod)
-            cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=280s")
+            _ready(cluster, _pod(name, line, container=env))
         addresses = cluster.kubectl(
             "get", "pods", "-o", "jsonpath={.items[*].status.podIP}"
         ).split()
@@ -450,9 +441,7 @@ def test_the_nodes_serve_any_api_server(tmp_path: Path) -> None:
 
 def test_kubernetes_cluster_leaves_no_process_or_port_after_its_end(tmp_path: Path) -> None:
     with KubernetesCluster(tmp_path / "k", nodes=1) as cluster:
-        pod = json.dumps(_pod("p", "exec sleep 98765"))
-        cluster.kubectl("create", "-f", "-", stdin=pod)
-        cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=280s")
+        _ready(cluster, _pod("p", "exec sleep 98765"))
         url = cluster.url
     found = subprocess.run(["pgrep", "-f", "sleep 98765"], capture_output=True)
     assert found.returncode == 1, found.stdout
