@@ -103,7 +103,6 @@ def test_people_come_in_by_the_keys_of_their_tenant(
             get(f"{address}/", entra.token("Reader", key="two", kid="one"))
         assert not (tmp_path / ".fairway" / "serve.json").exists()
         process.terminate()
-        assert process.stdout is not None
         assert process.stdout.read() == ""
         assert process.wait() == 143
 

@@ -195,9 +195,7 @@ def test_more_code_than_a_server_takes_is_not_sent(
     assert not list(store.unsorted())
 
 
-def test_code_beside_the_job_and_templates_travel(
-    send: Ask, laptop: Path, store: RunStore, fairway: RunFairway
-) -> None:
+def test_code_beside_the_job_and_templates_travel(send: Ask, laptop: Path, store: RunStore) -> None:
     for folder in ("jobs/job_templates", "src", "jobs/data", "src/.git", "src/__pycache__"):
         (laptop / folder).mkdir(parents=True)
     (laptop / "src" / ".git" / "config").write_text("")

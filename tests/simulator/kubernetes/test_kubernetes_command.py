@@ -63,7 +63,6 @@ def test_kubernetes_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     )
     published = tmp_path / prepared.KUBECONFIG
     assert process.stdout
-    assert process.stderr
     with process.stdout, process.stderr:
         ready = process.stderr.readline()
         assert ready.startswith("ready: https://127.0.0.1:")
@@ -128,7 +127,7 @@ def test_wrong_options(words: list[str]) -> None:
     assert "bin/kubernetes-simulator: error: " in done.stderr
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run([*_COMMAND, "--port", port], capture_output=True, text=True)
