@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import resources, scratch, staging
+from fairway_agent import resources, scratch
 from fairway_agent.allocators import machine
 from fairway_agent.allocators.cluster_nodes import Nodes, Queue
 from fairway_agent.allocators.hosts import Host
@@ -436,9 +436,9 @@ class TestScratch:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Other tests of this machine may have tasks on it.
-        inside = staging.processes.environments
+        inside = scratch.processes.environments
         mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
-        monkeypatch.setattr(staging.processes, "environments", mine)
+        monkeypatch.setattr(scratch.processes, "environments", mine)
         monkeypatch.setattr(scratch, "_GRACE", 0.0)
         names = {"FAIRWAY_RUN": "sweep-a"}
         other = self.start(self.lease("1", 2, 3), FAIRWAY_TASK="1", **names)
