@@ -235,7 +235,8 @@ def surroundings(scope: Construct) -> Surroundings:
 
 
 def _foreign(scope: Construct) -> Surroundings:
-    """What is around a stack, or a construct of another class than ours."""
+    """Returns the surroundings of a scope that is a stack, or a construct of another class than
+    ours."""
     if isinstance(scope, Stack):
         short = getattr(scope, "short_addresses", False)
         return Surroundings(scope, Addresses(), (), (), short=short)
@@ -294,7 +295,7 @@ class Validation:
     """The base of what looks at a stack as it is written, once aspects are done."""
 
     def validate(self) -> list[str]:
-        """What is wrong, a line each."""
+        """Returns the faults of the tree, a line each."""
         raise NotImplementedError
 
 
@@ -326,7 +327,7 @@ class Component(Construct):
 
     @property
     def short_addresses(self) -> bool:
-        """Whether the stack has asked for short addresses."""
+        """True if the stack has asked for short addresses."""
         return self._inside.short
 
     @property
@@ -395,7 +396,7 @@ class _Element(TerraformElement):
 
     @property
     def takes_tags(self) -> bool:
-        """Whether Azure keeps tags of it."""
+        """True if Azure keeps tags of the resource."""
         return "tags" in self._arguments
 
     @property

@@ -99,7 +99,7 @@ class Cluster(Component):
         return self.machines.main_host
 
     def target(self, *, storage: StorageAccount | None = None, vault_url: str = "") -> Target:
-        """What jobs must know of it, see `Targets`."""
+        """Facts about the cluster that jobs need; see `Targets`."""
         return Target(
             name=self._name,
             environment=self.place.environment,

@@ -128,7 +128,7 @@ class _Checks(Validation):
         self._stack, self._ignore = stack, ignore
 
     def validate(self) -> list[str]:
-        """What is wrong with the stack, a line each."""
+        """Returns the faults of the stack, a line each."""
         from fairway_core.checks import check_stack
         from fairway_core.findings import Severity, UserError
 

@@ -1,4 +1,5 @@
-"""What is there already: its id is checked, and Terraform stops where it is not as was said."""
+"""Resources that exist already: their ids are checked, and Terraform stops if one is not as
+described."""
 
 from __future__ import annotations
 

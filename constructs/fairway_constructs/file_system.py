@@ -1,4 +1,4 @@
-"""What all shared file systems have in common: how nodes mount one, and how fast it is."""
+"""The common part of all shared file systems: how nodes mount one, and how fast it is."""
 
 from __future__ import annotations
 

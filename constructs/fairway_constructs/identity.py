@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Grantee(Protocol):
-    """What can be given a role: an `Identity`, or what has one, such as a `Cluster`."""
+    """Holder of roles: an `Identity`, or a construct that has one, such as a `Cluster`."""
 
     @property
     def identity(self) -> Identity:
-        """Who it is to Azure."""
+        """The object id by which Azure knows the holder."""
 
 
 class Identity(Component):

@@ -33,7 +33,7 @@ class SubnetRef:
     nodes: tuple[IPv4Network, ...] = ()
 
     def ready_for(self, scope: Construct) -> list[ITerraformDependable]:
-        """What is made before things in it can be made in `scope`."""
+        """Lists what has to be there before resources in the subnet can be made in `scope`."""
         # Only now: boot data is measured without cdktf.
         from fairway_constructs.cdk import surroundings
 

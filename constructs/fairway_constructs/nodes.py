@@ -228,8 +228,8 @@ def os_disk_gib(name: str, spec: NodeSpec) -> int:
 
 
 def keeps_disk(name: str, spec: NodeSpec, *, single: bool = False) -> bool:
-    """Whether nodes that are stopped keep their system disks: those in storage stay. A single VM
-    has such a one unless it says otherwise."""
+    """True if stopped nodes keep their system disks: those in storage stay. A single VM has such a
+    disk unless it says otherwise."""
     if spec.local_os_disk is not None or single:
         return not spec.local_os_disk
     return not prefers_local_disk(spec.size, os_disk_gib(name, spec), spec.spot)

@@ -38,7 +38,8 @@ def once(
     id: str,  # noqa: A002
     make: Callable[[Construct, str], T],
 ) -> T:
-    """What an environment has once; `make` gets the scope of the environment, and the id.
+    """Returns the one construct of this kind in an environment; `make` gets the scope of the
+    environment, and the id.
 
     >>> once(self, "netapp", lambda scope, id: NetappAccount(scope, id, …))  # doctest: +SKIP
     """

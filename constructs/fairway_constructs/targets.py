@@ -1,4 +1,4 @@
-"""What jobs must know of clusters, as an output that `fairway targets sync` reads."""
+"""Targets of jobs: an output about clusters that `fairway targets sync` reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TakesJobs(Protocol):
     """A construct to which jobs come, such as a `Cluster`."""
 
     def target(self, *, storage: StorageAccount | None = None, vault_url: str = "") -> Target:
-        """What jobs must know of it."""
+        """Facts about the cluster that jobs need."""
 
 
 class Targets(Component):

@@ -16,7 +16,8 @@ _INSTALL = {
 
 
 def program() -> str:
-    """What FAIRWAY_TERRAFORM names, by name or path; else what is on PATH, Terraform first.
+    """Returns the program that FAIRWAY_TERRAFORM names, by name or path; else the one on PATH,
+    Terraform first.
 
     Raises UserError for another program.
     """

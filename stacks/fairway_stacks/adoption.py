@@ -1,4 +1,4 @@
-"""What Terraform is to take over: resources that are there already, and addresses that changed."""
+"""Adoption of existing resources, and of addresses that changed, by Terraform."""
 
 from __future__ import annotations
 

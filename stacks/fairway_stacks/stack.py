@@ -1,4 +1,5 @@
-"""What every stack of an environment file starts with, and where its state is kept."""
+"""The common part of the stacks of an environment file: provider, tags, and where the state is
+kept."""
 
 from __future__ import annotations
 

@@ -190,8 +190,8 @@ class KubernetesCluster(Component):
 
 
 def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
-    """Who Kubernetes is, with what AKS does in our name, and no more. Source: Azure documentation,
-    AKS: use managed identities, your own network and kubelet identity."""
+    """Identities of Kubernetes, with the rights that AKS needs in our name, and no others. Source:
+    Azure documentation, AKS: use managed identities, your own network and kubelet identity."""
     control = Identity(scope, "kubernetes")
     control.grant(
         "joins_subnet",
@@ -284,7 +284,8 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
 
 
 def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> _Upgrades:
-    """Which updates Azure does by itself, and when: an update of a node ends what runs there.
+    """Returns the updates that Azure does by itself, and their window: an update of a node ends
+    what runs there.
 
     With a Spot pool AKS refuses to update Kubernetes in the control plane and in pools at once, as
     its channel of patches does. https://learn.microsoft.com/azure/aks/spot-node-pool

@@ -91,7 +91,7 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
 
 
 def _of_pods() -> dict[str, str]:
-    """What a pod as a whole may not be, with the expression that holds where it is not."""
+    """Returns the expressions that hold of a pod itself, by the property that each refuses."""
     no_context = "!has(object.spec.securityContext)"
     found = {
         f"no {field}": f"!has(object.spec.{field}) || object.spec.{field} == false"
@@ -116,7 +116,8 @@ def _of_pods() -> dict[str, str]:
 
 
 def _of_containers() -> dict[str, str]:
-    """What none of a pod's containers may be."""
+    """Returns the expressions that hold of each of a pod's containers, by the property that each
+    refuses."""
     each = {
         "not privileged": (
             f"{_NO_CONTEXT} || !has(c.securityContext.privileged)"

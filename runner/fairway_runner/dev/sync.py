@@ -154,7 +154,8 @@ class Sync:
     """The seconds of the last look at the folder."""
 
     def look(self) -> tuple[Changes, dict[str, Stamp]]:
-        """What differs now, and the folder's files; UserError where it holds more than code."""
+        """Returns the changes since the last look, and the folder's files; raises UserError if it
+        holds more than code."""
         began, known = time.monotonic(), self.known
         try:
             now = _stamps(known.folder, known.exclude, gitignore=known.gitignore)

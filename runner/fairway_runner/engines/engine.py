@@ -180,7 +180,8 @@ class Engine:
         return []
 
     def manifests(self) -> str:
-        """What the target needs before jobs run there, as a document in the cluster's format."""
+        """Returns the objects that the target needs before jobs run there, as a document in the
+        cluster's format."""
         raise unsupported(self, "be prepared", "there is nothing to prepare: submit a job")
 
     def prepare(self) -> str:

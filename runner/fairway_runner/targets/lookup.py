@@ -177,7 +177,7 @@ def all_targets() -> dict[str, KnownTarget]:
 
 
 def default_notify() -> Notify | None:
-    """Who hears of runs by default, as the project's `fairway.yaml` has it."""
+    """Returns the default receivers of notifications, from the project's `fairway.yaml`."""
     _, file = find_project()
     if file is None:
         return None

@@ -116,7 +116,8 @@ class Metric:
 
 @dataclass
 class Pool:
-    """What the formula sees and sets; `weekday_of_sunday` is 0 or 7, the documents do not say."""
+    """Values that a formula reads and sets; `weekday_of_sunday` is 0 or 7, as the documents leave
+    that open."""
 
     now: datetime
     history: Mapping[str, Sequence[tuple[datetime, float]]] = field(default_factory=dict)

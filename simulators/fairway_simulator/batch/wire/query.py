@@ -87,7 +87,7 @@ def _bad_query(name: str, value: str) -> ServiceError:
 
 
 def _filter(text: str) -> Test:
-    """What an entity must be to be listed: the value of a property, as Fairway asks for it."""
+    """Condition on listed entities: the value of a property, as Fairway asks for it."""
     if not text:
         return lambda _: True
     match = re.fullmatch(r"([A-Za-z/]+) eq '([^']*)'", text)
