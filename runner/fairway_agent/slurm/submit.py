@@ -331,8 +331,8 @@ def _withdraw(folder: Path, wanted: Submission) -> None:
 
 
 def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
-    """The dependency on the upstream runs' jobs; "" if all have ended. Fault if one has ended
-    otherwise than required, or is no more. Conditions but success this run's own job checks."""
+    """The dependency on the upstream runs' jobs; "" if all have ended. Fault if one has
+    not ended as required, or no longer exists. The run's own job checks conditions but success."""
     folders = [runs / Path(each).name for each in plan.after]
     reconcile_all(folders)
     jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}

@@ -105,7 +105,7 @@ class _LogCopy(JsonRecord):
 
 @dataclass
 class _LogCopies(JsonRecord):
-    """Copies of a run's logs by task number; `complete` means that there is no more to come."""
+    """Copies of a run's logs by task number; `complete` once all of every log is here."""
 
     CALLED = "the copies of logs"
 
