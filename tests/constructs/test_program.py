@@ -128,11 +128,14 @@ def test_program_that_breaks_a_rule_is_refused_at_synthesis(tmp_path: Path) -> N
     assert found[0].hint
 
 
-def test_ranges_that_were_let_in_break_none(tmp_path: Path) -> None:
+def test_allow_from_opens_a_port_to_a_range_and_passes_the_checks(tmp_path: Path) -> None:
     app, lab = _lab(tmp_path)
     network = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
     network.allow_from(["198.51.100.0/24"], to="management", name="SshFromOffice", port="22")
-    _written(app, tmp_path)
+    groups = _written(app, tmp_path)["resource"]["azurerm_network_security_group"].values()
+    rules = [rule for group in groups for rule in group["security_rule"]]
+    (let_in,) = [each for each in rules if each["name"] == "AllowSshFromOffice"]
+    assert let_in["source_address_prefixes"] == ["198.51.100.0/24"]
 
 
 def test_a_cluster_needs_a_network(tmp_path: Path) -> None:
