@@ -39,9 +39,10 @@ from fairway_runner.submit.snapshot import provenance
 from fairway_runner.targets.lookup import default_notify
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from fairway_core.findings import Location
     from fairway_core.notifications import Notify
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Engine
@@ -139,16 +140,7 @@ def prepare(
         to_list = unlisted(job_file)
     tasks = job_file.tasks()
     first = next(tasks)
-    job = _with_receiver(first.resolve(target), target)
-    require(job, target)
-    locate = lambda name: job_file.document.location(("secrets", name))  # noqa: E731
-    require_readable(job.secrets, target, locate)
-    found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, first.document)
-    if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
-        raise UserError(errors)
-    warnings = [*found, *to_list]
-    warnings += changed_numbers(job_file.document, job.params)
-    warnings += ineffective(job, target, job_file.document)
+    job, warnings = _checked(job_file, first, target)
     engine = engine_for(target)
     if asks and copies:
         engine.begin_connection()
@@ -170,25 +162,14 @@ def prepare(
     staged = [*mounts.staged_inputs(first, job, target), *staged]
     after = tuple(engine.predecessor(each) for each in before)
     points = _task_lines(job_file, job, chain([first], tasks), target, engine, launchers)
-    lines: dict[str, Content] = {"tasks.jsonl": points}
-    alone = once_a_node(job)
-    if job.setup is not None:
-        lines["setup.jsonl"] = task_line("setup", alone, engine, render_setup(job))
-    if job.release_command is not None:
-        lines["release.jsonl"] = task_line("release", alone, engine, render_release(job))
-    if job.finally_ is not None:
-        own = {"command": job.finally_.command, "outputs": job.finally_.outputs, "options": {}}
-        usual = {"template": "plain", "nodes": 1, "processes_per_node": 1, "preflight": "none"}
-        last = job.model_copy(update={**own, **usual})
-        script = launchers.render(first, last, target)
-        lines["finally.jsonl"] = task_line(LAST, last, engine, script)
+    lines = {"tasks.jsonl": points, **_lines_around(job, first, target, engine, launchers)}
     require_gpus(job, target, first.document)
     with job_file.document.locating():
         budget = budget_of(job, target)
     needs = launchers.needs()
     if asks:
         engine.require(job, needs)
-    secrets = secret_values(job.secrets, os.environ, locate)
+    secrets = secret_values(job.secrets, os.environ, _locates_secret(job_file))
     # What was sent or kept here was chosen where it came from.
     gitignore = job.code.gitignore if code_folder is None and known_git() is None else False
     with job_file.document.locating():
@@ -214,36 +195,14 @@ def prepare(
         after=after,
         conditions=conditions or {},
         needs=tuple(needs),
-        retries=job.failures_allowed,
-        retry_limits=job.retry_limits,
-        timeout=job.timeout,
-        max_duration=job.max_duration,
         max_cost=budget,
-        idle_gpu=IdleGpu(idle.below, idle.for_, idle.then) if (idle := job.idle_gpu) else None,
-        sample_every=job.sample_every,
-        signal=job.checkpoint.signal,
-        grace=job.checkpoint.grace,
-        secrets=tuple(job.secrets),
-        notify=receiver_of(job.notify),
         environment={**engine.environment(), **inputs},
         staged=tuple(staged),
         chained=tuple(chained),
-    )
-    record = RunRecord(
-        id=run_id,
-        name=job.name,
-        target=target.name,
-        created=time.time(),
-        tasks=plan.tasks,
-        job_file=job_file.document.file,
-        fairway=fairway_core.__version__,
-        metrics=job.metric_patterns,
-        engine=target.engine,
-        tags=list(job.tags),
-        note=job.note,
+        **_plan_settings(job),
     )
     return PreparedRun(
-        record=record,
+        record=_record(run_id, plan.tasks, job, job_file, target),
         job=job.model_copy(update={"sweep": sweep}),
         engine=engine,
         plan=plan,
@@ -252,7 +211,75 @@ def prepare(
         lines=lines,
         secrets=secrets,
         first_script=str(json.loads(points.first)["script"]),
-        warnings=[*warnings, *collected.warnings],
+        warnings=[*warnings, *to_list, *collected.warnings],
+    )
+
+
+def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
+    """The job of the first task, with warnings; UserError where its target cannot run it."""
+    job = _with_receiver(first.resolve(target), target)
+    require(job, target)
+    require_readable(job.secrets, target, _locates_secret(job_file))
+    found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, first.document)
+    if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
+        raise UserError(errors)
+    changed = changed_numbers(job_file.document, job.params)
+    return job, [*found, *changed, *ineffective(job, target, job_file.document)]
+
+
+def _locates_secret(job_file: JobFile) -> Callable[[str], Location | None]:
+    return lambda name: job_file.document.location(("secrets", name))
+
+
+def _lines_around(
+    job: Job, first: JobFile, target: Target, engine: Engine, launchers: Launchers
+) -> dict[str, Content]:
+    """The files of what runs before all tasks and after them."""
+    lines: dict[str, Content] = {}
+    alone = once_a_node(job)
+    if job.setup is not None:
+        lines["setup.jsonl"] = task_line("setup", alone, engine, render_setup(job))
+    if job.release_command is not None:
+        lines["release.jsonl"] = task_line("release", alone, engine, render_release(job))
+    if job.finally_ is not None:
+        own = {"command": job.finally_.command, "outputs": job.finally_.outputs, "options": {}}
+        usual = {"template": "plain", "nodes": 1, "processes_per_node": 1, "preflight": "none"}
+        last = job.model_copy(update={**own, **usual})
+        script = launchers.render(first, last, target)
+        lines["finally.jsonl"] = task_line(LAST, last, engine, script)
+    return lines
+
+
+def _plan_settings(job: Job) -> dict[str, Any]:
+    """Fields of the plan that are the job's own."""
+    idle = job.idle_gpu
+    return {
+        "retries": job.failures_allowed,
+        "retry_limits": job.retry_limits,
+        "timeout": job.timeout,
+        "max_duration": job.max_duration,
+        "idle_gpu": IdleGpu(idle.below, idle.for_, idle.then) if idle else None,
+        "sample_every": job.sample_every,
+        "signal": job.checkpoint.signal,
+        "grace": job.checkpoint.grace,
+        "secrets": tuple(job.secrets),
+        "notify": receiver_of(job.notify),
+    }
+
+
+def _record(run_id: str, tasks: int, job: Job, job_file: JobFile, target: Target) -> RunRecord:
+    return RunRecord(
+        id=run_id,
+        name=job.name,
+        target=target.name,
+        created=time.time(),
+        tasks=tasks,
+        job_file=job_file.document.file,
+        fairway=fairway_core.__version__,
+        metrics=job.metric_patterns,
+        engine=target.engine,
+        tags=list(job.tags),
+        note=job.note,
     )
 
 
