@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -308,6 +309,31 @@ class TestNodes:
         assert second.take(1, 1, ONE) is None
         second.give_back([host], 1)
         assert [each.name for each in first.take(2, 2) or []] == ["node-1", "node-2"]
+
+    def test_nodes_too_small_for_a_task_are_passed_over(
+        self, shared: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first of them has one GPU: the other has as many as the task takes."""
+        small, large = json.dumps({**NODE.to_json(), "gpus": []}), json.dumps(NODE.to_json())
+        monkeypatch.setattr(
+            remote_exec, "printed", lambda host, _: small if host == "node-1" else large
+        )
+        run = self.of(shared, "a")
+        assert self.places([self.one(run, Wanted(gpus=4))]) == [("node-2", 0)]
+        assert users(shared, "pair") == {"node-2": "a"}
+
+    def test_nodes_are_free_again_after_a_start_on_a_full_disk(
+        self, shared: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> str:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        run = self.of(shared, "a")
+        with monkeypatch.context() as patch:
+            patch.setattr(remote_exec, "printed", full)
+            with pytest.raises(OSError, match="No space"):
+                run.take(1, 1, ONE)
+        assert self.places([self.one(run)]) == [("node-1", 0)]
 
     def test_nodes_take_of_more_than_any_node_has_is_refused(self, shared: Path) -> None:
         with pytest.raises(NeverFits, match="needs 9 GPUs, and the node has 8 GPUs"):

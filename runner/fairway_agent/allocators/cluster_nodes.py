@@ -54,13 +54,14 @@ class Queue:
         """Where the locks lie."""
         return self.shared / "clusters" / self.cluster
 
-    def take(self, count: int, wanted: str = "") -> list[Host]:
+    def take(self, count: int, wanted: str = "", leave_out: Collection[str] = ()) -> list[Host]:
         """As many nodes, which are this run's until they are given back; none where it is to
-        wait, with the `reason`, which calls them `wanted`."""
+        wait, with the `reason`, which calls them `wanted`. Nodes to `leave_out` are not taken."""
         with self.turn() as has_turn:
             if not has_turn:
                 return []
             known, usable = self.hosts()
+            usable = [host for host in usable if host.name not in leave_out]
             free: list[Host] = []
             for host in usable:
                 if len(free) == count:
@@ -199,18 +200,28 @@ class Nodes:
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
         """Nodes for a task, or what it wants of one, all of which take connections; None where it
-        is to wait. NeverFits where a node has less than is wanted."""
+        is to wait. NeverFits where every node has less than is wanted."""
         if wanted is None:
             return self._own(nodes) or None
-        host = self._share(wanted)
-        while host is None and (new := self._own(1, f"{wanted} of a node")):
-            host = self._open(new[0], wanted)
+        host, small = self._share(wanted), dict[str, NeverFits]()
+        while host is None and (new := self._own(1, f"{wanted} of a node", leave_out=small)):
+            try:
+                host = self._open(new[0], wanted)
+            except NeverFits as unfit:
+                small[new[0].name] = unfit
+        if host is None and small and len(small) == len(self.queue.hosts()[0]):
+            raise next(iter(small.values()))
         return None if host is None else self._reachable([host]) or None
 
-    def _own(self, count: int, wanted: str = "") -> list[Host]:
-        hosts = self._reachable(self.queue.take(count, wanted))
-        for host in hosts:
-            note_user(self.queue.shared, self.queue.cluster, host, self.queue.run)
+    def _own(self, count: int, wanted: str = "", leave_out: Collection[str] = ()) -> list[Host]:
+        taken = self.queue.take(count, wanted, leave_out)
+        try:
+            hosts = self._reachable(taken)
+            for host in hosts:
+                note_user(self.queue.shared, self.queue.cluster, host, self.queue.run)
+        except OSError:  # such as a full disk: else the run would wait for its own nodes
+            self.queue.give_back([host for host in taken if host.name in self.queue.taken])
+            raise
         return hosts
 
     def _share(self, wanted: Wanted) -> Host | None:
@@ -225,7 +236,11 @@ class Nodes:
     def _open(self, host: Host, wanted: Wanted) -> Host | None:
         """The first share of a node that the run has just got; None where it does not say what it
         has, so that it is lost until it announces itself again."""
-        devices = self.devices.get(host.name) or _devices(host)
+        try:
+            devices = self.devices.get(host.name) or _devices(host)
+        except OSError:
+            self.queue.give_back([host])
+            raise
         if devices is None:
             self.queue.lose([host.name])
             self.queue.give_back([host])
