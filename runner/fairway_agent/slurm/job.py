@@ -149,7 +149,8 @@ def main() -> None:
     index = int(sys.argv[5] if len(sys.argv) > 5 else os.environ["SLURM_ARRAY_TASK_ID"])
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     try:
-        plan, spec = job_facts.read_shared_plan(run), receive.spec_of(run, stage, index)
+        plan = job_facts.read_shared_plan(run, retry=submission > 0)
+        spec = receive.spec_of(run, stage, index)
     except Fault as fault:
         sys.exit(str(fault))
     folder = run / "tasks" / spec.name
