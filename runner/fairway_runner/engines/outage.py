@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from fairway_core.findings import UserError, printable
+from fairway_core.findings import Finding, UserError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from fairway_runner.runs.folder import RunFolder
 
@@ -54,7 +54,7 @@ def choose(seconds: float | None, *, offered: bool = True) -> None:
 
 
 FAILED_PREDECESSOR = "failed-predecessor"
-"""What is found where a run that another is to wait for has ended otherwise than that wants."""
+"""ID of the finding that a run has ended in another way than a run that waits for it requires."""
 
 
 class Unavailable(UserError):
@@ -72,6 +72,12 @@ class TargetUnavailable(UserError):
 def is_away(error: UserError) -> bool:
     """True if the target did not answer, and may do so later."""
     return isinstance(error, TargetUnavailable)
+
+
+def with_findings(error: UserError, findings: Sequence[Finding]) -> UserError:
+    """Returns the error with these findings, still of a target that is away if it was one."""
+    kind = TargetUnavailable if is_away(error) else UserError
+    return kind(findings, exit_code=error.exit_code)
 
 
 def gone_input(name: str, path: str) -> UserError:

@@ -15,7 +15,7 @@ from fairway_agent import record
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.outage import Refused
+from fairway_runner.engines.outage import Refused, with_findings
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import is_run_id, read_json, read_plan, removed
 from fairway_runner.runs.store import Run
@@ -148,7 +148,8 @@ def forgetting(run: Run, forgets: type[UserError] = Refused) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        if isinstance(error, forgets):
+        # A retry that is refused has the results of what came before.
+        if isinstance(error, forgets) and not (run.folder / "retry.json").exists():
             shutil.rmtree(run.folder, ignore_errors=True)
             raise
         from fairway_agent import state_files
@@ -170,7 +171,7 @@ def cut_off(run: Run, error: UserError) -> UserError:
         return error
     hint = f"resume it with: fairway submit --resume {run.id}"
     finding = Finding(CUT_OFF, f"{run.id} is recorded, but has not started", hint)
-    return UserError([*error.findings, finding], exit_code=error.exit_code)
+    return with_findings(error, [*error.findings, finding])
 
 
 def require_run_id(text: str) -> None:

@@ -26,7 +26,7 @@ from fairway_runner.engines.azure.calls import ServiceAway, ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
-from fairway_runner.engines.outage import Unavailable
+from fairway_runner.engines.outage import Unavailable, with_findings
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import known_as, read_last, read_plan, read_retry, read_specs
 
@@ -285,7 +285,7 @@ class Submission:
         )
         hint = f"resume it with: fairway submit --resume {self.run.id}"
         more = Finding("cut-off-submission", message, hint)
-        return UserError([*error.findings, more], exit_code=error.exit_code)
+        return with_findings(error, [*error.findings, more])
 
 
 _LATER = "try again later"
