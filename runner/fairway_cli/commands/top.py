@@ -61,8 +61,10 @@ def _draw(run: Run, *, gpus: bool) -> None:
 
     with Live(auto_refresh=False) as live:
         while True:
-            live.update(Text.from_ansi(_text(run, _look(run), gpus=gpus)), refresh=True)
-            if run.state in FINAL_STATES:
+            samples = _look(run)
+            ended = run.state in FINAL_STATES  # before it is drawn, which shows no less
+            live.update(Text.from_ansi(_text(run, samples, gpus=gpus)), refresh=True)
+            if ended:
                 return
             time.sleep(_PAUSE)
 

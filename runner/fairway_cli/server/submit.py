@@ -78,15 +78,20 @@ class RemoteSubmission:
             end = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(6))
             facts["run_id"] = f"{name if isinstance(name, str) else 'job'}-{end}"
         try:
+            return self._start(facts)
+        except UserError as error:
+            if not any(each.id == NO_ANSWER for each in error.findings):
+                raise
+            run_id = facts["run_id"]
+            hint = f"submit it again with --run-id {run_id}: nothing starts twice"
+            finding = Finding("cut-off-submission", f"{run_id} may have been started", hint)
+            raise UserError([*error.findings, finding], exit_code=error.exit_code) from None
+
+    def _start(self, facts: dict[str, Any]) -> Run:
+        try:
             answer = self.server.answer("POST", "/runs", body=json.dumps(facts).encode())
         except UserError as error:
-            codes = {each.id for each in error.findings}
-            if NO_ANSWER in codes:
-                run_id = facts["run_id"]
-                hint = f"submit it again with --run-id {run_id}: nothing starts twice"
-                finding = Finding("cut-off-submission", f"{run_id} may have been started", hint)
-                raise UserError([*error.findings, finding], exit_code=error.exit_code) from None
-            if "many-tasks" not in codes:
+            if not any(each.id == "many-tasks" for each in error.findings):
                 raise
             message = error.findings[0].message
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
