@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_stacks.plan import destroy as destroying
 from fairway_stacks.plan.destroy import destroy
+from fairway_stacks.plan.planning import StackPlan
 from fairway_stacks.plan.stacks import in_order
 
 if TYPE_CHECKING:
@@ -76,6 +78,21 @@ def test_what_is_protected_stops_all_of_it(deployed: StandIn) -> None:
         _destroy()
     assert "protect: false" in caught.value.findings[0].hint
     assert _gone(deployed) == []
+
+
+@pytest.mark.parametrize(
+    ("waits", "changed", "id_"),
+    [(True, (), "not-deployed"), (False, ("azurerm_management_lock.data",), "protected")],
+)
+def test_destroy_stops_at_a_stack_that_waits_and_at_a_lock(
+    tmp_path: Path, waits: bool, changed: tuple[str, ...], id_: str
+) -> None:
+    plan = StackPlan("demo-data", tmp_path / "plan", tmp_path / "review", waits=waits)
+    changes = tuple(SimpleNamespace(address=each) for each in changed)
+    found: Any = SimpleNamespace(stacks=[SimpleNamespace(stack="demo-data", changes=changes)])
+    with pytest.raises(UserError) as caught:
+        destroying._stop_where_it_must([plan], found)
+    assert caught.value.findings[0].id == id_
 
 
 def test_an_approved_review_is_done_and_nothing_else(

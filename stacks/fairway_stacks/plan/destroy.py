@@ -60,7 +60,7 @@ def destroy(
         found = Reviewer().review(plans)
         if report is not None:
             write_report(found, report)
-        _stop_where_it_must(plans)
+        _stop_where_it_must(plans, found)
         if not any(each.changes for each in found.stacks):
             say("nothing is there to destroy")
             return
@@ -98,15 +98,25 @@ def _chosen(stacks: Sequence[StackFolder], roles: Collection[str]) -> list[Stack
     return [stack for stack in reversed(stacks) if stack.name in chosen]
 
 
-def _stop_where_it_must(plans: Sequence[StackPlan]) -> None:
-    """UserError where a plan is not whole, as Terraform refuses what is protected."""
+def _stop_where_it_must(plans: Sequence[StackPlan], found: Review) -> None:
+    """UserError where a plan is not whole, as Terraform refuses what is protected, and where a lock
+    would go: `protect: false` in the file alone, which nobody has deployed, opens nothing."""
+    for each in found.stacks:
+        if any(change.address.startswith("azurerm_management_lock.") for change in each.changes):
+            raise _protected(each.stack)
     for plan in plans:
+        if plan.waits:
+            message = f"{plan.stack} reads what is not deployed, so its plan cannot be made"
+            hint = "deploy the environment as it is written now, and try again: fairway deploy"
+            raise UserError.of("not-deployed", message, hint)
         if plan.error is None:
             continue
         if any("cannot be destroyed" in each.message for each in plan.error.findings):
-            raise UserError.of(
-                "protected",
-                f"{plan.stack} holds what is protected, and nothing was done",
-                "write `protect: false` into the environment file, deploy that, and try again",
-            )
+            raise _protected(plan.stack)
         raise plan.error
+
+
+def _protected(stack: str) -> UserError:
+    message = f"{stack} holds what is protected, and nothing was done"
+    hint = "write `protect: false` into the environment file, deploy that, and try again"
+    return UserError.of("protected", message, hint)
