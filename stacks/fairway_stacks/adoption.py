@@ -25,28 +25,30 @@ def adopt(environment: Environment, files: Mapping[str, Path]) -> None:
     documents = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
     for to, resource_id in environment.imports.items():
         stack, address = _found(to, "imports", documents)
-        stack.setdefault("import", []).append({"to": address, "id": resource_id})
+        documents[stack].setdefault("import", []).append({"to": address, "id": resource_id})
     for old, new in environment.moved.items():
         stack, address = _found(new, "moved", documents)
-        was = old.rpartition("/")[2]
-        stack.setdefault("moved", []).append({"from": was, "to": address})
+        role, _, was = old.rpartition("/")
+        if role and not stack.endswith(f"-{role}"):
+            message = f"`moved:` leads from {old} into the stack {stack}"
+            hint = "Terraform moves within one stack; across stacks: terraform state mv"
+            raise UserError.of("other-stack", message, hint)
+        documents[stack].setdefault("moved", []).append({"from": was, "to": address})
     for name, document in documents.items():
         files[name].write_text(json.dumps(document, indent=2), encoding="utf-8")
 
 
-def _found(
-    named: str, section: str, documents: Mapping[str, dict[str, Any]]
-) -> tuple[dict[str, Any], str]:
+def _found(named: str, section: str, documents: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
     """The stack that has a resource at that address, with the address; before it may stand which
     stack is meant: `network/azurerm_resource_group.group`."""
     role, _, address = named.rpartition("/")
     type_, _, name = address.partition(".")
     end = f"-{role}" if role else ""
-    stacks = {
-        stack: document
+    stacks = [
+        stack
         for stack, document in documents.items()
         if name in document["resource"].get(type_, ()) and stack.endswith(end)
-    }
+    ]
     if len(stacks) > 1:
         several = " or ".join(f"{each.rpartition('-')[2]}/{address}" for each in stacks)
         raise UserError.of(
@@ -63,4 +65,4 @@ def _found(
         raise UserError.of(
             "unknown-address", f"`{section}:` names {named}, which no stack has", hint
         )
-    return next(iter(stacks.values())), address
+    return stacks[0], address

@@ -61,7 +61,8 @@ def write_stacks(
         make = synthesize_state if state else synthesize
         stacks = make(environment, project=project, outdir=draft)
         drafts = {name: draft / "stacks" / name / "cdk.tf.json" for name in stacks}
-        adopt(environment, drafts)
+        if not state:  # the state's own storage is made by Fairway alone
+            adopt(environment, drafts)
         resources = _checked(environment, drafts, warn)
         files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
         _publish(draft / "manifest.json", draft, outdir)

@@ -64,6 +64,11 @@ def test_each_block_is_in_the_stack_that_has_the_resource(stacks: Written) -> No
             "several stacks have azurerm_resource_group.group",
             "write network/azurerm_resource_group.group or data/azurerm_resource_group.group",
         ),
+        (
+            "moved: {data/azurerm_virtual_network.old: azurerm_virtual_network.vnet}",
+            "`moved:` leads from data/azurerm_virtual_network.old into the stack lab-network",
+            "terraform state mv",
+        ),
         ("imports: {azurerm_virtual_network.vnet: '${evil}'}", "not the id of a resource", ""),
         (f"imports: {{vnet: {VNET}}}", "`vnet` is not the address of a resource", ""),
     ],
