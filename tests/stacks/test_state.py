@@ -201,6 +201,7 @@ def test_any_backend_has_a_state_for_each_stack(
         ({"bucket": "b"}, "backend `s3` needs `region`", "add `region:`"),
         ({"bukket": "b"}, "backend `s3` takes no `bukket`", "did you mean `bucket`?"),
         ({"secret_key": "x"}, "is a credential, which a file must not hold", "AWS_SECRET_ACCESS"),
+        ({"endpoint": "https://u:x@s/"}, "a user or a password", "set it where Terraform runs"),
     ],
 )
 def test_a_backend_is_checked_by_name(settings: dict[str, str], message: str, hint: str) -> None:

@@ -69,12 +69,18 @@ class OtherState(Model, defer_build=True):
     backend: Literal["s3", "gcs", "http", "remote", "cloud"]
     """`s3`, `gcs`, `http`, `remote` or `cloud`, as Terraform calls them."""
     settings: dict[str, str | int | bool | tuple[str, ...]] = Field(default_factory=dict)
-    """What the backend takes, by Terraform's own names, for example `bucket`."""
+    """Settings of the backend, by Terraform's own names, for example `bucket`."""
 
     @model_validator(mode="after")
     def _settings_are_known(self) -> Self:
         facts = table("backends")["backends"][self.backend]
-        for name in self.settings:
+        for name, value in self.settings.items():
+            if isinstance(value, str) and re.match("[^/]+://[^/]*@", value):
+                raise FieldError(
+                    f"`{name}` holds a user or a password, which a file must not hold",
+                    "remove it from the address, and set it where Terraform runs",
+                    ("settings", name),
+                )
             variable = facts["credentials"].get(name)
             if variable:
                 raise FieldError(
