@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import doctest
-import importlib
 from typing import Any
 
 import pytest
@@ -221,22 +219,3 @@ def test_rows_cannot_be_changed() -> None:
         vm_sizes()["Standard_X"] = SIZES[0]  # type: ignore[index]
     with pytest.raises(AttributeError):
         SIZES[0].vcpus = 1  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "catalog",
-        "catalog.fabrics",
-        "catalog.images",
-        "catalog.limits",
-        "catalog.sizes",
-        "environment.addresses",
-        "naming",
-        "target",
-    ],
-)
-def test_the_examples_in_the_docstrings_are_true(module: str) -> None:
-    results = doctest.testmod(importlib.import_module(f"fairway_core.{module}"))
-    assert results.failed == 0
-    assert results.attempted > 0

@@ -149,7 +149,7 @@ def shell_words(value: Any) -> str:
     """The value as shell words: a list as one word an item, anything else as one word.
 
     >>> shell_words("it's"), shell_words([1, "a b"]), shell_words(True)
-    ("'it'\\"'\\"'s'", "1 'a b'", 'true')
+    ('\\'it\\'"\\'"\\'s\\'', "1 'a b'", 'true')
     """
     if isinstance(value, Raw):
         return str(value)

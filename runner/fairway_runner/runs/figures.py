@@ -94,7 +94,8 @@ def is_node_name(name: str) -> bool:
 def mean(values: Iterable[float | None]) -> float | None:
     """Returns the mean of the values that are known; None if none are.
 
-    >>> mean([1.0, None, 3.0]), mean([None]) (2.0, None)
+    >>> mean([1.0, None, 3.0]), mean([None])
+    (2.0, None)
     """
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

@@ -326,8 +326,8 @@ def _pattern(text: Any) -> re.Pattern[str] | None:
 def _lower_by_name(name: str) -> bool | None:
     """Guesses from a metric's name if the lowest value is the best; None if the name does not say.
 
-     >>> [_lower_by_name(each) for each in ("val_loss", "images_per_second", "norm")] [True, False,
-    None]
+    >>> [_lower_by_name(each) for each in ("val_loss", "images_per_second", "norm")]
+    [True, False, None]
     """
     parts = name.lower().split("_")
     if "per" in parts or _HIGHER & set(parts):

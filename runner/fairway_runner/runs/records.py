@@ -63,7 +63,8 @@ LONGEST_ID = 63
 def is_run_id(text: str) -> bool:
     """True if a run can have that id, which is a folder's name too.
 
-    >>> is_run_id("digits-7k2m9p"), is_run_id("../digits") (True, False)
+    >>> is_run_id("digits-7k2m9p"), is_run_id("../digits")
+    (True, False)
     """
     return len(text) <= LONGEST_ID and re.fullmatch(r"[a-z][a-z0-9-]*", text) is not None
 

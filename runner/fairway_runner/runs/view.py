@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 BEST = "the best"
-"""What an input's record has for a task that is known once the other run has ended."""
+"""Task of an input that is chosen when the other run has ended."""
 
 
 def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:

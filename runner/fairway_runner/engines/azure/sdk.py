@@ -285,7 +285,8 @@ def how_to_sign_in(error: object, usual: str = "az login") -> str:
     """Returns how to sign in: the `usual` way, after installing the Azure CLI if the SDK did not
     find it.
 
-     >>> how_to_sign_in("\\tAzureCliCredential: Please run 'az login'") 'az login'
+    >>> how_to_sign_in("\\tAzureCliCredential: Please run 'az login'")
+    'az login'
     """
     return f"{_INSTALL_CLI}\n{usual}" if "Azure CLI not found" in str(error) else usual
 
@@ -294,8 +295,8 @@ def why_not_signed_in(error: object) -> str:
     """Extracts the reason from the SDK's account of all the credentials that it has tried: the
     answer of Microsoft Entra ID to one of them, or else the Azure CLI's message.
 
-     >>> why_not_signed_in("Attempted credentials: …\\n\\tAzureCliCredential: Please run 'az
-    login'") "Please run 'az login'
+    >>> why_not_signed_in("Attempted credentials: …\\n\\tAzureCliCredential: Please run 'az login'")
+    "Please run 'az login'"
     """
     lines = str(error).strip().splitlines() or ["no reason was given"]
     for sign in ("AADSTS", "AzureCliCredential: "):
