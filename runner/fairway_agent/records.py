@@ -140,10 +140,6 @@ class Fields:
             return float(value)
         raise self.unfit(name)
 
-    def flag_or_none(self, name: str) -> bool | None:
-        """Yes or no, or None."""
-        return None if self.facts.get(name) is None else self.flag(name)
-
     def flag(self, name: str) -> bool:
         """Yes or no; no where it is missing."""
         value = self.facts.get(name, False)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fairway_agent.spec import Staged
 
 
-# Of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
 _RESOURCE = "https://storage.azure.com/"
 _VERSION = "2021-12-02"  # of the storage's interface
 _THREADS = 16

@@ -34,24 +34,6 @@ BestTasks = Mapping[str, tuple[int, Number]]
 of the metric by which they are the best."""
 
 
-def outcome(told: str, code: int, *, again: bool) -> tuple[str, int]:
-    """The state of a task when an attempt has ended with an exit code, and the code that counts.
-
-    `told` is why it was told to end for a reason that is not its own: CANCELLATION, MACHINE, or
-    NODE or PREEMPTION where it loses nodes; "" where it was not. Such an attempt has not done its
-    work, even if it saves and ends with 0. `again` says that the task may begin again.
-    """
-    if told == CANCELLATION:
-        return "cancelled", code
-    if told:
-        code = code or TERMINATED
-    if told == MACHINE:
-        return "lost", code
-    if not code:
-        return "succeeded", 0
-    return ("queued" if again else "failed"), code
-
-
 @dataclass(frozen=True, slots=True)
 class TaskState(JsonRecord):
     """A task, or a setup: its state and why; its last attempt, from 0, or −1 before the first;
