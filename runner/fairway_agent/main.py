@@ -1,7 +1,7 @@
 """Entry point of the bundle for Python: answers a request, or runs one of its modules as a program.
 
- python3 BUNDLE call MODULE SHARED answers MODULE.REQUEST on standard input by `MODULE.answer`
-python3 BUNDLE MODULE ARGUMENT… is `python3 -m MODULE ARGUMENT…`
+    python3 BUNDLE call MODULE SHARED   answers MODULE.REQUEST on standard input by `MODULE.answer`
+    python3 BUNDLE MODULE ARGUMENT…     is `python3 -m MODULE ARGUMENT…`
 
 A request is one line of JSON, and everything after it the payload. The answer is the last line,
 after a mark: a login shell may print more. Standard library only; Pythons that are too old for the

@@ -30,7 +30,7 @@ class OverLimit(Exception):
 
 
 _is_prepared = False
-"""Whether the signal is answered already: the main thread alone asks and says so."""
+"""True once the signal has a handler; only the main thread reads and sets it."""
 
 
 @contextmanager

@@ -1,11 +1,12 @@
 """Plan of a run, as the files of its folder record it. The runner writes and reads them by these
 types, and so do the programs that run where its tasks run. Standard library only.
 
- plan.json settings of all tasks: `RunPlan` setup.jsonl one line, if the job has a setup: a
-`task_spec.TaskSpec` release.jsonl likewise, for what nodes of the setup run when the run has ended
-tasks.jsonl a line per task: its script and what differs from task to task finally.jsonl one line,
-if the job has a last task, which is called `finally` retry.json settings for running tasks of an
-ended run again: `Retry`
+    plan.json       settings of all tasks: `RunPlan`
+    setup.jsonl     one line, if the job has a setup: a `TaskSpec`
+    release.jsonl   likewise, for what nodes of the setup run when the run has ended
+    tasks.jsonl     a line per task: its script and what differs from task to task
+    finally.jsonl   one line, if the job has a last task, which is called `finally`
+    retry.json      settings for running tasks of an ended run again: `Retry`
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class Budget(JsonRecord):
 
 
 CANCEL, WARN = "cancel", "warn"
-"""What comes of GPUs that do nothing."""
+"""Actions on a task whose GPUs are idle."""
 CONDITIONS = ("succeeded", "failed", "ended")
 """How a run that another comes after may have to end; a list of exit codes says which it has."""
 

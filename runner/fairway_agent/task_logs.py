@@ -170,9 +170,12 @@ def begun(line: bytes) -> int | None:
     """Returns the number of the attempt, from 1, that begins with a line of a log; None for other
     lines.
 
-     >>> begun(b"fairway: attempt 2: exit code 3"), begun(b"attempt 2") (2, None) >>>
-    begun(b"fairway: attempt 2 lost its node, and the last lines that it printed") 3 >>>
-    begun(b"fairway: attempt 1 left no more lines") 2
+    >>> begun(b"fairway: attempt 2: exit code 3"), begun(b"attempt 2")
+    (2, None)
+    >>> begun(b"fairway: attempt 2 lost its node, and the last lines that it printed")
+    3
+    >>> begun(b"fairway: attempt 1 left no more lines")
+    2
     """
     found = _LINE.match(line)
     return int(found[1]) + (found[2] != b": ") if found else None

@@ -1,4 +1,4 @@
-"""What is under way with a run, as its control record says."""
+"""Requests to a run that its control record holds."""
 
 from __future__ import annotations
 

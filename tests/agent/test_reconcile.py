@@ -1,4 +1,4 @@
-"""What became of a task, by what it wrote last and how its scheduler sees it."""
+"""Outcomes of tasks, from their last records and their schedulers' views."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ HEAD = "name: lab\nlocation: southcentralus\n"
 
 
 def errors_of(folder: Path, text: str) -> str:
-    """What is said of an environment."""
+    """Errors that loading an environment reports."""
     file = folder / "lab.yaml"
     file.write_text(text)
     with pytest.raises(UserError) as caught:

@@ -47,7 +47,7 @@ class Gone(Beside):
 
 @pytest.fixture(params=[True, False], ids=["rsync", "tar"])
 def has_rsync(request: pytest.FixtureRequest) -> bool:
-    """Whether rsync is there."""
+    """True if rsync is on both sides."""
     return bool(request.param)
 
 

@@ -1,4 +1,4 @@
-"""What programs and packages import: of what is typed often that is most of the time it takes."""
+"""Imports of programs and packages, which take most of the time of short commands."""
 
 from __future__ import annotations
 

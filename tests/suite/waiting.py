@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 
 def until(condition: Callable[[], Found], why: Callable[[], object] = lambda: None) -> Found:
-    """What a condition returns, once that is true; `why` says what there is where it never is."""
+    """Returns the first true value of a condition; `why` describes one that never comes."""
     deadline = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < deadline, why()

@@ -26,12 +26,12 @@ class Allocator(Protocol):
     """Allocator of nodes and resources for the tasks of one run."""
 
     lends_nodes: bool
-    """Whether tasks get nodes of their own, for which the run may have to wait, and on which the
-    job's setup is each task's own business."""
+    """True if tasks get nodes of their own, for which the run may have to wait, and on which each
+    task runs the job's setup."""
     pause: float | None
     """Seconds until it is worth asking again; None where only the end of another task helps."""
     reason: str | None
-    """What the last task that got nothing waits for."""
+    """Reason why the last task that asked got nothing."""
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
         """Lets a task start, on these nodes if it has any of its own; None where it is to wait.

@@ -2,8 +2,10 @@
 
 It reaches them in one of four ways with one interface; only this module names them:
 
- local every node is this machine ssh the hosts of a cluster trust one another by OpenSSH srun the
-nodes are a Slurm allocation sshd the nodes of a Batch pool have servers of the task's own
+    local   every node is this machine
+    ssh     the hosts of a cluster trust one another by OpenSSH
+    srun    the nodes are a Slurm allocation
+    sshd    the nodes of a Batch pool, or pods, have servers of the task's own
 
 Each way is a folder of programs, which comes last on PATH: `fairway-each-node` runs a command once
 on every node, with FAIRWAY_NODE_RANK, and fails as soon as one of them fails, which ends the

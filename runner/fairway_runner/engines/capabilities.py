@@ -34,13 +34,13 @@ class Capabilities:
     """Whether something runs on the nodes of a run that has ended: elsewhere others have them."""
     after: bool = _row("`after:`", True)
     begins_steps: bool = _row("`steps:` start without a command that follows", True)
-    """Whether a run waits there for others, also where no machine of the user's is on; why it does
+    """True if a run waits there for others, also where no machine of the user's is on; why it does
     not on Batch is in docs/batch.md."""
     priorities: bool = _row("`priority:`", False)
-    """Whether a run can go before others that wait."""
+    """True if a run can overtake others that wait."""
     accounts: bool = _row("`account:` and `qos:`", False)
     notifies: bool = _row("`notify:`", False)
-    """Whether something there watches a run as a whole, beside its tasks."""
+    """True if something there watches a run as a whole, beside its tasks."""
     tells_waiting: bool = _row("`notify: {on: waiting}`", False)
     """Whether something there sees that a run waits."""
     tells_secretly: bool = _row("`notify: {on: waiting}` with a receiver in `secrets:`", False)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name"
-"""What to do where nothing says which values of a metric are better."""
+"""Hint where nothing says which values of a metric are better."""
 
 
 class OutputMissing(UserError):

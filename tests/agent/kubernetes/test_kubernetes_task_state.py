@@ -71,7 +71,7 @@ def seen(
 
 
 def view(part: Part, index: int, found: dict[str, Any], *pods: Any, **more: Any) -> JobView:
-    """The same of a task whose Job is there."""
+    """View of a task whose Job exists."""
     known = seen(part, index, found, *pods, **more)
     return known[0]
 
@@ -206,7 +206,7 @@ class TestEnded:
         ],
     )
     def test_a_task_on_several_nodes_ends_with_its_job(self, kind: str, reason: str) -> None:
-        """Whether it has succeeded, it says itself."""
+        """Its own record says if it has succeeded."""
         found = view(GANG, 3, job(over(kind, reason)))
         assert (found.state, found.unreported, found.ended) == ("failed", True, moment(ENDED))
 

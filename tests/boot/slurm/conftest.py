@@ -288,7 +288,7 @@ class Lab:
         file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
     def open(self) -> AbstractContextManager[NodeRegistry]:
-        """What the scheduler remembers of the nodes, to be changed."""
+        """The scheduler's registry of nodes, open for changes."""
         return opened(load(str(self.folder / "settings.json")), "nd")
 
     def claim(self, *names: str) -> None:
@@ -301,7 +301,7 @@ class Lab:
                 registry.claims[name] = Claim(instance, f"vm-{instance}")
 
     def registry(self) -> dict[str, Any]:
-        """What the scheduler remembers of the nodes."""
+        """The scheduler's registry of nodes as JSON."""
         found: dict[str, Any] = json.loads((self.folder / "state" / "nd.json").read_text())
         return found
 

@@ -1,4 +1,4 @@
-"""What commands say of the same run on each engine, in golden files.
+"""Output of commands for one run on each engine, in golden files.
 
 The run is a sweep of two points, of which one fails and both keep an output. `FAIRWAY_GOLDEN=write`
 writes the files anew.

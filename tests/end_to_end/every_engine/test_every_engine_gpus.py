@@ -172,7 +172,7 @@ WHY = "its GPUs were below 5 % for 1s"
 def test_a_run_whose_gpus_do_nothing_is_ended(
     fairway: Fairway, node: Place, smi: Path, pipe: Pipe
 ) -> None:
-    """Whatever it has left of its attempts."""
+    """The attempts that it has left change nothing."""
     (smi / "idle").touch()
     held = f"echo up; exec 9>{pipe.path}; sleep 600"
     fields = {"retries": 3, "sample_every": "0.5s", "idle_gpu": IDLE}

@@ -125,7 +125,7 @@ class Entra:
     fetches: int = 0
 
     def document(self, url: str) -> dict[str, Any]:
-        """What it publishes at an address."""
+        """The document that it publishes at an address."""
         if url.endswith("/keys"):
             return {"keys": self.jwks()}
         self.fetches += 1

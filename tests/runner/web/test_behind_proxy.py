@@ -325,7 +325,7 @@ JOB = "name: a\ncommand: 'true'\n"
 
 @pytest.fixture
 def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What is asked of a target that is not the server's machine."""
+    """Requests to a target that is not the server's machine."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fairway.yaml").write_text(
         "serve: {targets: [far]}\ntargets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"

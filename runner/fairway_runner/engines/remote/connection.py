@@ -51,7 +51,7 @@ class Connection:
     are copied as tar files, where nothing better is known."""
 
     has_rsync: bool = False
-    """Whether rsync is on both sides; True as long as nobody has looked."""
+    """True if rsync is on both sides, or may be: nobody has looked yet."""
 
     @property
     def name(self) -> str:

@@ -262,7 +262,7 @@ class ScheduledEngine(RemoteEngine):
     """When the scheduler last said where runs stand, on the monotonic clock; at first, when it was
     first to be asked."""
     told: bool = False
-    """Whether it was said that the scheduler does not answer."""
+    """True once the user has been told that the scheduler does not answer."""
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> JsonRecord:
         """Returns the request to the scheduler; `code` names the snapshot."""
