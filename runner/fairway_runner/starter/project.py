@@ -25,44 +25,10 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
 
 
-_HERE = Path(__file__).resolve()
-# In a wheel, and in the repository.
-_FOLDERS = (_HERE.with_name("workflows"), _HERE.parents[3] / ".github/workflows")
-
-NAMES = ("comment", "deploy", "drift", "plan")
-"""Those that a project has, without `.yml`; Fairway's own tests are no matter of it."""
-
-_PYTHON = r"( +)- uses: actions/setup-python@.*\n +with:\n +python-version: .*\n"
-_INSTALL = r"\g<0>\1- run: pip install -r requirements.txt\n"
-
-_CHANGES = (
-    # What a script of the repository does, a program of the wheel does.
-    (r"\bbin/fairway ", "fairway "),
-    (_PYTHON, _INSTALL),
-    # A project holds environments, and Fairway is what its requirements name.
-    (r"( +- )stacks/\*\*\n +- constructs/\*\*\n", r"\1environments/**\n\1requirements.txt\n"),
-    (r" +- (bin|runner|simulators|requirements)/\*\*\n", ""),
-    (r" +- pyproject.toml\n", ""),
-    (r"env:\n  FAIRWAY_REQUIREMENTS: .*\n\n", ""),
-    (r"docs/pull-requests\.md", "README.md"),
-)
-
-
-def workflows(environment: str) -> Iterator[tuple[Path, str]]:
-    """Each workflow of a project with that environment, by its path in the project."""
-    folder = next(folder for folder in _FOLDERS if folder.is_dir())
-    for name in NAMES:
-        text = (folder / f"{name}.yml").read_text(encoding="utf-8")
-        for pattern, replacement in _CHANGES:
-            text = re.sub(pattern, replacement, text)
-        text = text.replace("""'["demo"]'""", f"""'["{environment}"]'""")
-        yield Path(".github/workflows", f"{name}.yml"), text
-
-
 _FILES = Path(__file__).with_name("files")
 _SUFFIX = ".in"
-# A file of this name would be git's own, in the folder that the templates lie in.
-_RENAMED = {"gitignore": ".gitignore"}
+# In the folder that the templates lie in they would be git's and GitHub's own.
+_RENAMED = {"gitignore": ".gitignore", "github": ".github"}
 
 # Errors of a check that says itself when to ignore it.
 _MAY_BE_MEANT = frozenset({"no-infiniband"})
@@ -164,8 +130,6 @@ def project_files(settings: Settings, *, in_git: bool) -> Iterator[tuple[Path, b
         parts[-1] = parts[-1].removesuffix(_SUFFIX)
         parts[-1] = _RENAMED.get(parts[-1], parts[-1]).replace("NAME", settings.name)
         yield Path(*parts), _filled(file, replacements)
-    for path, text in workflows(settings.name):
-        yield path, text.encode()
     if wheel := settings.source.wheel:
         yield WHEELS / wheel.name, wheel.read_bytes()
 

@@ -1,4 +1,4 @@
-"""The workflows that `fairway init` writes: those of this repository, as a project needs them."""
+"""The workflows that `fairway init` writes: safe, as GitHub reads them, of our own commands."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from fairway_runner.starter import Settings, write_project
-
 pytestmark = pytest.mark.integration
 
-OWN = Path(__file__).resolve().parents[3] / ".github/workflows"
+OWN = Path(__file__).resolve().parents[3]
+WORKFLOWS = ".github/workflows"
 NAMES = ["comment", "deploy", "drift", "plan"]
 
 
@@ -29,14 +28,6 @@ def _tool(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} is missing: bin/setup dev")
     return found
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh project."""
-    folder = tmp_path_factory.mktemp("project")
-    write_project(folder, Settings("lab"))
-    return folder
 
 
 def _holds(*command: str, folder: Path) -> None:
@@ -71,18 +62,27 @@ def test_workflows_are_as_github_takes_them(project: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_are_as_safe_as_our_own(project: Path, name: str) -> None:
-    own, written = OWN / f"{name}.yml", project / f".github/workflows/{name}.yml"
-    assert _actions(written) == _actions(own)
-    assert _load(written)["jobs"].keys() == _load(own)["jobs"].keys()
-    for job, ours in zip(_load(written)["jobs"].values(), _load(own)["jobs"].values(), strict=True):
-        assert job["permissions"] == ours["permissions"]
-    # The scripts that speak with GitHub are tested where they are from.
-    scripts = [
-        [s["with"]["script"] for s in _steps(f) if "script" in s.get("with", {})]
-        for f in (written, own)
-    ]
-    assert scripts[0] == scripts[1]
+def test_actions_are_pinned_and_scripts_take_no_expressions(project: Path, name: str) -> None:
+    file = project / f".github/workflows/{name}.yml"
+    assert _load(file)["permissions"] == {}
+    for step in _steps(file):
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}|", step.get("uses", ""))
+        assert "${{" not in step.get("run", "") + step.get("with", {}).get("script", "")
+        if "checkout" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] is False
+
+
+def test_actions_are_those_of_our_own_workflows(project: Path) -> None:
+    """Dependabot looks at those alone."""
+
+    def versions(folder: Path) -> dict[str, str]:
+        files = folder.glob(".github/workflows/*.yml")
+        return dict(use.split("@") for file in files for use in sorted(_actions(file)))
+
+    own, written = versions(OWN), versions(project)
+    assert {name: written[name] for name in own.keys() & written} == {
+        name: own[name] for name in own.keys() & written
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -135,3 +135,69 @@ def test_a_fork_is_planned_without_credentials(project: Path) -> None:
     runs = [step["run"] for step in job["steps"] if "fairway plan" in step.get("run", "")]
     assert len(runs) == 2
     assert all("--offline" in run for run in runs)
+
+
+def test_workflow_with_write_token_runs_no_code_of_a_pull_request(project: Path) -> None:
+    """The job that comments has a token that writes: it checks out nothing, and runs nothing.
+
+    The job before it renders with the code of the default branch, and may write nothing.
+    """
+    jobs = _load(project / WORKFLOWS / "comment.yml")["jobs"]
+    assert [step["uses"].split("@")[0] for step in jobs["comment"]["steps"]] == [
+        "actions/download-artifact",
+        "actions/github-script",
+    ]
+    assert set(jobs["render"]["permissions"].values()) == {"read"}
+    (checkout,) = (s for s in jobs["render"]["steps"] if "checkout" in s.get("uses", ""))
+    assert set(checkout["with"]) == {"persist-credentials"}, "the default branch, and no other"
+    allowed = {
+        "comment": {"pull-requests"},
+        "drift": {"id-token", "issues"},
+        "plan": {"id-token"},
+        "deploy": {"id-token"},
+    }
+    for name in NAMES:
+        for job in _load(project / WORKFLOWS / f"{name}.yml")["jobs"].values():
+            writes = {key for key, value in job["permissions"].items() if value == "write"}
+            assert writes <= allowed[name]
+
+
+def test_a_fork_gets_no_credentials(project: Path) -> None:
+    jobs = _load(project / WORKFLOWS / "plan.yml")["jobs"]
+    assert jobs["offline"]["permissions"] == {"contents": "read"}
+    assert not any(key.startswith("ARM_") for key in jobs["offline"]["env"])
+    same = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert same in jobs["live"]["if"]
+
+
+def test_everywhere_it_is_one_version_of_terraform(project: Path) -> None:
+    versions = {
+        step["with"].get("terraform_version")
+        for folder in (OWN, project)
+        for file in (folder / WORKFLOWS).glob("*.yml")
+        for step in _steps(file)
+        if "setup-terraform" in step.get("uses", "")
+    }
+    assert versions == {"1.11.4"}
+
+
+def test_workflows_with_credentials_check_the_lock_file_first(project: Path) -> None:
+    """A job with credentials fails before its first plan where no lock file is committed."""
+    for file in ("plan", "deploy", "drift"):
+        for name, job in _load(project / WORKFLOWS / f"{file}.yml")["jobs"].items():
+            if "id-token" not in job.get("permissions", {}):
+                continue
+            commands = [step.get("run", "") for step in job["steps"]]
+            first = next(line for line in commands if "fairway" in line)
+            assert first == "fairway lock --check", f"{file}, {name}"
+            assert not any(step.get("continue-on-error") for step in job["steps"][:4])
+
+
+def test_deploy_workflow_asks_a_second_approval_for_waiting_stacks(project: Path) -> None:
+    """Only where there is something left is anybody asked again."""
+    jobs = _load(project / WORKFLOWS / "deploy.yml")["jobs"]
+    assert jobs["rest"]["environment"] == jobs["deploy"]["environment"]
+    assert jobs["rest"]["env"] == jobs["deploy"]["env"]
+    matrix = jobs["rest"]["strategy"]["matrix"]["environment"]
+    assert matrix == "${{ fromJSON(needs.waiting.outputs.environments) }}"
+    assert "environments != '[]'" in jobs["rest"]["if"]

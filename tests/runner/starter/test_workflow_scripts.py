@@ -1,0 +1,161 @@
+"""The scripts of the workflows that `fairway init` writes, on a GitHub in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from fairway_core.checks.live import ENDINGS
+from fairway_runner import starter
+
+pytestmark = pytest.mark.integration
+
+TEMPLATES = Path(starter.__file__).with_name("files") / "github/workflows"
+
+
+def _script(name: str) -> str:
+    """The one script of a workflow, or of one of its jobs: `deploy/waiting`."""
+    workflow, _, job = name.partition("/")
+    jobs = YAML(typ="safe", pure=True).load(TEMPLATES / f"{workflow}.yml.in")["jobs"]
+    steps = [step for each in ([job] if job else jobs) for step in jobs[each]["steps"]]
+    (script,) = [s["with"]["script"] for s in steps if "script" in s.get("with", {})]
+    assert isinstance(script, str)
+    return script
+
+
+def _run(name: str, folder: Path, state: dict[str, Any], **environment: str) -> dict[str, Any]:
+    """Runs the workflow's script in `folder`, on a GitHub in memory; what became of that."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node.js is not on PATH")
+    run = {
+        "head_repository": {"owner": {"login": "someone"}},
+        "head_branch": "change",
+        "head_sha": "a" * 40,
+        "html_url": "https://example.org/run",
+    }
+    context = {
+        "repo": {"owner": "lab", "repo": "fairway"},
+        "payload": {"workflow_run": run},
+        "serverUrl": "https://example.org",
+        "runId": 7,
+    }
+    done = subprocess.run(
+        [node, str(Path(__file__).with_name("run_script.js"))],
+        input=json.dumps({"script": _script(name), "context": context, "state": state}),
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _state(**more: Any) -> dict[str, Any]:
+    head = {"sha": "a" * 40}
+    pull = {"number": 3, "owner": "someone", "ref": "change", "head": head}
+    return {"pulls": [pull], "comments": [], "issues": []} | more
+
+
+def _comment(folder: Path, text: str = "text") -> None:
+    (folder / "comment.md").write_text(f"<!-- fairway review -->\n{text}")
+
+
+def test_comment_workflow_updates_one_comment(tmp_path: Path) -> None:
+    _comment(tmp_path, "## lab\n")
+    other = {"id": 1, "issue": 3, "body": "<!-- fairway review --> me", "user": {"type": "User"}}
+    first = _run("comment", tmp_path, _state(comments=[other]))["state"]
+    assert len(first["comments"]) == 2
+    made = first["comments"][1]
+    assert made["issue"] == 3
+    assert "## lab" in made["body"]
+    again = _run("comment", tmp_path, first)["state"]
+    assert again["comments"] == first["comments"]
+
+
+@pytest.mark.parametrize("sha", ["b" * 40, ""])
+def test_a_commit_that_is_no_longer_the_head_gets_no_comment(tmp_path: Path, sha: str) -> None:
+    _comment(tmp_path)
+    state = _state()
+    state["pulls"][0]["head"]["sha"] = sha
+    found = _run("comment", tmp_path, state)
+    assert found["state"]["comments"] == []
+    assert not found["failed"]
+
+
+def test_a_run_without_a_review_gets_no_comment(tmp_path: Path) -> None:
+    found = _run("comment", tmp_path, _state())
+    assert found["state"]["comments"] == []
+    assert found["said"] == ["the run has no review"]
+
+
+def _drifted(folder: Path, **stack: Any) -> None:
+    (folder / "review").mkdir(exist_ok=True)
+    facts = {"state": "planned", "changes": [], "drift": []} | stack
+    (folder / "review/review.json").write_text(json.dumps({"stacks": [facts]}))
+    (folder / "review/review.md").write_text(f"the review\n{'x' * 70_000}")
+
+
+def test_drift_is_told_in_one_issue_until_it_is_gone(tmp_path: Path) -> None:
+    _drifted(tmp_path, drift=[{}])
+    first = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]
+    (issue,) = first["issues"]
+    assert issue["title"] == "Azure is not as lab says"
+    assert "the review" in issue["body"]
+    assert len(issue["body"]) == 65_000
+    again = _run("drift", tmp_path, first, ENVIRONMENT="lab")["state"]
+    assert len(again["issues"]) == 1
+    _drifted(tmp_path)
+    over = _run("drift", tmp_path, again, ENVIRONMENT="lab")["state"]
+    assert [each["state"] for each in over["issues"]] == ["closed"]
+    assert _run("drift", tmp_path, over, ENVIRONMENT="lab")["state"] == over
+
+
+@pytest.mark.parametrize("stack", [{"changes": [{}]}, {"state": "failed"}, {"state": "waiting"}])
+def test_drift_workflow_opens_an_issue_for_other_deviations(
+    tmp_path: Path, stack: dict[str, Any]
+) -> None:
+    _drifted(tmp_path, **stack)
+    assert len(_run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"]) == 1
+
+
+@pytest.mark.parametrize("id_", [*sorted(ENDINGS), "no-budget"])
+def test_a_day_on_which_azure_ends_something_is_told_before(tmp_path: Path, id_: str) -> None:
+    _drifted(tmp_path)
+    finding = {"id": id_, "path": "clusters.box", "message": "ends soon"}
+    (tmp_path / "check.json").write_text(json.dumps({"findings": [finding]}))
+    issues = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"]
+    assert ["- clusters.box: ends soon" in each["body"] for each in issues] == (
+        [True] if id_ in ENDINGS else []
+    )
+
+
+def test_without_a_plan_the_watch_fails(tmp_path: Path) -> None:
+    found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
+    assert found["failed"]
+    assert found["state"]["issues"] == []
+
+
+def test_environments_with_something_left_are_named(tmp_path: Path) -> None:
+    names = ["approved-lab", "next-lab", "outputs-big", "next-big-one"]
+    state = _state(artifacts=[{"name": name} for name in names])
+    assert _run("deploy/waiting", tmp_path, state)["result"] == ["lab", "big-one"]
+
+
+def test_a_deployment_that_failed_for_another_reason_fails(tmp_path: Path) -> None:
+    assert _run("deploy/deploy", tmp_path, _state())["failed"]
+    (tmp_path / "next").mkdir()
+    (tmp_path / "next/review.md").write_text("the review")
+    found = _run("deploy/deploy", tmp_path, _state())
+    assert (found["failed"], found["said"]) == ("", ["the review"])
