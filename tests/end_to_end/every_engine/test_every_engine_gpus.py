@@ -50,6 +50,8 @@ def pipe(pipe: Pipe) -> Iterator[Pipe]:
 
 
 HERE = pytest.mark.parametrize("node", ["local"], indirect=True)
+# A run on an ssh cluster holds whole nodes.
+SHARED = pytest.mark.parametrize("node", ["local", "slurm", "batch", "kubernetes"], indirect=True)
 
 
 def sweep(fairway: Fairway, pipe: Pipe, gate: Gate, tasks: int, **fields: Any) -> Path:
@@ -117,6 +119,7 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     assert all(task["gpus"] for task in ended["task_list"])
 
 
+@SHARED
 @pytest.mark.one_engine("local")
 def test_two_runs_share_the_node(fairway: Fairway, node: Place, pipe: Pipe, gate: Gate) -> None:
     """The second has what the first leaves, says what it waits for, and one more when that ends."""
@@ -127,7 +130,7 @@ def test_two_runs_share_the_node(fairway: Fairway, node: Place, pipe: Pipe, gate
     third = fairway.submit(sweep(fairway, pipe, gate, 1, gpus=1), "--target", node.name)
     waits = fairway.show_waiting(third)
     assert waits["state"] == "queued"
-    if node.engine in ("local", "ssh"):  # elsewhere the service has a queue of its own
+    if node.engine == "local":  # elsewhere the service has a queue of its own
         assert "waits for 1 GPU of" in waits["reason"]
     gate.open()
     *_, (word, has) = said(pipe, 4)
