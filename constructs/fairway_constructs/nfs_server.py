@@ -145,7 +145,7 @@ class NfsServer(FileSystem):
             interface_id=interface_id,
             cloud_init=cloud_init,
             identity_id=identity_id,
-            ultra_disks=self._spec.disks.kind == "ultra",
+            ultra_disks=disk_kind(self._spec.disks.kind).enabled_by_vm,
             depends_on=depends_on,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,6 +108,37 @@ def test_a_larger_disk_is_never_slower(kind: str, gib: int) -> None:
     tiers = disk_kinds()[kind].tiers
     assert list(tiers) == sorted(tiers, key=lambda tier: (tier.gib, tier.iops, tier.mbps))
     assert disk_kinds()[kind].tier(gib).gib >= gib
+
+
+# A row of disks.toml that is there before the first module reads them.
+NEW_KIND = """
+from fairway_core.catalog import disks
+table = disks.table
+def with_another(name):
+    rows = table(name)
+    like = {**rows["disk"]["premium"], "sku": "Cold_LRS", "letter": "C", "zonal": True}
+    return {"disk": {**rows["disk"], "cold": like}}
+disks.table = with_another
+from pathlib import Path
+from fairway_core.checks import check_environment
+from fairway_core.cost.environment import parts_of
+from fairway_core.environment import load_environment
+environment = load_environment(Path("lab.yaml"))
+disks = environment.filesystems["data"].disks
+print(disks.disk_iops, *(each.id for each in check_environment(environment)))
+print(*(part.meter for part in parts_of(environment) if "cold" in (part.meter or "")))
+"""
+
+
+def test_a_row_makes_a_kind_of_disk(tmp_path: Path) -> None:
+    disks = "kind: nfs_server, path: /data, disks: {kind: cold, count: 2, gib: 1024}"
+    (tmp_path / "lab.yaml").write_text("zone: none\n" + _text(disks))
+    command = [sys.executable, "-c", NEW_KIND]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    checked, meters = done.stdout.splitlines()
+    assert checked.split()[0] == "5000"
+    assert "disks-need-a-zone" in checked
+    assert meters == "cold/C30"
 
 
 def test_lustre_sizes_that_are_offered_have_addresses() -> None:

@@ -102,15 +102,6 @@ def keeping(type: str) -> Keeping:  # noqa: A002
     )
 
 
-def is_kind_of_its_own(disk: str) -> bool:
-    """Whether a disk of that kind can never be of another one.
-
-    >>> is_kind_of_its_own("PremiumV2_LRS"), is_kind_of_its_own("Premium_LRS")
-    (True, False)
-    """
-    return disk in _facts()["disks"]["kinds_of_their_own"]
-
-
 def is_broad_role(name: str) -> bool:
     """Whether who has that role may change much.
 

@@ -22,6 +22,7 @@ class Provisioned:
     least_mbps: int
     iops_per_mbps: int
     most_mbps: int
+    default: bool = False
 
     def iops_range(self, gib: int) -> tuple[int, int]:
         """The least and the most IOPS of a disk of that size."""
@@ -43,13 +44,18 @@ class Tier:
 
 @dataclass(frozen=True, kw_only=True)
 class DiskKind:
-    """A row of disks.toml: either `provisioned` or a list of `tiers`."""
+    """A row of disks.toml, which says what each column means: it has either `provisioned` or a
+    `letter` and a list of `tiers`."""
 
     sku: str
     least_gib: int
     most_gib: int
     source: str
     date: datetime.date
+    zonal: bool = False
+    enabled_by_vm: bool = False
+    fixed: bool = False
+    letter: str = ""
     provisioned: Provisioned | None = None
     tiers: tuple[Tier, ...] = ()
 
@@ -78,3 +84,19 @@ def disk_kinds() -> dict[str, DiskKind]:
         values["tiers"] = tuple(Tier(**tier) for tier in values.get("tiers", ()))
         kinds[name] = DiskKind(**values)
     return kinds
+
+
+@cache
+def disk_skus() -> dict[str, str]:
+    """The name of each kind by Azure's own."""
+    return {kind.sku: name for name, kind in disk_kinds().items()}
+
+
+def is_kind_of_its_own(sku: str) -> bool:
+    """Whether a disk of that kind can never be of another one.
+
+    >>> is_kind_of_its_own("PremiumV2_LRS"), is_kind_of_its_own("Premium_LRS")
+    (True, False)
+    """
+    name = disk_skus().get(sku)
+    return name is not None and disk_kinds()[name].fixed

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import image
+from fairway_core.catalog.disks import disk_kind
 from fairway_core.cost import parts as make
 from fairway_core.cost.meters import never_priced, paid_by_use
 from fairway_core.cost.parts import Counts, Part
@@ -141,7 +142,7 @@ def _filesystem(
             system = image(_SERVER_IMAGE).os_disk_gib
             yield make.tiered_disks(resource, region, kind="premium", gib=system)
             disks = filesystem.disks
-            if disks.kind in ("premium_v2", "ultra"):
+            if disk_kind(disks.kind).provisioned:
                 yield from make.provisioned_disks(
                     resource,
                     region,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fairway_core.catalog.disks import disk_kind
 from fairway_core.catalog.sizes import plain_name
 from fairway_core.cost.meters import disk_tier, included
 
@@ -26,6 +27,9 @@ class Counts:
 
 
 ONE = Counts()
+
+HARD_DISK = "standard_hdd"
+"""The kind of system disks of some images, which no file system has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +77,9 @@ def tiered_disks(
     resource: str, region: str, *, kind: str, gib: int | None, counts: Counts = ONE
 ) -> Part:
     """Disks that cost what their tier costs; `kind` is a column of meters.toml."""
-    letter = {"premium": "P", "standard_ssd": "E", "standard_hdd": "S"}[kind]
+    letter = "S" if kind == HARD_DISK else disk_kind(kind).letter
     number = disk_tier(gib) if gib else None
-    if number is not None and kind == "standard_hdd":
+    if number is not None and kind == HARD_DISK:
         number = max(number, 4)  # the smallest of that kind
     tier = f"{letter}{number}" if number else None
     what = f"{_number(counts)} × disk of {gib} GiB" if gib else f"{_number(counts)} × disk"

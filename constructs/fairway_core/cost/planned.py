@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.catalog.disks import disk_kind, disk_skus
 from fairway_core.cost import parts as make
 from fairway_core.cost.meters import never_priced, paid_by_use
 from fairway_core.cost.parts import Counts, Part
@@ -12,13 +13,6 @@ from fairway_core.cost.parts import Counts, Part
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_DISK_KINDS = {
-    "Premium_LRS": "premium",
-    "StandardSSD_LRS": "standard_ssd",
-    "Standard_LRS": "standard_hdd",
-    "PremiumV2_LRS": "premium_v2",
-    "UltraSSD_LRS": "ultra",
-}
 # How formulas of `fairway_core.autoscale` begin, and how they end where all nodes are alike.
 _LIMITS = re.compile(r"minNodes = ([0-9]+);\nmaxNodes = ([0-9]+);")
 _ONE_KIND = re.compile(
@@ -116,21 +110,30 @@ def _os_disk(
     disk = _block(attributes.get("os_disk"))
     if disk.get("diff_disk_settings"):
         return []  # on the node itself
-    kind = _DISK_KINDS.get(str(disk.get("storage_account_type")))
-    if kind not in ("premium", "standard_ssd", "standard_hdd"):
+    kind = _kind_of_disk(disk)
+    if kind is None or _is_provisioned(kind):
         reason = "its kind is not known"
         return [make.unpriced(address, region, what="system disk", reason=reason)]
     gib = _number(disk.get("disk_size_gb")) or None
     return [make.tiered_disks(address, region, kind=kind, gib=gib, counts=counts)]
 
 
+def _kind_of_disk(attributes: Mapping[str, Any]) -> str | None:
+    sku = str(attributes.get("storage_account_type"))
+    return make.HARD_DISK if sku == "Standard_LRS" else disk_skus().get(sku)
+
+
+def _is_provisioned(kind: str) -> bool:
+    return kind != make.HARD_DISK and disk_kind(kind).provisioned is not None
+
+
 def _disk(address: str, attributes: Mapping[str, Any], region: str) -> list[Part]:
-    kind = _DISK_KINDS.get(str(attributes.get("storage_account_type")))
+    kind = _kind_of_disk(attributes)
     gib = _number(attributes.get("disk_size_gb"))
     if kind is None or not gib:
         reason = "its kind or size is not known"
         return [make.unpriced(address, region, what="disk", reason=reason)]
-    if kind not in ("premium_v2", "ultra"):
+    if not _is_provisioned(kind):
         return [make.tiered_disks(address, region, kind=kind, gib=gib)]
     iops = _number(attributes.get("disk_iops_read_write"))
     mbps = _number(attributes.get("disk_mbps_read_write"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from fairway_core.catalog import vm_size, vm_sizes
-from fairway_core.catalog.disks import disk_kind
+from fairway_core.catalog.disks import disk_kind, disk_kinds
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Days
 from fairway_core.environment.filesystem_base import FileSystem
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from fairway_core.catalog.disks import Provisioned
     from fairway_core.catalog.sizes import VmSize
 
-# What a VM passes on of these is told apart from the rest.
-_FAST_KINDS = ("premium_v2", "ultra")
+# Those of disks.toml, so that schema and messages list them.
+if TYPE_CHECKING:
+    DiskName = str
+else:
+    DiskName = Literal[tuple(disk_kinds())]
 
 # Azure Backup's own range for daily recovery points.
 _KEPT_DAYS = (7, 9999)
@@ -50,7 +53,7 @@ class Disks(Model, defer_build=True):
     and `standard_ssd` they come with its size.
     """
 
-    kind: Literal["premium_v2", "ultra", "premium", "standard_ssd"] = "premium_v2"
+    kind: DiskName = "premium_v2"
     """Azure's kind of managed disk."""
     count: int = Field(default=4, ge=1)
     """How many disks; you can add more at any time, but not remove any."""
@@ -89,11 +92,13 @@ class Disks(Model, defer_build=True):
                 )
 
     def _is_offered(self, limits: Provisioned) -> None:
-        if self.kind == "ultra":
+        if not limits.default:
             for field, value in (("iops", self.iops), ("mbps", self.mbps)):
                 if value is None:
                     raise FieldError(
-                        f"an `ultra` disk needs `{field}:`", f"add `{field}:`", (field,)
+                        f"a disk of kind `{self.kind}` needs `{field}:`",
+                        f"add `{field}:`",
+                        (field,),
                     )
         least, most = limits.iops_range(self.gib)
         if not least <= self.disk_iops <= most:
@@ -196,8 +201,9 @@ class NfsServer(FileSystem, defer_build=True):
         """What a VM of that size passes on of such disks; None where it is not known."""
         if not size.premium_ssd_v2:
             return None
-        fast = self.disks.kind in _FAST_KINDS
-        return size.remote_disk_mbps if fast else size.premium_ssd_mbps
+        # Azure tells these apart by whether the throughput of the disk is chosen.
+        chosen = disk_kind(self.disks.kind).provisioned is not None
+        return size.remote_disk_mbps if chosen else size.premium_ssd_mbps
 
     @property
     def newest_version(self) -> float:

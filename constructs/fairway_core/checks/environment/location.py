@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_core.catalog.disks import disk_kind
 from fairway_core.catalog.regions import regions, regions_without_zones
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
@@ -96,7 +97,7 @@ def disks_need_a_zone(kind: str, zone: int | None, location: str) -> Iterator[Fa
           data: {disks: {kind: premium_v2}}
     """
     may_have_zones = location in regions() - regions_without_zones()
-    if kind in ("premium_v2", "ultra") and zone is None and may_have_zones:
+    if disk_kind(kind).zonal and zone is None and may_have_zones:
         yield Fault(
             f"if {location} has availability zones, Azure makes `{kind}` disks only in a zone",
             "use `disks: {kind: premium}`, or name a zone",

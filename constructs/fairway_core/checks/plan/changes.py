@@ -6,7 +6,7 @@ import shlex
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import is_kind_of_its_own
+from fairway_core.catalog.disks import is_kind_of_its_own
 from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.expiry import LIFE_CYCLE
