@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-pytest_plugins = ("skips", "tiers")  # tests/suite
+pytest_plugins = ("raised", "skips", "tiers")  # tests/suite
 
 
 _OTHER_PACKAGES = re.compile(r"^ *(?:from|import) fairway_(?!agent\b|boot\b)", re.MULTILINE)

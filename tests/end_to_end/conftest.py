@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from raised import note_printed
 from waiting import PATIENCE
 
 from fairway_agent import processes
@@ -44,7 +45,7 @@ class Fairway:
         self, *arguments: str | Path, cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Runs it to its end."""
-        return subprocess.run(
+        done = subprocess.run(
             self.command(*arguments),
             cwd=cwd or self.folder,
             env={**os.environ, **environment},
@@ -54,6 +55,8 @@ class Fairway:
             timeout=PATIENCE,
             check=False,
         )
+        note_printed(done.stderr)
+        return done
 
     def within(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """The same program in this process, many times faster: for what starts nothing."""
