@@ -103,6 +103,16 @@ def test_a_size_that_fairway_makes_none_of_says_why() -> None:
     assert not [size for size in SIZES if size.unsupported and size not in refused]
 
 
+def test_an_image_that_ends_has_a_successor_for_the_same_sizes_that_stays() -> None:
+    for row in images().values():
+        old_system = "22.04" in row.node_agent
+        assert (row.retirement_date is not None) == old_system, row.alias
+        if row.retirement_date:
+            later = images()[row.successor]
+            assert later.retirement_date is None
+            assert set(row.families) <= set(later.families)
+
+
 def test_a_retired_size_has_no_image() -> None:
     with pytest.raises(UserError, match="no image in the catalogue fits Standard_NC6"):
         default_image(vm_size("Standard_NC6"))

@@ -50,6 +50,8 @@ class Image:
     pools_without_rdma: bool = False
     plan: Plan | None = None
     os_disk_gib: int = 128
+    retirement_date: datetime.date | None = None
+    successor: str = ""
 
     @property
     def urn(self) -> str:

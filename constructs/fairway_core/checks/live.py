@@ -138,7 +138,7 @@ LIVE: Mapping[str, LiveCheck] = {
 ENDINGS = frozenset(
     {
         *("image-deprecated", "image-ending"),
-        *("ended-kubernetes", "ending-kubernetes", "retiring-size"),
+        *("ended-kubernetes", "ending-kubernetes", "retiring"),
     }
 )
 """The checks of days on which Azure ends something, live and other: they come true by waiting."""

@@ -11,7 +11,7 @@ import pytest
 
 from fairway_core.catalog import vm_size
 from fairway_core.checks import Asked, check_environment, check_plan, check_stack
-from fairway_core.checks.environment.clusters import no_infiniband, retiring_size
+from fairway_core.checks.environment.clusters import no_infiniband, retiring
 from fairway_core.checks.environment.filesystems import starved_gpus
 from fairway_core.checks.job.launcher import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
@@ -31,11 +31,45 @@ ENDS = datetime.date(2027, 5, 31)
     ],
 )
 def test_a_retirement_is_announced_for_a_year(today: datetime.date, found: bool) -> None:
-    faults = list(retiring_size(vm_size("Standard_HC44rs"), today))
+    faults = list(retiring(vm_size("Standard_HC44rs"), today))
     assert bool(faults) is found
     for fault in faults:
         assert "2027-05-31" in fault.message
         assert "Standard_HB176rs_v4" in fault.hint
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    ("day", "said"),
+    [("2026-12-28", ""), ("2026-12-29", "retires on"), ("2027-06-30", "retired on")],
+)
+def test_an_image_of_a_system_that_ends_is_told_half_a_year_before(
+    tmp_path: Path, day: str, said: str, own: bool
+) -> None:
+    gallery = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lab/providers"
+    image = f"{gallery}/Microsoft.Compute/galleries/lab/images/gpu/versions/1.0.0"
+    (file := tmp_path / "lab.yaml").write_text(f"""\
+name: lab
+location: westeurope
+clusters:
+  sweep:
+    engine: batch
+    size: Standard_NC4as_T4_v3
+    nodes: {{min: 0, max: 8}}
+    {f"image_id: {image}" if own else "image: ubuntu-hpc-2204"}
+  new: {{engine: batch, size: Standard_ND96asr_v4, nodes: {{min: 0, max: 8}}}}
+""")
+    loaded = read_environment(file)
+    date = datetime.date.fromisoformat(day)
+    found = check_environment(loaded.environment, loaded.document, today=date)
+    told = [each for each in found if each.id == "retiring"]
+    assert [each.message for each in told] == (
+        [f"image `ubuntu-hpc-2204` {said} 2027-06-30"] if said else []
+    )
+    for each in told:
+        assert "`ubuntu-hpc-2404`" in each.hint
+        assert each.location
+        assert each.location.line == 8
 
 
 @pytest.mark.parametrize(

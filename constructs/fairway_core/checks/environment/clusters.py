@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_core.catalog import Image
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.environment import occurrences
 from fairway_core.findings import Severity
@@ -12,19 +13,23 @@ if TYPE_CHECKING:
     import datetime
     from collections.abc import Collection, Iterator
 
-    from fairway_core.catalog import Image, VmSize
+    from fairway_core.catalog import VmSize
     from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
 
 # Long enough to move to another size, and to ask for its quota.
-_NOTICE_DAYS = 365
+_SIZE_NOTICE_DAYS = 365
+# Half a year: long enough to try jobs on another system.
+_IMAGE_NOTICE_DAYS = 183
 
 
-@check("retiring-size", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.dated_sizes)
-def retiring_size(size: VmSize, today: datetime.date) -> Iterator[Fault]:
-    """A VM size that Azure switches off within twelve months.
+@check("retiring", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.dated)
+def retiring(kept: VmSize | Image, today: datetime.date) -> Iterator[Fault]:
+    """A VM size that Azure switches off within a year, or an image that ends within half of one.
 
-    A size that is off already is an error when the file is read.
+    An image ends with its operating system: Azure Batch then makes no more nodes of it, nor of
+    your own image that was made from it (`image_id`), and on other engines its packages get no more
+    security updates. A size that is off already is an error when the file is read.
 
     Wrong:
         clusters:
@@ -34,9 +39,16 @@ def retiring_size(size: VmSize, today: datetime.date) -> Iterator[Fault]:
         clusters:
           cpu: {engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}
     """
-    end = size.retirement_date
-    if end is not None and 0 < (end - today).days <= _NOTICE_DAYS:
-        yield Fault(f"`{size.name}` retires on {end}", _take(size.successor))
+    end = kept.retirement_date
+    if end is None:
+        return
+    if isinstance(kept, Image):
+        if (end - today).days <= _IMAGE_NOTICE_DAYS:
+            verb = "retires" if today < end else "retired"
+            hint = f"its successor is `{kept.successor}`; try your jobs on one node of it first"
+            yield Fault(f"image `{kept.alias}` {verb} on {end}", hint)
+    elif 0 < (end - today).days <= _SIZE_NOTICE_DAYS:
+        yield Fault(f"`{kept.name}` retires on {end}", _take(kept.successor))
 
 
 @check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.sizes)

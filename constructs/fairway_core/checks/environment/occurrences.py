@@ -34,10 +34,14 @@ def sizes(subject: EnvironmentSubject) -> Iterator[Occurrence]:
         yield ("access", "gateway", "size"), {"size": vm_size(size)}
 
 
-def dated_sizes(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    """Every VM size that is named: `size`, and the date of `today`."""
+def dated(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+    """Every VM size that is named, and every image that a cluster gets, or that one of the user's
+    own was made from: `kept`, and the date of `today`."""
     for path, arguments in sizes(subject):
-        yield path, {**arguments, "today": subject.today}
+        yield path, {"kept": arguments["size"], "today": subject.today}
+    for name, cluster in subject.environment.machine_clusters.items():
+        own = "image_id" if cluster.image_id else "image"
+        yield ("clusters", name, own), {"kept": cluster.chosen_image, "today": subject.today}
 
 
 def clusters(subject: EnvironmentSubject) -> Iterator[Occurrence]:
