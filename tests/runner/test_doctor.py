@@ -262,6 +262,10 @@ def test_a_day_on_which_azure_ends_what_the_file_names_is_told(
         if each["id"] in ("ending-kubernetes", "ended-kubernetes")
     ]
     assert "2026-11-30" in ended["message"]
+    file.write_text(OLD.replace('"1.34"', '"1.36"'))
+    _, found = examine(environment=str(file))
+    said = found["what `lab` needs"]["found"]
+    assert said.endswith("Azure supports Kubernetes 1.36 until 2027-06-30")
 
 
 @pytest.mark.integration

@@ -214,6 +214,7 @@ def _subscription(azure: Management) -> Examined:
 
 
 def _needs(environment: Environment, azure: Management) -> Examined:
+    from fairway_core.catalog import kubernetes_ends
     from fairway_core.checks import check_environment
     from fairway_core.checks.live import ENDINGS
     from fairway_runner.live.azure_queries import check_live
@@ -225,6 +226,8 @@ def _needs(environment: Environment, azure: Management) -> Examined:
         findings = (*dated, *check_live(environment, azure))
     except UserError as error:
         findings = error.findings
-    return Examined(
-        what, "not all available" if findings else "offered, and within quota", findings
-    )
+    found = "not all available" if findings else "offered, and within quota"
+    version = environment.orchestrator.version if environment.orchestrator else None
+    if end := kubernetes_ends().get(version or ""):
+        found += f"; Azure supports Kubernetes {version} until {end}"
+    return Examined(what, found, findings)

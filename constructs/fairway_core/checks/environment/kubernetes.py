@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import EnvironmentSubject
+    from fairway_core.environment.kubernetes import UpgradeWindow
 
 # Three months: long enough to try jobs on another version.
 _NOTICE_DAYS = 92
@@ -38,6 +39,7 @@ def infiniband_from_zero(least: int, asked: bool | None) -> Iterator[Fault]:
     does not, jobs that ask for them wait for ever.
 
     Wrong:
+        kubernetes: {upgrades: {}}
         clusters:
           nd:
             engine: kubernetes
@@ -47,6 +49,7 @@ def infiniband_from_zero(least: int, asked: bool | None) -> Iterator[Fault]:
             job_image: train:1
 
     Right:
+        kubernetes: {upgrades: {}}
         clusters:
           nd:
             engine: kubernetes
@@ -84,13 +87,13 @@ def ending_kubernetes(end: datetime.date, today: datetime.date) -> Iterator[Faul
     After that it makes no new cluster of it, and repairs none.
 
     Wrong:
-        kubernetes: {version: "1.34"}
+        kubernetes: {version: "1.34", upgrades: {}}
         clusters:
           cpu:
             {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
 
     Right:
-        kubernetes: {version: "1.36"}
+        kubernetes: {version: "1.36", upgrades: {}}
         clusters:
           cpu:
             {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
@@ -107,19 +110,53 @@ def ended_kubernetes(end: datetime.date, today: datetime.date) -> Iterator[Fault
     ignore this check.
 
     Wrong:
-        kubernetes: {version: "1.33"}
+        kubernetes: {version: "1.33", upgrades: {}}
         clusters:
           cpu:
             {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
 
     Right:
-        kubernetes: {version: "1.36"}
+        kubernetes: {version: "1.36", upgrades: {}}
         clusters:
           cpu:
             {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
     """
     if end < today:
         yield Fault(f"Azure supported this version of Kubernetes until {end}", _later(today))
+
+
+def _updates(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+    """When Azure may update the cluster: `upgrades`, None for never."""
+    spec = subject.environment.orchestrator
+    if spec is not None:
+        yield ("kubernetes", "upgrades"), {"upgrades": spec.upgrades}
+
+
+@check("no-node-updates", Severity.WARNING, Subject.ENVIRONMENT, at=_updates)
+def no_node_updates(upgrades: UpgradeWindow | None) -> Iterator[Fault]:
+    """Nodes of Kubernetes that get no security updates, because Azure may not update them.
+
+    Where you update nodes yourself, when no job runs, ignore this check.
+
+    Wrong:
+        kubernetes: {version: "1.36"}
+        clusters:
+          cpu:
+            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+
+    Right:
+        kubernetes: {version: "1.36", upgrades: {day: Sunday, start: "01:00"}}
+        clusters:
+          cpu:
+            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+    """
+    if upgrades is None:
+        yield Fault(
+            "nodes of Kubernetes get no security updates: Azure updates none of them by itself",
+            'say when it may: `kubernetes: {upgrades: {day: Sunday, start: "01:00"}}`, in UTC\n'
+            "or update each pool yourself, and ignore this check: az aks nodepool upgrade "
+            "--resource-group GROUP --cluster-name NAME --name POOL --node-image-only",
+        )
 
 
 def _later(today: datetime.date) -> str:
