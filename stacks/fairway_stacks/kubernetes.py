@@ -14,7 +14,7 @@ from fairway_core.environment import Kubernetes
 from fairway_core.environment.network import Firewall
 from fairway_core.environment.researchers import researchers_of
 from fairway_core.kubernetes.credentials import credentials
-from fairway_core.kubernetes.drivers import RDMA
+from fairway_core.kubernetes.drivers import RDMA, Versions
 from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
@@ -112,9 +112,8 @@ class AksResources:
             Content(
                 quota=spec.quota,
                 wait_for_pods=spec.wait_for_pods,
-                gpu=spec.operators.gpu,
-                network=spec.operators.network,
                 kueue=spec.operators.kueue,
+                drivers=Versions(**spec.operators.model_dump(exclude={"kueue"})),
             ),
             client_id=identity.client_id,
         )

@@ -76,6 +76,14 @@ def test_machines_that_stop_themselves_ask_azure(tmp_path: Path) -> None:
         assert ("management.azure.com" in names) is asks
 
 
+@pytest.mark.parametrize("nodes", ["SecurityPatch", "NodeImage"])
+def test_only_security_patches_need_the_snapshots_of_ubuntu(tmp_path: Path, nodes: str) -> None:
+    text = (SECTIONS / "pods.yaml").read_text().replace("nodes: NodeImage", f"nodes: {nodes}")
+    (tmp_path / "pods.yaml").write_text(text)
+    names = _names(load_environment(tmp_path / "pods.yaml"))
+    assert ("snapshot.ubuntu.com" in names) is (nodes == "SecurityPatch")
+
+
 @pytest.mark.parametrize("section", ["box", "people", "nat", "duo"])
 def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
     assert outbound(load_environment(SECTIONS / f"{section}.yaml")) == []
@@ -84,7 +92,7 @@ def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
 def test_every_row_says_where_it_is_from() -> None:
     rows = table("egress")["egress"]
     kinds = {"ubuntu", "almalinux", "slurm", "idle", "monitoring", "entra"}
-    kinds |= {"kubernetes", "kubernetes-monitoring", "operators", "web"}
+    kinds |= {"kubernetes", "kubernetes-monitoring", "kubernetes-patches", "operators", "web"}
     assert {row["for"] for row in rows} == kinds
     for row in rows:
         assert row["names"]

@@ -82,10 +82,30 @@ def test_updates_wait_for_their_hours_or_for_somebody(written: Written) -> None:
     for window in ("maintenance_window_auto_upgrade", "maintenance_window_node_os"):
         assert cluster[window]["day_of_week"] == "Saturday"
         assert (cluster[window]["start_time"], cluster[window]["duration"]) == ("22:00", 6)
-    text = PODS.read_text().replace('  upgrades: {day: Saturday, start: "22:00", hours: 6}\n', "")
+    text = re.sub(r"\n +upgrades: \{.*\}", "", PODS.read_text())
     cluster = _one(written(text), "azurerm_kubernetes_cluster")
     assert cluster["node_os_upgrade_channel"] == "None"
     assert "automatic_upgrade_channel" not in cluster
+
+
+def test_nodes_get_security_patches_where_no_image_is_asked_for(written: Written) -> None:
+    ours = written(OURS)
+    cluster = _one(ours, "azurerm_kubernetes_cluster")
+    assert cluster["node_os_upgrade_channel"] == "SecurityPatch"
+    settings = _all(ours, "azurerm_kubernetes_cluster_node_pool")["cluster-nd"]["upgrade_settings"]
+    assert settings == {"max_unavailable": "1", "undrainable_node_behavior": "Schedule"}
+
+
+def test_drivers_have_the_versions_of_the_file(pods: Stacks) -> None:
+    blobs = _all(pods, "azurerm_storage_blob")
+    texts = "".join(each["source_content"] for each in blobs.values())
+    for version in (
+        "580.105.08",
+        "doca3.2.1-25.10-1.7.1.0-0",
+        "network-operator-v26.4.0",
+        "tag: v0.4.1",
+    ):
+        assert texts.count(version) == 1, version
 
 
 def test_with_a_spot_pool_azure_updates_nodes_alone(pods: Stacks) -> None:
@@ -144,7 +164,11 @@ def test_kubernetes_pools_have_the_described_settings(pods: Stacks) -> None:
     assert cpu["node_count"] == 2
     assert "auto_scaling_enabled" not in cpu
     assert "gpu_driver" not in cpu
-    assert cpu["upgrade_settings"] == {"max_unavailable": "1"}
+    assert cpu["upgrade_settings"] == {
+        "max_unavailable": "1",
+        "node_soak_duration_in_minutes": 30,
+        "undrainable_node_behavior": "Schedule",
+    }
     assert {each["lifecycle"]["replace_triggered_by"][0] for each in (nd, spot, cpu)} == {
         f"terraform_data.fixed-{name}" for name in ("nd", "spot", "cpu")
     }

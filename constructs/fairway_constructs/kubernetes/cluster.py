@@ -152,6 +152,7 @@ class KubernetesCluster(Component):
         )
         self.id = self.cluster.id
         self.version = spec.version
+        self.upgrades = spec.upgrades
         self.issuer = self.cluster.oidc_issuer_url
 
     def _let_place(self, control: Identity, placements: Mapping[str, str]) -> list[RoleAssignment]:
@@ -301,7 +302,7 @@ def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> _Upgrades:
         "utc_offset": "+00:00",
     }
     found: _Upgrades = {
-        "node_os_upgrade_channel": "NodeImage",
+        "node_os_upgrade_channel": window.nodes,
         "maintenance_window_node_os": MaintenanceWindowNodeOs(**when),
     }
     if not spot:

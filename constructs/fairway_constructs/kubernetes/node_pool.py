@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import KubernetesNodes
+    from fairway_core.environment.kubernetes import UpgradeWindow
 
 # AKS puts both on nodes of spare capacity; the provider wants them written out.
 _SPOT = "kubernetes.azure.com/scalesetpriority"
@@ -79,7 +80,7 @@ class KubernetesNodePool(Component):
             proximity_placement_group_id=spec.proximity_placement_group,
             **fixed,
             **_counts(spec),
-            **_priority(spec),
+            **_priority(spec, cluster.upgrades),
             tags=_tags(place.labelled("cluster", name), spec),
             timeouts=_LONG,
             lifecycle=Lifecycle(
@@ -118,11 +119,18 @@ def _counts(spec: KubernetesNodes) -> _Counts:
     return {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
 
 
-def _priority(spec: KubernetesNodes) -> _Priority:
+def _priority(spec: KubernetesNodes, window: UpgradeWindow | None) -> _Priority:
     if not spec.spot:
-        # An update takes one node after another: no quota has room for more than there are. The
-        # provider sends `maxSurge: 0` with it, and takes only one of the two.
-        return {"upgrade_settings": UpgradeSettings(max_unavailable="1")}
+        settings = UpgradeSettings(
+            # One node after another: no quota has room for more than there are. The provider sends
+            # `maxSurge: 0` with it, and takes only one of the two.
+            max_unavailable="1",
+            # A node that is not drained in time ends the update: without more nodes there is none
+            # to replace it, as `Cordon` would.
+            undrainable_node_behavior="Schedule",
+            node_soak_duration_in_minutes=(window.soak if window else 0) or None,
+        )
+        return {"upgrade_settings": settings}
     price = spec.spot.max_price if isinstance(spec.spot, SpotPool) else _ANY_PRICE
     return {"priority": "Spot", "eviction_policy": "Delete", "spot_max_price": price}
 

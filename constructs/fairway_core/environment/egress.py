@@ -12,6 +12,7 @@ from fairway_core.environment.network import Firewall
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fairway_core.environment.kubernetes import Kubernetes
     from fairway_core.environment.model import Environment
 
 # What a row's names may hold, and that Azure alone knows before the first deployment.
@@ -62,16 +63,22 @@ def _needs(environment: Environment) -> Iterator[str]:
         yield "ubuntu" if is_ubuntu else "almalinux"
     if environment.scheduler is not None:
         yield "slurm"
-    sizes = [vm_size(pool.size) for pool in environment.node_pools.values()]
-    if sizes:
-        yield "kubernetes"
-    if any(size.gpu or size.rdma for size in sizes):
-        yield "operators"
     if any(cluster.engine == "ssh" and cluster.idle for cluster in environment.clusters.values()):
         yield "idle"
     if environment.monitoring is not None:
         yield "monitoring"
-        if sizes:
-            yield "kubernetes-monitoring"
     if any(person.entra for person in environment.access.users):
         yield "entra"
+    if environment.orchestrator is not None:
+        yield from _of_kubernetes(environment, environment.orchestrator)
+
+
+def _of_kubernetes(environment: Environment, cluster: Kubernetes) -> Iterator[str]:
+    yield "kubernetes"
+    if cluster.upgrades is not None and cluster.upgrades.nodes == "SecurityPatch":
+        yield "kubernetes-patches"
+    sizes = [vm_size(pool.size) for pool in environment.node_pools.values()]
+    if any(size.gpu or size.rdma for size in sizes):
+        yield "operators"
+    if environment.monitoring is not None:
+        yield "kubernetes-monitoring"

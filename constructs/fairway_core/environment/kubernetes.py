@@ -74,6 +74,8 @@ _PREFIX_OF_A_NODE = 24
 # The least and the most that a maintenance window lasts. Source: Azure documentation, AKS planned
 # maintenance.
 _WINDOW_HOURS = (4, 24)
+# In minutes. Source: Azure documentation, AKS rolling upgrades: customize node soak time.
+_LONGEST_SOAK = 30
 
 
 def _minor(text: str) -> str:
@@ -95,6 +97,15 @@ def _minor(text: str) -> str:
 def _release(text: str) -> str:
     if not re.fullmatch(r"v?[0-9]+\.[0-9]+\.[0-9]+", text):
         raise FieldError(f"`{text}` is not an exact version", "for example v26.3.3")
+    return text
+
+
+def _tag(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", text) or text == "latest":
+        raise FieldError(
+            f"`{text}` is not the tag of an exact version",
+            "its maker's release notes have it, for example doca3.2.0-25.10-1.2.8.0-2",
+        )
     return text
 
 
@@ -354,12 +365,26 @@ class SystemPool(Model, defer_build=True):
 
 
 class Operators(Model, defer_build=True):
-    """Versions of what Flux installs in the cluster, from the charts of their makers."""
+    """Versions of what Flux installs in the cluster, from the charts and images of their makers.
+
+    Drivers are compiled on each node, for its kernel; a new version comes only with a new node.
+    """
 
     gpu: Annotated[str, AfterValidator(_release)] = "v26.3.3"
     """NVIDIA's GPU operator, which installs drivers if a pool has GPUs."""
+    gpu_driver: Annotated[str, AfterValidator(_tag)] | None = None
+    """The GPU driver, for example "580.105.08"; by default the one of the operator's release, whose
+    notes say which drivers it takes."""
     network: Annotated[str, AfterValidator(_release)] = "v26.4.0"
     """NVIDIA's network operator, which offers InfiniBand to pods if a pool has it."""
+    infiniband_driver: Annotated[str, AfterValidator(_tag)] = "doca3.2.0-25.10-1.2.8.0-2"
+    """NVIDIA's DOCA driver, which the network operator installs: a tag of its image
+    `nvcr.io/nvidia/mellanox/doca-driver`."""
+    device_plugin: Annotated[str, AfterValidator(_tag)] = "network-operator-v25.10.0"
+    """The plugin that offers InfiniBand adapters to pods: a tag of its image
+    `nvcr.io/nvidia/mellanox/sriov-network-device-plugin`."""
+    lustre: Annotated[str, AfterValidator(_tag)] = "v0.4.0"
+    """The CSI driver of Managed Lustre, if a pool mounts one: a tag of its repository on GitHub."""
     kueue: Annotated[str, AfterValidator(_release)] = "0.19.2"
     """Kueue, which queues jobs and admits one when all of its pods have room."""
 
@@ -367,7 +392,8 @@ class Operators(Model, defer_build=True):
 class UpgradeWindow(Model, defer_build=True):
     """When Azure updates Kubernetes and the nodes' operating system, one node after another.
 
-    Jobs on a node end when it is updated, and start again from their checkpoints.
+    Jobs on a node end when it gets another image, and start again from their checkpoints. AKS goes
+    on without a look at GPUs and InfiniBand; docs/kubernetes.md says how to stop it.
     """
 
     day: Day = "Sunday"
@@ -375,7 +401,14 @@ class UpgradeWindow(Model, defer_build=True):
     start: Time = "01:00"
     """When updates may begin, in UTC."""
     hours: int = Field(default=4, ge=_WINDOW_HOURS[0], le=_WINDOW_HOURS[1])
-    """How many hours it lasts at most."""
+    """For how many hours updates may begin. A pool whose update has begun is finished later."""
+    nodes: Literal["SecurityPatch", "NodeImage"] = "SecurityPatch"
+    """Updates of nodes: security patches, for which AKS replaces a node's image only when it must
+    (`SecurityPatch`), or a new image with all fixes every week (`NodeImage`). With an Azure Policy
+    that denies disks without a customer-managed key only `NodeImage` works."""
+    soak: int = Field(default=0, ge=0, le=_LONGEST_SOAK)
+    """How many minutes AKS waits after it has drained a node, before that node gets its new image:
+    time to see whether the one before has its devices."""
 
 
 class Kubernetes(Model, defer_build=True):

@@ -1,13 +1,15 @@
 """Drivers of nodes: GPUs, InfiniBand and Lustre, each by the operator of its maker.
 
 AKS' own images have none for InfiniBand, and its GPU driver excludes NVIDIA's operator, which is
-what loads the module for GPUDirect RDMA. Versions and settings are those that Azure tries
-together: https://github.com/Azure/aks-rdma-infiniband (commit 700dabb).
+what loads the module for GPUDirect RDMA. Settings are those that Azure tries together, as are the
+versions that an environment has by default: https://github.com/Azure/aks-rdma-infiniband (commit
+700dabb).
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.kubernetes import flux
@@ -25,17 +27,27 @@ RDMA = "rdma/ib"
 _NVIDIA = "https://helm.ngc.nvidia.com/nvidia"
 _GPU, _NETWORK = "gpu-operator", "network-operator"
 _MELLANOX = "nvcr.io/nvidia/mellanox"
-_DRIVER = "doca3.2.0-25.10-1.2.8.0-2"
-_PLUGIN = "network-operator-v25.10.0"
 # Of InfiniBand: nodes have another adapter of that maker, for Ethernet.
 _ADAPTERS = ["101c", "101e"]
 _PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
 _LUSTRE = "https://github.com/kubernetes-sigs/azurelustre-csi-driver"
-_LUSTRE_TAG = "v0.4.0"
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Releases of NVIDIA's operators, and of what they and the driver of Lustre put on nodes. With
+    `gpu_driver` None the operator takes the release that it was made with."""
+
+    gpu: str = "v26.3.3"
+    gpu_driver: str | None = None
+    network: str = "v26.4.0"
+    infiniband_driver: str = "doca3.2.0-25.10-1.2.8.0-2"
+    device_plugin: str = "network-operator-v25.10.0"
+    lustre: str = "v0.4.0"
 
 
 def installation(
-    targets: Sequence[Target], volume_types: Collection[str], *, gpu: str, network: str
+    targets: Sequence[Target], volume_types: Collection[str], versions: Versions
 ) -> list[Manifest]:
     """What brings the drivers that the targets' nodes and volumes need; nothing where none does."""
     fast = [each for each in targets if offers_infiniband(each)]
@@ -44,19 +56,19 @@ def installation(
     if fast or nvidia:
         found.append(flux.chart_repository("nvidia", _NVIDIA))
     if fast:
-        found += [_privileged(_NETWORK), _network_operator(network, targets)]
+        found += [_privileged(_NETWORK), _network_operator(versions.network, targets)]
     if nvidia:
-        found += [_privileged(_GPU), _gpu_operator(gpu, targets, rdma=bool(fast))]
+        found += [_privileged(_GPU), _gpu_operator(versions, targets, rdma=bool(fast))]
     if "lustre" in volume_types:
         name = LUSTRE_DRIVER.partition(".")[0]
-        found += flux.repository_files(name, _LUSTRE, _LUSTRE_TAG, "deploy", ("example",))
+        found += flux.repository_files(name, _LUSTRE, versions.lustre, "deploy", ("example",))
     return found
 
 
-def devices(targets: Sequence[Target]) -> list[Manifest]:
+def devices(targets: Sequence[Target], versions: Versions) -> list[Manifest]:
     """The policy by which pods are given InfiniBand adapters; nothing where no target has them."""
     fast = [each for each in targets if offers_infiniband(each)]
-    return [_node_feature_rule(), _nic_cluster_policy(fast)] if fast else []
+    return [_node_feature_rule(), _nic_cluster_policy(fast, versions)] if fast else []
 
 
 def _privileged(name: str) -> Manifest:
@@ -76,7 +88,7 @@ def _network_operator(version: str, targets: Sequence[Target]) -> Manifest:
     return flux.release(_NETWORK, "nvidia", exact, values, namespace=_NETWORK)
 
 
-def _gpu_operator(version: str, targets: Sequence[Target], *, rdma: bool) -> Manifest:
+def _gpu_operator(versions: Versions, targets: Sequence[Target], *, rdma: bool) -> Manifest:
     bear = {"tolerations": tolerations(targets)}
     off = {"enabled": False}
     values: dict[str, Any] = {
@@ -90,10 +102,12 @@ def _gpu_operator(version: str, targets: Sequence[Target], *, rdma: bool) -> Man
         "vfioManager": off,
         "sandboxDevicePlugin": off,
     }
+    if versions.gpu_driver:
+        values["driver"]["version"] = versions.gpu_driver
     if not rdma:
         values["node-feature-discovery"] = {"worker": bear}
     after = (_NETWORK,) if rdma else ()
-    exact = version if version.startswith("v") else f"v{version}"
+    exact = "v" + versions.gpu.removeprefix("v")
     return flux.release(_GPU, "nvidia", exact, values, namespace=_GPU, after=after)
 
 
@@ -112,7 +126,7 @@ def _node_feature_rule() -> Manifest:
     return {**found, "spec": {"rules": [rule]}}
 
 
-def _nic_cluster_policy(targets: Sequence[Target]) -> Manifest:
+def _nic_cluster_policy(targets: Sequence[Target], versions: Versions) -> Manifest:
     """The only one that the operator takes, by the name that it takes."""
     prefix, _, name = RDMA.partition("/")
     selectors = {"vendors": ["15b3"], "linkTypes": ["infiniband"], "isRdma": True}
@@ -122,7 +136,7 @@ def _nic_cluster_policy(targets: Sequence[Target]) -> Manifest:
     driver = {
         "repository": _MELLANOX,
         "image": "doca-driver",
-        "version": _DRIVER,
+        "version": versions.infiniband_driver,
         "forcePrecompiled": False,
         # Else the module of the node's own may be loaded first.
         "env": [
@@ -139,7 +153,7 @@ def _nic_cluster_policy(targets: Sequence[Target]) -> Manifest:
     plugin = {
         "repository": _MELLANOX,
         "image": "sriov-network-device-plugin",
-        "version": _PLUGIN,
+        "version": versions.device_plugin,
         "config": json.dumps({"resourceList": [offered]}, indent=2) + "\n",
     }
     spec = {

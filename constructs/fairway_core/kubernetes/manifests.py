@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.kubernetes import admission, documents, drivers, head, queues, volumes
 from fairway_core.kubernetes.documents import Manifest, manifest
+from fairway_core.kubernetes.drivers import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Content:
     """What an environment says of it: `quota` is what the namespace of jobs may have at most,
-    `wait_for_pods` are seconds, or None for no limit, and the others are versions of what is
+    `wait_for_pods` are seconds, or None for no limit; `kueue` and `drivers` are versions of what is
     installed."""
 
     quota: Mapping[str, str] = field(default_factory=dict)
     wait_for_pods: float | None = None
-    gpu: str = "v26.3.3"
-    network: str = "v26.4.0"
     kueue: str = "0.19.2"
+    drivers: Versions = field(default_factory=Versions)
 
 
 def manifests(
@@ -52,10 +52,8 @@ def manifests(
         ],
         "jobs/volumes.yaml": volumes.objects(shared, _access(targets[0]).namespace),
         "jobs/head.yaml": head.objects(_of_all(targets), client_id=client_id),
-        "drivers/drivers.yaml": drivers.installation(
-            targets, types, gpu=content.gpu, network=content.network
-        ),
-        "devices/devices.yaml": drivers.devices(targets),
+        "drivers/drivers.yaml": drivers.installation(targets, types, content.drivers),
+        "devices/devices.yaml": drivers.devices(targets, content.drivers),
     }
     if queued:
         files["kueue/kueue.yaml"] = queues.installation(content.kueue, content.wait_for_pods)

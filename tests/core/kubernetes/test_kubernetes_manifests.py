@@ -13,8 +13,10 @@ from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.manifests import QUEUE, TAINTS
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Kubernetes
+from fairway_core.environment.kubernetes import Operators
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, queues
+from fairway_core.kubernetes.drivers import Versions
 from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.resources import of_node
 from fairway_core.kubernetes.volumes import Volume
@@ -210,7 +212,7 @@ class TestOrder:
                 Kubernetes(namespace=name)
 
     def test_versions_are_exact(self) -> None:
-        content = Content(gpu="26.3.3", network="v26.4.0", kueue="0.19.2")
+        content = Content(kueue="0.19.2", drivers=Versions(gpu="26.3.3", network="v26.4.0"))
         found = read(manifests([pool()], [DATA], content))
         versions = {
             each["metadata"]["name"]: each["spec"]["chart"]["spec"]["version"]
@@ -222,6 +224,10 @@ class TestOrder:
             "network-operator": "26.4.0",
             "kueue": "0.19.2",
         }
+
+    def test_an_environment_has_the_versions_that_are_tried_together(self) -> None:
+        drivers = Versions(**Operators().model_dump(exclude={"kueue"}))
+        assert Content(kueue=Operators().kueue, drivers=drivers) == Content()
 
 
 class TestJobs:
