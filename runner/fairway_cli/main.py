@@ -77,6 +77,7 @@ class Commands(LazyGroup):
         "comment": "Print the comment of a pull request, from reviews that its own code made.",
         "diagram": "Draw an environment: networks, clusters, file systems and connections.",
         "sizes": "List the VM sizes that Fairway knows.",
+        "bindings": "Write typed Python classes for resources that the construct library lacks.",
         "schema": "Print the JSON schema of environment files or job files, for editors.",
     }
     FOREIGN: ClassVar = {

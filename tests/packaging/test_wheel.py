@@ -7,6 +7,15 @@ import pytest
 
 pytestmark = pytest.mark.integration
 
+_PROGRAM = """\
+import fairway_constructs as az
+from lab.container_app_environment import ContainerAppEnvironment
+app = az.App(outdir="out")
+stack = az.EnvironmentStack(app, "x", location="westeurope")
+ContainerAppEnvironment(stack, "apps", name="x-cae", **stack.place.common)
+app.synth()
+"""
+
 
 def test_a_job_is_rendered_by_the_wheel_alone(fairway: Path, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
@@ -35,3 +44,14 @@ def test_wheel_imports_nothing_from_the_repository(
     )
     assert done.returncode == 0, done.stderr
     assert str(repository) not in done.stdout
+
+
+def test_bindings_of_a_users_own_are_written_and_used(
+    fairway: Path, tmp_path: Path, repository: Path
+) -> None:
+    schema = repository / "tests/stacks/container_apps.schema.json"
+    words = ["bindings", "azurerm_container_app_environment", "--into", "lab", "--schema", schema]
+    for command in ([fairway, *words], [fairway.with_name("python"), "-c", _PROGRAM]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    assert '"name": "x-cae"' in (tmp_path / "out/stacks/x/cdk.tf.json").read_text()

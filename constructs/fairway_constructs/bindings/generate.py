@@ -7,6 +7,7 @@ the generator or the selection has changed; with one, the facts are taken from i
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tomllib
 from dataclasses import dataclass, replace
@@ -96,6 +97,13 @@ def generate(
         facts = read_provider_schema(
             schema, selection.provider, selection.resources, selection.data_sources, version
         )
+        if not re.fullmatch(r"\d+\.\d+\.\d+", facts.version):
+            said = f"{facts.version} is no" if facts.version else "does not say which"
+            raise UserError.of(
+                "no-version",
+                f"{schema}: {said} version of {facts.provider}",
+                "give --version X.Y.Z; `terraform version` names the provider's",
+            )
     kept.write_text(facts.to_text(), encoding="utf-8")
     write_package(facts, package)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import zlib
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.bindings.facts import Attribute, Body, Facts, NestedBlock
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
+from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -34,27 +34,37 @@ def read_provider_schema(
 
     `file` is the printed JSON, or an extract {"version", "provider_schema",
     "resource_schemas", "data_source_schemas"}; either may be gzipped. What Terraform
-    prints does not say the provider's `version`, so it must be given.
+    prints does not say the provider's version: it is "" where it is not given.
 
     Raises UserError if the file cannot be read, or lacks one of them.
     """
     document = _read(file)
     schema = _provider(document, provider, file)
-    version = version or document.get("version")
-    if not re.fullmatch(r"\d+\.\d+\.\d+", str(version)):
-        said = "does not say which version" if version is None else f"{version} is no version"
-        raise UserError.of(
-            "no-version",
-            f"{file}: {said} of {provider}",
-            "give --version X.Y.Z; `terraform version` names the provider's",
+    version = version or document.get("version", "")
+    of_resources, of_data = schema["resource_schemas"], schema["data_source_schemas"]
+    named = {*resources, *(f"data.{name}" for name in data_sources)}
+    known = [*of_resources, *(f"data.{name}" for name in of_data)]
+    unknown = [
+        Finding(
+            "unknown-type",
+            f"{provider} {version}".strip() + f" has no {name}",
+            did_you_mean(name, known) or "name a type as in Terraform's addresses",
         )
-    return Facts(
-        provider,
-        version,
-        _configuration(schema["provider"]["block"]),
-        _select(schema["resource_schemas"], resources, file),
-        _select(schema["data_source_schemas"], data_sources, file),
-    )
+        for name in sorted(named.difference(known))
+    ]
+    if unknown:
+        raise UserError(unknown)
+    try:
+        return Facts(
+            provider,
+            version,
+            _configuration(schema["provider"]["block"]),
+            {name: _resource(of_resources[name]["block"], name) for name in sorted(resources)},
+            {name: _resource(of_data[name]["block"], name) for name in sorted(data_sources)},
+        )
+    except (AttributeError, KeyError, TypeError):
+        message = f"{file}: holds no whole schema of {provider}"
+        raise UserError.of("no-schema", message, _HOW) from None
 
 
 def _read(file: Path) -> Any:
@@ -78,16 +88,6 @@ def _provider(document: Any, provider: str, file: Path) -> Mapping[str, Any]:
             if source == provider or source.endswith(f"/{provider}"):
                 return {"resource_schemas": {}, "data_source_schemas": {}, **schema}
     raise UserError.of("no-schema", f"{file}: holds no schema of {provider}", _HOW)
-
-
-def _select(schemas: Mapping[str, Any], names: Collection[str], file: Path) -> dict[str, Body]:
-    if missing := sorted(set(names) - schemas.keys()):
-        raise UserError.of(
-            "unknown-resource",
-            f"{file}: has no {', '.join(missing)}",
-            "take them out of selection.toml, or give a schema that has them",
-        )
-    return {name: _resource(schemas[name]["block"], name) for name in sorted(names)}
 
 
 def _resource(block: Mapping[str, Any], name: str) -> Body:

@@ -40,6 +40,9 @@ _SYMBOLS = {
 }
 _KINDS = {"Block": "The block", "ObjectValue": "An object in"}
 _WIDTH = 100
+_WRITER = "bin/bindings"
+OWN_WRITER = "fairway bindings"
+"""By which the files of a user's own package can be told from what a person wrote."""
 
 # How an attribute's name is written in Python where it is declared.
 _Naming: TypeAlias = Callable[[str], str]
@@ -78,17 +81,29 @@ class _Parameter:
 def render(facts: Facts) -> dict[str, str]:
     """The text of each file of the package `fairway_constructs.azurerm`, by file name."""
     files = {"__init__.py": _package(facts), "provider.py": _provider(facts)}
+    return files | render_elements(facts)
+
+
+def render_own(facts: Facts) -> dict[str, str]:
+    """The text of each file of a package of a user's own, by file name."""
+    head = f'"""Bindings {_origin(facts, OWN_WRITER)}"""\n'
+    return {"__init__.py": head} | render_elements(facts, OWN_WRITER)
+
+
+def render_elements(facts: Facts, writer: str = _WRITER) -> dict[str, str]:
+    """The text of the module of each resource and data source, by file name."""
+    origin, files = _origin(facts, writer), {}
     for kind, bodies in (("Resource", facts.resources), ("DataSource", facts.data_sources)):
         for terraform_type, body in bodies.items():
             module = names.module_name(terraform_type, data=kind == "DataSource")
-            files[f"{module}.py"] = _element(facts, kind, terraform_type, body)
+            files[f"{module}.py"] = _element(kind, terraform_type, body, origin)
     return files
 
 
 def _package(facts: Facts) -> str:
     major, minor = facts.version.split(".")[:2]
     return (
-        f'"""Bindings of {facts.provider} {facts.version}; written by bin/bindings, never edited.\n'
+        f'"""Bindings {_origin(facts, _WRITER)}\n'
         "\nA module holds one resource or data source; import the module that you need.\n"
         '"""\n'
         f'\nPROVIDER_SOURCE = "{facts.provider}"\n'
@@ -96,12 +111,17 @@ def _package(facts: Facts) -> str:
     )
 
 
-def _head(facts: Facts, what: str) -> str:
-    said = f"{what} of {facts.provider} {facts.version}; written by bin/bindings, never edited."
-    return f'"""{said}"""\n\nfrom __future__ import annotations\n'
+def _origin(facts: Facts, writer: str) -> str:
+    """The provider, with its version where that is known, and what writes the file."""
+    provider = f"{facts.provider} {facts.version}".strip()
+    return f"of {provider}; written by {writer}, never edited."
 
 
-def _element(facts: Facts, kind: str, terraform_type: str, body: Body) -> str:
+def _head(what: str, origin: str) -> str:
+    return f'"""{what} {origin}"""\n\nfrom __future__ import annotations\n'
+
+
+def _element(kind: str, terraform_type: str, body: Body, origin: str) -> str:
     """The module of a resource (`kind` Resource) or data source (DataSource)."""
     resource = kind == "Resource"
     cls = names.class_name(names.module_name(terraform_type, data=not resource))
@@ -123,7 +143,7 @@ def _element(facts: Facts, kind: str, terraform_type: str, body: Body) -> str:
         "",
         *_constructor(parameters, "id: str", shared),
     ]
-    return module.text(_head(facts, f"{what.capitalize()} {terraform_type}"), "\n".join(lines))
+    return module.text(_head(f"{what.capitalize()} {terraform_type}", origin), "\n".join(lines))
 
 
 def _provider(facts: Facts) -> str:
@@ -142,7 +162,8 @@ def _provider(facts: Facts) -> str:
         "",
         *_constructor(parameters, 'id: str = "azurerm"', ["alias: str | None = None"]),
     ]
-    return module.text(_head(facts, "Configuration"), "\n".join(lines))
+    head = _head("Configuration", _origin(facts, _WRITER))
+    return module.text(head, "\n".join(lines))
 
 
 def _constructor(parameters: list[_Parameter], id_: str, shared: list[str]) -> Iterator[str]:

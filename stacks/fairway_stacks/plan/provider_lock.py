@@ -52,9 +52,7 @@ def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) 
     lock = _project() / lock_file()
     with tempfile.TemporaryDirectory(prefix="fairway-lock-") as text:
         folder = Path(text)
-        needs = {"azurerm": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}}
-        document = {"terraform": {"required_providers": needs}}
-        (folder / "cdk.tf.json").write_text(json.dumps(document), encoding="utf-8")
+        write_requirements(folder)
         if lock.is_file() and not upgrade:
             shutil.copyfile(lock, folder / _OWN)
         Terraform("the lock", folder, {"CHECKPOINT_DISABLE": "1"}).lock_providers(platforms, mirror)
@@ -64,6 +62,13 @@ def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) 
     draft.write_bytes(written)
     draft.replace(lock)
     return lock
+
+
+def write_requirements(folder: Path) -> None:
+    """Writes a configuration there that needs the provider, and nothing else."""
+    needs = {"azurerm": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}}
+    document = {"terraform": {"required_providers": needs}}
+    (folder / "cdk.tf.json").write_text(json.dumps(document), encoding="utf-8")
 
 
 def check_lock() -> Path:

@@ -81,6 +81,15 @@ class Terraform:
             hint = "where the registry is out of reach: --mirror DIR"
             raise UserError.of("no-provider", message, hint, exit_code=_MISSING)
 
+    def provider_schemas(self) -> tuple[str, dict[str, str]]:
+        """The schema of the providers as JSON text, and the version of each by its source."""
+        schema = self._run("providers", "schema", "-json", input_false=False)
+        version = self._run("version", "-json", input_false=False)
+        for done in (schema, version):
+            if done.returncode:
+                raise self._failed("providers schema", [], done.stderr)
+        return schema.stdout, json.loads(version.stdout).get("provider_selections") or {}
+
     def validate(self) -> None:
         """Lets the provider look at the stack; UserError with what it refuses."""
         done = self._run("validate", "-json", input_false=False)

@@ -86,6 +86,20 @@ def test_generate_without_a_schema_reproduces_the_package(
     assert {file: file.read_bytes() for file in folder.rglob("*.*") if file.is_file()} == first
 
 
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (None, "does not say which version of hashicorp/azurerm"),
+        ("5", "5 is no version of hashicorp/azurerm"),
+    ],
+)
+def test_the_librarys_own_bindings_need_the_providers_version(
+    run: Callable[..., Path], schema_file: Path, version: str | None, said: str
+) -> None:
+    with pytest.raises(UserError, match=said):
+        run(schema_file, version)
+
+
 def test_another_version_shows_in_every_header_and_in_the_constraint(
     run: Callable[..., Path], schema_file: Path
 ) -> None:
@@ -107,24 +121,21 @@ def test_an_extract_may_be_gzipped_and_say_its_version(tmp_path: Path, schema_fi
 
 
 @pytest.mark.parametrize(
-    ("resources", "version", "said"),
+    ("resources", "said"),
     [
-        (["azurerm_probe"], None, "does not say which version of hashicorp/azurerm"),
-        (["azurerm_probe"], "5", "5 is no version of hashicorp/azurerm"),
-        (["azurerm_prob"], "1.2.3", "has no azurerm_prob"),
-        (["azurerm_unused"], "1.2.3", "azurerm_unused.x: is an attribute with nested attributes"),
+        (["azurerm_prob"], "hashicorp/azurerm 1.2.3 has no azurerm_prob"),
+        (["azurerm_unused"], "azurerm_unused.x: is an attribute with nested attributes"),
         (
             ["azurerm_strange"],
-            "1.2.3",
             "azurerm_strange.odd: is a block nested as a map, which the generator cannot write",
         ),
     ],
 )
 def test_a_schema_that_will_not_do_is_the_users_error(
-    schema_file: Path, resources: list[str], version: str | None, said: str
+    schema_file: Path, resources: list[str], said: str
 ) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        read_provider_schema(schema_file, "hashicorp/azurerm", resources, [], version)
+        read_provider_schema(schema_file, "hashicorp/azurerm", resources, [], "1.2.3")
     assert caught.value.exit_code == 2
     assert caught.value.findings[0].hint
 
