@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Output as Output
     from fairway_constructs.cdk import Resource as Resource
     from fairway_constructs.cdk import Stack as Stack
+    from fairway_constructs.cdk import TerraformHclModule as TerraformHclModule
     from fairway_constructs.cloud_init.mounts import Mount as Mount
     from fairway_constructs.cloud_init.people import Accounts as Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy as MachineProxy
@@ -96,7 +97,7 @@ _NAMES = {
     "batch_user_subscription": "BatchUserSubscription",
     "budget": "Budget",
     "cdk": "App Aspect Aspects Component Construct DataSource IAspect Lifecycle Output Resource "
-    "Stack",
+    "Stack TerraformHclModule",
     "cloud_init.mounts": "Mount",
     "cloud_init.people": "Accounts",
     "cloud_init.proxy": "MachineProxy",

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         S3Backend,
         TerraformDataSource,
         TerraformElement,
+        TerraformHclModule,
         TerraformProvider,
         TerraformProviderGeneratorMetadata,
         TerraformResource,
@@ -90,6 +91,7 @@ else:
     NamedCloudWorkspace, NamedRemoteWorkspace = _cdk.NamedCloudWorkspace, _cdk.NamedRemoteWorkspace
     IResolvable, ITerraformDependable = _cdk.IResolvable, _cdk.ITerraformDependable
     TerraformDataSource, TerraformElement = _cdk.TerraformDataSource, _cdk.TerraformElement
+    TerraformHclModule = _cdk.TerraformHclModule
     TerraformProvider, TerraformResource = _cdk.TerraformProvider, _cdk.TerraformResource
     TerraformProviderGeneratorMetadata = _cdk.TerraformProviderGeneratorMetadata
     TerraformResourceLifecycle = _cdk.TerraformResourceLifecycle
@@ -120,6 +122,7 @@ __all__ = [
     "Resource",
     "S3Backend",
     "Stack",
+    "TerraformHclModule",
     "Timeouts",
     "Token",
     "Validation",

@@ -86,6 +86,8 @@ class Project(Model):
 
     environment: str | None = None
     """The environment that commands use if none is named: a file, or the name of one."""
+    extend: str | None = None
+    """A Python file whose function `extend` adds resources to the stacks of environments."""
     targets: tuple[AnyTarget, ...] = ()
     """Targets that are not part of an environment, and the mounts of `local`."""
 

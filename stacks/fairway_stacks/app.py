@@ -49,17 +49,20 @@ def write_stacks(
     """
     from fairway_core.checks import check_environment
     from fairway_core.environment import read_environment
+    from fairway_stacks.extension import project_extension
 
     loaded = read_environment(file)
     environment, ignore = loaded.environment, loaded.environment.checks.ignore
     _report(check_environment(environment, loaded.document, ignore=ignore), warn)
-    project = _project_folder()
+    project, extension = _project_folder(), None if state else project_extension()
     outdir = outdir or usual_outdir()
     # Beside where it belongs, and of no use to Terraform, until it has been checked.
     draft = outdir.with_name(f".{outdir.name}.{os.getpid()}")
     try:
-        make = synthesize_state if state else synthesize
-        stacks = make(environment, project=project, outdir=draft)
+        if state:
+            stacks = synthesize_state(environment, project=project, outdir=draft)
+        else:
+            stacks = synthesize(environment, project=project, outdir=draft, extension=extension)
         drafts = {name: draft / "stacks" / name / "cdk.tf.json" for name in stacks}
         if not state:  # the state's own storage is made by Fairway alone
             adopt(environment, drafts)
@@ -86,11 +89,14 @@ def usual_outdir() -> Path:
     return Path(os.environ.get("CDKTF_OUTDIR") or _project_folder() / "cdktf.out")
 
 
-def synthesize(environment: Environment, *, project: Path, outdir: Path) -> list[str]:
+def synthesize(
+    environment: Environment, *, project: Path, outdir: Path, extension: Path | None = None
+) -> list[str]:
     """Writes a folder a stack under `outdir`/stacks; answers with the stacks' names, in order.
 
-    `project` is the folder of cdktf.json, where Terraform's state files lie. The SSH keys
-    of the environment must be keys, as `load_environment` makes them.
+    `project` is the folder of cdktf.json, where Terraform's state files lie; `extension` is a
+    Python file that adds resources. The SSH keys of the environment must be keys, as
+    `load_environment` makes them.
     """
     # Only now: cdktf starts a Node.js, and a faulty file has been answered without one.
     from fairway_constructs.cdk import App
@@ -105,8 +111,15 @@ def synthesize(environment: Environment, *, project: Path, outdir: Path) -> list
     network = NetworkStack(here, environment)
     data = DataStack(here, environment, network.network)
     gateway = network.gateway.address if network.gateway else ""
-    ComputeStack(here, environment, network.network, data, gateway=gateway)
-    app.synth()
+    compute = ComputeStack(here, environment, network.network, data, gateway=gateway)
+    if extension is None:
+        app.synth()
+    else:
+        from fairway_stacks.extension import extend, faults_of
+
+        extend(extension, network, data, compute)
+        with faults_of(extension):
+            app.synth()
     return [f"{environment.name}-{role}" for role in ("network", "data", "compute")]
 
 

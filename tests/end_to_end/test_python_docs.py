@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,13 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("document", ["python.md", "notebooks.md"])
+@pytest.mark.parametrize("document", ["python.md", "notebooks.md", "howto/use-any-resource.md"])
 def test_the_blocks_do_what_they_say(repository: Path, tmp_path: Path, document: str) -> None:
     text = (repository / "docs" / document).read_text(encoding="utf-8")
+    for line in re.findall(r"^fairway bindings .*", text, re.MULTILINE):
+        schema = repository / "tests/stacks/container_apps.schema.json"
+        words = [sys.executable, "-P", "-m", "fairway_cli.entry", *shlex.split(line)[1:]]
+        subprocess.run([*words, "--schema", schema], cwd=tmp_path, check=True, timeout=300)
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 4
     for block in blocks:

@@ -1,0 +1,136 @@
+"""A project's own resources in the stacks of its environments: `extend:` in fairway.yaml.
+
+It names a Python file with a function `extend(network, data, compute)`, which is called with the
+three stacks once all of an environment is in them. What it adds is checked, planned and reviewed
+as the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from inspect import signature
+from linecache import checkcache, getline
+from pathlib import Path
+from traceback import walk_tb
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.documents import read
+from fairway_core.findings import Finding, Location, UserError
+from fairway_core.project import Project
+from fairway_core.project_folder import find_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_stacks.compute import ComputeStack
+    from fairway_stacks.data import DataStack
+    from fairway_stacks.network import NetworkStack
+
+_FUNCTION = "extend"
+
+
+def project_extension() -> Path | None:
+    """The file that `extend:` in the project's fairway.yaml names, where it does.
+
+    Raises UserError where there is no such file.
+    """
+    folder, project = find_project()
+    if project is None:
+        return None
+    document = read(project)
+    named = document.validate(Project).extend
+    if named is None:
+        return None
+    file = folder / Path(named).expanduser()
+    if not file.is_file():
+        hint = f"write it, with a function `{_FUNCTION}(network, data, compute)`"
+        found = Finding("no-extension", f"{named}: no such file", hint, _FUNCTION)
+        raise UserError([replace(found, location=document.location((_FUNCTION,)))])
+    return file
+
+
+def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeStack) -> None:
+    """Lets the file add to the stacks, which it may also import what lies beside it for.
+
+    Raises UserError with the line of the file for whatever goes wrong there.
+    """
+    stacks = {"network": network, "data": data, "compute": compute}
+    module = ModuleType("fairway_extension")
+    module.__file__ = str(file)
+    sys.path.insert(0, str(file.parent.resolve()))
+    checkcache(str(file))
+    try:
+        with faults_of(file):
+            exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # noqa: S102
+            function: Any = vars(module).get(_FUNCTION)
+            if not _takes(function, stacks):
+                message = f"{file.name} has no function `{_FUNCTION}` that takes the stacks"
+                hint = f"write: def {_FUNCTION}({', '.join(stacks)}):"
+                found = Finding("no-extension", message, hint, location=_definition(file))
+                raise UserError([found])
+            function(**stacks)
+    finally:
+        sys.path.remove(str(file.parent.resolve()))
+    made = network.node.root.node.children
+    others = [each.node.id for each in made if each not in stacks.values()]
+    if others:
+        message = f"`{_FUNCTION}` makes the stack `{others[0]}`, which nothing would deploy"
+        hint = "make resources in the stacks that it is given"
+        raise UserError([Finding("own-stack", message, hint, location=_definition(file))])
+
+
+def _takes(function: Any, stacks: Mapping[str, object]) -> bool:
+    try:
+        signature(function).bind(**stacks)
+    except TypeError:
+        return False
+    return True
+
+
+@contextmanager
+def faults_of(file: Path) -> Iterator[None]:
+    """Makes a UserError of whatever is raised, at the line of the file that led there."""
+    try:
+        yield
+    except UserError as error:
+        place = _place(file, error)
+        found = [replace(each, location=each.location or place) for each in error.findings]
+        raise UserError(found, exit_code=error.exit_code) from None
+    except SyntaxError as error:
+        where = Path(error.filename or file)
+        place = _line(where, error.lineno or 1, error.offset)
+        raise UserError([Finding("extension", error.msg, location=place)]) from None
+    except Exception as error:  # noqa: BLE001  # it is their code
+        said = next((line for line in str(error).splitlines() if line.strip()), "")
+        message, place = f"{type(error).__name__}: {said}".removesuffix(": "), _place(file, error)
+        hint = "" if place else f"it is about what `{_FUNCTION}` has added"
+        place = place or _definition(file)
+        raise UserError([Finding("extension", message, hint, location=place)]) from None
+
+
+def _place(file: Path, error: BaseException) -> Location | None:
+    """The innermost line of the file on the way to an error."""
+    lines = [
+        line
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == str(file)
+    ]
+    return _line(file, lines[-1]) if lines else None
+
+
+def _definition(file: Path) -> Location:
+    """The line where the function begins, or the first."""
+    lines = enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+    return _line(file, next((n for n, line in lines if line.startswith(f"def {_FUNCTION}")), 1))
+
+
+def _line(file: Path, line: int, column: int | None = None) -> Location:
+    text = getline(str(file), line).rstrip("\n")
+    indent = len(text) - len(text.lstrip())
+    start = column or indent + 1
+    here = Path.cwd()
+    shown = file.relative_to(here) if file.is_relative_to(here) else file
+    return Location(str(shown), line, start, text, 1 if column else len(text) - indent)

@@ -1,0 +1,98 @@
+"""`extend:` in fairway.yaml: a project's own resources in the stacks of its environments."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pages
+import pytest
+
+from fairway_core.findings import UserError, format_finding
+from fairway_stacks.app import stack_documents, write_stacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+ENVIRONMENT = f"""\
+name: lab
+location: westeurope
+tags: {{owner: me}}
+access: {{ssh_keys: ["{KEY}"]}}
+clusters: {{box: {{engine: ssh, size: Standard_HB120rs_v3, nodes: 1}}}}
+"""
+EXTENSION = """\
+import fairway_constructs as az
+from names_of_the_lab import NAME
+class Apps(az.Resource):
+    TYPE = "azurerm_container_app_environment"
+def extend(*, network, data, compute):
+    apps = Apps(compute, "apps", {"name": NAME, **compute.place.common})
+    az.Output(data, "subnet", value=network.network.subnets["compute"].id)
+    az.Output(compute, "apps_id", value=apps.reference("id"))
+"""
+
+
+@pytest.fixture
+def extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """Writes the stacks of a project with that extension; they are by their roles."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cdktf.json").write_text("{}")
+    (tmp_path / "fairway.yaml").write_text("extend: lab_stacks.py\n")
+    (tmp_path / "lab.yaml").write_text(ENVIRONMENT)
+    (tmp_path / "names_of_the_lab.py").write_text('NAME = "lab-cae"\n')
+
+    def extended(text: str) -> dict[str, Any]:
+        (tmp_path / "lab_stacks.py").write_text(text)
+        found = stack_documents(tmp_path / "lab.yaml", warn=lambda _: None)
+        return {name.rpartition("-")[2]: document for name, document in found.items()}
+
+    return extended
+
+
+def test_what_it_adds_is_in_the_stacks(extended: Callable[[str], dict[str, Any]]) -> None:
+    stacks = extended(EXTENSION)
+    (apps,) = stacks["compute"]["resource"]["azurerm_container_app_environment"].values()
+    assert apps["name"] == "lab-cae"
+    assert apps["tags"]["environment"] == "lab"
+    assert stacks["compute"]["output"]["apps_id"]["value"] == (
+        "${azurerm_container_app_environment.apps.id}"
+    )
+    assert "lab-network.outputs" in stacks["data"]["output"]["subnet"]["value"]
+    assert "lab_stacks" not in json.dumps(stacks)
+
+
+def test_stack_of_the_state_is_not_extended(
+    extended: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    state = "state: {backend: azurerm, resource_group: tf, storage_account: labtf"
+    (tmp_path / "lab.yaml").write_text(f"{ENVIRONMENT}{state}, public_access: true}}\n")
+    (tmp_path / "lab_stacks.py").write_text("raise ValueError\n")
+    (made,) = write_stacks(tmp_path / "lab.yaml", tmp_path / "out", warn=lambda _: None, state=True)
+    assert made.name == "lab-state"
+
+
+def test_messages_of_mistakes_in_an_extension(
+    extended: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    def answer(text: str) -> tuple[int, str]:
+        with pytest.raises(UserError) as caught:
+            extended(f"{text}\n")
+        assert not list(tmp_path.glob("cdktf.out/stacks/*/cdk.tf.json"))
+        said = "\n".join(map(format_finding, caught.value.findings))
+        return caught.value.exit_code, said.replace(str(tmp_path), ".")
+
+    pages.hold("extensions", answer)
+
+
+def test_extension_that_is_missing_is_named_in_the_project(
+    extended: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    (tmp_path / "fairway.yaml").write_text("environment: lab\nextend: lab_stack.py\n")
+    with pytest.raises(UserError, match=r"lab_stack\.py: no such file") as caught:
+        extended(EXTENSION)
+    (finding,) = caught.value.findings
+    assert finding.location is not None
+    assert (finding.location.line, finding.location.column) == (2, 9)
