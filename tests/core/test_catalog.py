@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import re
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from fairway_core.catalog import (
     vm_size,
     vm_sizes,
 )
+from fairway_core.catalog.fabrics import topologies
 from fairway_core.catalog.images import has_image
 from fairway_core.catalog.tables import table
 from fairway_core.findings import UserError
@@ -34,6 +38,7 @@ def _names(sizes: list[VmSize]) -> list[str]:
 
 def test_every_row_says_where_it_comes_from_and_when_it_was_read() -> None:
     rows: list[Any] = [*SIZES, *images().values(), *fabrics().values(), *limits().values()]
+    rows += topologies().values()
     for row in rows:
         assert row.source, row
         assert datetime.date(2020, 1, 1) < row.date < datetime.date(2100, 1, 1), row
@@ -229,3 +234,86 @@ def test_rows_cannot_be_changed() -> None:
         vm_sizes()["Standard_X"] = SIZES[0]  # type: ignore[index]
     with pytest.raises(AttributeError):
         SIZES[0].vcpus = 1  # type: ignore[misc]
+
+
+class TestTopology:
+    """The files that say NCCL where the devices of a node are."""
+
+    # NVIDIA/nccl 5067397, src/graph/xml.cc: what follows an attribute's value is one space, or the
+    # end of the element; no declaration, and no longer value.
+    ELEMENT = re.compile(r' *<[a-z]+( [a-z_]+="[^"<>]{0,253}")+/?>| *</[a-z]+>')
+    # Of what Azure's own files say, in azhpc-images at 8e9d055f: all elements and attributes but
+    # those of no maker.
+    AZURE = (
+        ("ndv2", "6a2a8084e6b228f5f7bbd342e4b99190d1e1c0525b36373015ffd2c243c0e725"),
+        ("ndv4", "65f961ff39ac7d9e1a9b8d558984ef455f6222e8b9f20e8f3253115cd03ad52a"),
+        ("ndv5", "a28be16a9f5f5aba4bfc831990964316e73e33a7e94f9bd57ccc7a576534951d"),
+    )
+
+    @classmethod
+    def said(cls, element: ET.Element) -> list[Any]:
+        """An element's name, its attributes in their order, and the elements in it."""
+        known = sorted(each for each in element.items() if each[1] != "0x0000")
+        return [element.tag, known, [cls.said(each) for each in element]]
+
+    @pytest.mark.parametrize(("name", "digest"), AZURE)
+    def test_a_written_topology_says_what_azures_own_file_says(
+        self, name: str, digest: str
+    ) -> None:
+        root = ET.fromstring(topologies()[f"/opt/microsoft/{name}/topo.xml"].xml())
+        found = hashlib.sha256(repr(self.said(root)).encode()).hexdigest()
+        assert found == digest
+
+    @pytest.mark.parametrize("path", topologies())
+    def test_nccl_can_read_a_written_topology(self, path: str) -> None:
+        text = topologies()[path].xml()
+        for line in text.splitlines():
+            assert self.ELEMENT.fullmatch(line), line
+        root = ET.fromstring(text)
+        assert (root.tag, root.get("version")) == ("system", "1")
+        assert {each.tag for each in root} == {"cpu"}
+        for cpu in root:
+            assert {"numaid", "affinity", "arch", "vendor", "familyid", "modelid"} <= {*cpu.keys()}
+        for device in root.iter("pci"):
+            assert {"busid", "class", "link_speed", "link_width"} <= {*device.keys()}
+            bus = device.get("busid", "")
+            assert re.fullmatch(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0", bus)
+        buses = [each.get("busid") for each in root.iter("pci")]
+        assert len({*buses}) == len(buses)
+
+    def test_topologies_have_the_devices_of_each_size_where_it_has_them(self) -> None:
+        told = 0
+        for size in SIZES:
+            topology = fabric_for(size).topology
+            if topology is None:
+                continue
+            told += 1
+            root = ET.fromstring(topology.xml())
+            assert size.gpu
+            assert len(root) == (size.numa_domains or len(root)), size.name
+            assert topology.cores * len(root) == size.vcpus, size.name
+            # By their bus ids, which is the order of CUDA_DEVICE_ORDER.
+            gpus = {
+                device.get("busid", ""): int(cpu.get("numaid", ""))
+                for cpu in root
+                for device in cpu.iter("pci")
+                if device.get("class") == "0x030200"
+            }
+            nodes = tuple(gpus[bus] for bus in sorted(gpus))
+            assert nodes == (size.gpu_numa or nodes), size.name
+            assert len(nodes) == size.gpu.count
+            adapters = [each for each in root.iter("pci") if each.get("class") == "0x020700"]
+            assert size.infiniband is None or len(adapters) == size.infiniband.adapters
+        assert told >= 6
+
+    def test_each_fabric_with_a_topology_file_has_its_topology(self) -> None:
+        """But NC A100 v4, whose file is another kind and whose sizes have no InfiniBand."""
+        lacking = {
+            name
+            for name, fabric in fabrics().items()
+            if "NCCL_TOPO_FILE" in fabric.environment and fabric.topology is None
+        }
+        assert lacking == {"nc-a100-v4", "nc-a100-v4-four"}
+        assert not [size.name for size in SIZES if size.fabric in lacking and size.rdma]
+        named = {fabric.environment.get("NCCL_TOPO_FILE") for fabric in fabrics().values()}
+        assert {*topologies()} <= named

@@ -250,6 +250,18 @@ def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
     assert in_shell(tmp_path, own, nodes=2, has_topology=False).stderr == ""
 
 
+def test_a_graph_file_that_is_not_there_does_not_end_nccl(tmp_path: Path) -> None:
+    """As in pods: NCCL is an error where it cannot open one."""
+    script = script_for(tmp_path, "Standard_NC96ads_A100_v4", nodes=1)
+    lacking = in_shell(tmp_path, script, nodes=1)
+    assert "has no graph file /opt/microsoft/ncv4/graph.xml" in lacking.stderr
+    assert "NCCL_GRAPH_FILE" not in lacking.stdout
+    (tmp_path / "opt/microsoft/ncv4/graph.xml").write_text("<graphs/>")
+    there = in_shell(tmp_path, script, nodes=1)
+    assert (there.returncode, there.stderr) == (0, "")
+    assert "NCCL_GRAPH_FILE=/opt/microsoft/ncv4/graph.xml" in there.stdout
+
+
 @pytest.mark.parametrize("keys", [("0x7fff", "0x8abc"), ("0x8abc", "0x7fff"), ("0x8abc",)])
 def test_the_larger_key_is_the_one(tmp_path: Path, keys: tuple[str, ...]) -> None:
     port(tmp_path, "mlx5_ib0", keys=keys)

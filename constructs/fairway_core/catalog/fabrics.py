@@ -1,17 +1,18 @@
-"""Communication settings: the environment and the mpirun arguments that a size needs."""
+"""Communication settings: the environment and the mpirun arguments that a size needs, and where its
+GPUs and adapters are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.tables import look_up, table
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.catalog.sizes import VmSize
 
@@ -45,6 +46,76 @@ class Fabric:
             "cores_per_process": max(1, size.cores // domains // processes_per_numa),
         }
         return tuple(argument.format(**values) for argument in self.mpirun.get(mpi, ()))
+
+    @property
+    def topology(self) -> Topology | None:
+        """Where the devices of its nodes are; None where no row of the catalogue says it."""
+        return topologies().get(self.environment.get("NCCL_TOPO_FILE", ""))
+
+
+# PCI classes, and what a switch is that no VM shows: one of no maker.
+_CLASSES = {"gpu": "0x030200", "adapter": "0x020700"}
+_SWITCH = "0x060400"
+_NO_MAKER = 'vendor="0x0000" device="0x0000" subsystem_vendor="0x0000" subsystem_device="0x0000"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """A row of fabrics.toml: where the devices of a node are, for NCCL. `path` is of the file."""
+
+    path: str
+    source: str
+    date: datetime.date
+    cpu: Mapping[str, str | int]
+    cores: int
+    link_speed: str
+    numa: Sequence[Mapping[str, Any]]
+
+    def xml(self) -> str:
+        """The file that NCCL_TOPO_FILE names, with what NCCL needs of each element.
+
+        Its parser takes neither a declaration nor a space before the end of an element.
+        Source: NVIDIA/nccl 5067397, src/graph/xml.cc and topo.cc.
+        """
+        return "\n".join(['<system version="1">', *self._nodes(), "</system>", ""])
+
+    def _nodes(self) -> Iterator[str]:
+        vendor = " ".join(f'{name}="{value}"' for name, value in self.cpu.items())
+        numbers = iter(range(1, 255))
+        for node, row in enumerate(self.numa):
+            where = f'numaid="{node}" affinity="{self._affinity(node)}"'
+            yield f'  <cpu {where} arch="x86_64" {vendor}>'
+            for devices in row.get("switches", ()):
+                switch = self._link(f"ffff:ff:{next(numbers):02x}.0", _SWITCH)
+                yield f"    <pci {switch} {_NO_MAKER}>"
+                yield from (f"      {each}" for each in self._devices(devices))
+                yield "    </pci>"
+            yield from (f"    {each}" for each in self._devices(row.get("devices", ())))
+            yield "  </cpu>"
+
+    def _devices(self, devices: Sequence[Mapping[str, str]]) -> Iterator[str]:
+        for device in devices:
+            for kind, bus in device.items():
+                yield f"<pci {self._link(bus, _CLASSES[kind])}/>"
+
+    def _link(self, bus: str, kind: str) -> str:
+        link = f'link_speed="{self.link_speed}" link_width="16"'
+        return f'busid="{bus}" class="{kind}" {link}'
+
+    def _affinity(self, node: int) -> str:
+        """The node's cores as the kernel writes a set of them: words of 32, the highest first."""
+        mask = ((1 << self.cores) - 1) << (node * self.cores)
+        words = -(-self.cores * len(self.numa) // 32)
+        return ",".join(
+            f"{mask >> (32 * word) & 0xFFFFFFFF:08x}" for word in reversed(range(words))
+        )
+
+
+@cache
+def topologies() -> Mapping[str, Topology]:
+    """All rows by the paths of their files."""
+    rows = table("fabrics")["topology"]
+    return MappingProxyType({path: Topology(path=path, **row) for path, row in rows.items()})
 
 
 def fabric_for(size: VmSize) -> Fabric:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from fairway_agent.kubernetes.manifests import topology_map
 from fairway_core.kubernetes.documents import Manifest, manifest
+from fairway_core.kubernetes.pools import topology_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fairway_core.target import KubernetesAccess, Target
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -67,6 +72,20 @@ def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
         {**manifest(f"{_RBAC}/v1", "ClusterRole", everywhere), "rules": _RULES_EVERYWHERE},
         _binding("ClusterRoleBinding", everywhere, space, head, "ClusterRole", everywhere),
         {**manifest("apps/v1", "Deployment", head, space), "spec": _deployment(target)},
+    ]
+
+
+def topologies(targets: Sequence[Target]) -> list[Manifest]:
+    """A ConfigMap with NCCL's topology file for each kind of nodes of the targets that has one."""
+    access = targets[0].kubernetes
+    assert access is not None, "a target with this engine has the section"
+    found = {each.path: each for target in targets if (each := topology_of(target)) is not None}
+    return [
+        {
+            **manifest("v1", "ConfigMap", topology_map(path), access.namespace),
+            "data": {PurePosixPath(path).name: topology.xml()},
+        }
+        for path, topology in found.items()
     ]
 
 

@@ -52,6 +52,7 @@ def manifests(
         ],
         "jobs/volumes.yaml": volumes.objects(shared, _access(targets[0]).namespace),
         "jobs/head.yaml": head.objects(_of_all(targets), client_id=client_id),
+        "jobs/topologies.yaml": head.topologies(targets),
         "drivers/drivers.yaml": drivers.installation(targets, types, content.drivers),
         "devices/devices.yaml": drivers.devices(targets, content.drivers),
     }

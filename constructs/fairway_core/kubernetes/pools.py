@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fairway_core.catalog import VmSize
+    from fairway_core.catalog.fabrics import Topology
     from fairway_core.target import Target
 
 
@@ -36,6 +37,14 @@ def size_of(target: Target) -> VmSize | None:
     from fairway_core.catalog import vm_size
 
     return vm_size(target.vm_size) if target.vm_size else None
+
+
+def topology_of(target: Target) -> Topology | None:
+    """Where the GPUs and adapters of its nodes are, for NCCL; None where nobody has to say it."""
+    from fairway_core.catalog import fabric_for
+
+    size = size_of(target)
+    return fabric_for(size).topology if size else None
 
 
 def has_nvidia(target: Target) -> bool:

@@ -6,6 +6,7 @@ Field by field: https://kubernetes.io/docs/reference/kubernetes-api/workload-res
 from __future__ import annotations
 
 import math
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import limits
@@ -31,6 +32,7 @@ SHARES = "fairway.dev/shares-node"
 _HOST = "kubernetes.io/hostname"
 SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
 _SHM = "/dev/shm"  # noqa: S108
+_TOPOLOGY = "fairway-topology"
 # Of the nodes that Fairway and AKS make; what a target has beside is its own to say.
 TAINTS = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
 """The keys of the taints that every task's pod tolerates."""
@@ -162,6 +164,8 @@ def _template(
             {"name": "scratch", "emptyDir": {}},
         ],
     }
+    if settings.topology:
+        _show_topology(spec, settings.topology)
     if settings.selector:
         spec["nodeSelector"] = dict(settings.selector)
     if (longest := limits.longest(plan, _PREPARATION)) is not None:  # for a task that hangs
@@ -177,6 +181,26 @@ def _template(
         },
         "spec": spec,
     }
+
+
+def topology_map(path: str) -> str:
+    """The name of the ConfigMap with NCCL's topology file of that path, under the file's own name.
+
+    >>> topology_map("/opt/microsoft/ndv5/topo.xml")
+    'fairway-topology-ndv5'
+    """
+    return f"{_TOPOLOGY}-{PurePosixPath(path).parent.name}"
+
+
+def _show_topology(spec: Manifest, path: str) -> None:
+    """Mounts NCCL's topology file. A task starts without it where the cluster was prepared before
+    there was one: it says so in its log, as with each topology file that cannot be read."""
+    [container] = spec["containers"]
+    folder = str(PurePosixPath(path).parent)
+    mount = {"name": _TOPOLOGY, "mountPath": folder, "readOnly": True}
+    container["volumeMounts"] = [*container["volumeMounts"], mount]
+    source = {"name": topology_map(path), "optional": True}
+    spec["volumes"] = [*spec["volumes"], {"name": _TOPOLOGY, "configMap": source}]
 
 
 def _beside_others(spec: Manifest, wanted: Wanted) -> None:

@@ -11,8 +11,9 @@ from fairway_agent.records import JsonRecord
 @dataclass(frozen=True, slots=True)
 class SubmitRequest(JsonRecord):
     """The submission of a run, with the snapshot `code`; what each of its pods takes of a node by
-    the names that Kubernetes has for it; and the private `key` by which the pods of a task reach
-    each other, "" where each task has one."""
+    the names that Kubernetes has for it; the private `key` by which the pods of a task reach
+    each other, "" where each task has one; and the path of the `topology` file that NCCL reads
+    there, "" if the cluster has none for these nodes."""
 
     CALLED = "the request"
 
@@ -21,6 +22,7 @@ class SubmitRequest(JsonRecord):
     code: str = ""
     resources: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    topology: str = ""
 
 
 @dataclass(frozen=True, slots=True)

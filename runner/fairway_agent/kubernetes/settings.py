@@ -61,8 +61,8 @@ class Settings:
     that they may have and the taints that they bear, what each takes of its node, the queue of
     Kueue's in which they wait ("" for none) with their class of priority there, and the size of
     /dev/shm ("" for all that there is).
-    `head_image` is that of pods which run none of the job's programs, and `most` how many nodes
-    there can be, 0 for any number."""
+    `head_image` is that of pods which run none of the job's programs, `most` how many nodes there
+    can be, 0 for any number, and `topology` the path of NCCL's topology file, "" for none."""
 
     image: str
     head_image: str
@@ -76,10 +76,11 @@ class Settings:
     volumes: tuple[Volume, ...] = ()
     resources: Mapping[str, str] = field(default_factory=dict)
     most: int = 0
+    topology: str = ""
 
 
-def of_run(folder: Path, resources: Mapping[str, str]) -> Settings:
-    """From the files of a run, and the resources of a whole node."""
+def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Settings:
+    """From the files of a run, the resources of a whole node and the path of NCCL's topology."""
     job, target = job_facts.of_job(folder), job_facts.of_target(folder)
     pods, container = pods_of(folder), job.container
     assert pods is not None, "it is a target of Kubernetes"
@@ -97,6 +98,7 @@ def of_run(folder: Path, resources: Mapping[str, str]) -> Settings:
         volumes=tuple(Volume(name, claim, target.mounts[name]) for name, claim in volumes),
         resources=resources,
         most=target.most_nodes,
+        topology=topology,
     )
 
 

@@ -215,7 +215,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
 def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
     """Writes down what is to be made, for the program that does so when it is due."""
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
-    found = settings.of_run(folder, request.resources)
+    found = settings.of_run(folder, request.resources, request.topology)
     if request.key:
         receive.write_secret(folder / KEY, request.key)
     objects = folder / OBJECTS

@@ -69,6 +69,22 @@ def test_kubernetes_jobs_validate_strictly_against_each_server_version(
         validate(job, version, strict=True)
 
 
+@pytest.mark.parametrize("part", [SWEEP, GANG, SHARES])
+def test_a_pod_has_the_topology_of_its_nodes_where_nccl_looks_for_it(part: Part) -> None:
+    settings = replace(SETTINGS, topology="/opt/microsoft/ndv5/topo.xml")
+    pod = pod_of(job := made(part, settings=settings))
+    [mount] = [
+        each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "fairway-topology"
+    ]
+    assert (mount["mountPath"], mount["readOnly"]) == ("/opt/microsoft/ndv5", True)
+    [volume] = [each for each in pod["volumes"] if each["name"] == "fairway-topology"]
+    # Else a task would wait for ever where the cluster was prepared without it.
+    assert volume["configMap"] == {"name": "fairway-topology-ndv5", "optional": True}
+    for version in VERSIONS:
+        validate(job, version, strict=True)
+    assert "fairway-topology" not in str(made(part))
+
+
 def test_the_newest_is_among_them() -> None:
     assert newest().startswith(f"{VERSIONS[-1]}.")
 

@@ -10,8 +10,9 @@ from ruamel.yaml import YAML
 
 from fairway_agent.kubernetes import submit
 from fairway_agent.kubernetes.api import Refused
-from fairway_agent.kubernetes.manifests import QUEUE, TAINTS
-from fairway_core.catalog import vm_size
+from fairway_agent.kubernetes.manifests import QUEUE, TAINTS, topology_map
+from fairway_core.catalog import fabric_for, vm_size
+from fairway_core.catalog.fabrics import topologies
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.kubernetes import Operators
 from fairway_core.findings import UserError
@@ -236,6 +237,21 @@ class TestJobs:
     def test_the_head_is_the_one_that_prepare_makes(self) -> None:
         found = read(manifests([pool()], [DATA], Content()))
         assert found["jobs/head.yaml"] == head.objects(pool())
+
+    def test_the_topologies_of_all_pools_are_where_their_tasks_look_for_them(self) -> None:
+        sizes = ("ND96isr_H100_v5", "ND96isr_H200_v5", "ND96asr_v4", "NC24ads_A100_v4", "D64s_v6")
+        targets = [pool(f"p{at}", f"Standard_{size}") for at, size in enumerate(sizes)]
+        found = read(manifests(targets, [DATA], Content()))["jobs/topologies.yaml"]
+        for target in targets[:3]:
+            path = fabric_for(vm_size(target.vm_size)).environment["NCCL_TOPO_FILE"]
+            [data] = [
+                each["data"]
+                for each in found
+                if each["metadata"] == {"name": topology_map(path), "namespace": "training"}
+            ]
+            assert data == {"topo.xml": topologies()[path].xml()}
+        assert len(found) == 2
+        assert "jobs/topologies.yaml" not in manifests(targets[3:], [DATA], Content())
 
     def test_the_head_has_the_volumes_of_all_pools(self) -> None:
         targets = [pool(), plain(mounts={"data": "/data", "home": "/home"})]

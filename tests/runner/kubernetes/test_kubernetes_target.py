@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
-from fairway_core.kubernetes.head import objects, rights
+from fairway_core.kubernetes.head import objects, rights, topologies
 from fairway_core.kubernetes.resources import of_node
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
@@ -172,7 +172,7 @@ class TestPreparing:
     def test_kubernetes_prepare_objects_validate_against_each_server_version(
         self, version: str
     ) -> None:
-        for found in objects(target()):
+        for found in [*objects(target()), *topologies([target()])]:
             validate(found, version, strict=True)
 
     def test_the_head_may_do_what_it_is_asked_for_and_no_more(self) -> None:
@@ -219,7 +219,7 @@ class TestPreparing:
         [(words, data)] = given
         assert words == ("apply", "-f", "-")
         assert [each["kind"] for each in YAML(typ="safe").load_all(data.decode())] == [
-            each["kind"] for each in objects(target())
+            each["kind"] for each in [*objects(target()), *topologies([target()])]
         ]
 
     def test_in_an_environments_cluster_flux_does_it(self, monkeypatch: pytest.MonkeyPatch) -> None:

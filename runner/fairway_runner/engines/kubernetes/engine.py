@@ -19,6 +19,7 @@ from fairway_agent.shared.reports import RunsReport, RunsRequest
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
+from fairway_core.kubernetes.pools import topology_of
 from fairway_core.kubernetes.resources import of_node
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, inside_words, unsupported
@@ -158,12 +159,21 @@ class KubernetesEngine(ScheduledEngine):
         raise UserError.of("no-priority", message, hint)
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
-        """With what a pod takes of its node, and the key pair of a job on several."""
+        """With what a pod takes of its node, the key pair of a job on several, and NCCL's topology
+        of the nodes."""
         from fairway_runner.engines.engine import new_key
 
         job = job_of(run)
         key = new_key(run.id)[0].decode("ascii") if job.nodes > 1 else ""
-        return SubmitRequest(run.id, submission.submission, code, of_node(self.target), key)
+        topology = topology_of(self.target)
+        return SubmitRequest(
+            run.id,
+            submission.submission,
+            code,
+            of_node(self.target),
+            key,
+            topology.path if topology else "",
+        )
 
     def remove(self, run: RunFolder) -> None:
         """Removes its objects, and its folder."""
@@ -253,8 +263,9 @@ class KubernetesEngine(ScheduledEngine):
         return findings_of(found, self.target, began, time.time())
 
     def manifests(self) -> str:
-        """Returns the objects of its head pod, as one document for kubectl."""
-        return documents.text(head.objects(self.target))
+        """Returns the objects of its head pod and NCCL's topology of its nodes, as one document for
+        kubectl."""
+        return documents.text([*head.objects(self.target), *head.topologies([self.target])])
 
     def prepare(self) -> str:
         """Has kubectl make them, as the person who is signed in; what that says. UserError where an
