@@ -13,6 +13,17 @@ class Machine:
     vm: str = ""
     host: str = ""
 
+    @classmethod
+    def parse(cls, text: str) -> Machine | None:
+        """Reads what a node's own code notes of its VM; None where that is nothing.
+
+        >>> Machine.parse("host=DSM01,vm=aa-7,resource=/subscriptions/s/x").host
+        'DSM01'
+        """
+        facts = dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair)
+        resource = facts.get("resource", "")
+        return cls(resource, facts.get("vm", ""), facts.get("host", "")) if resource else None
+
     @property
     def subscription(self) -> str:
         """The subscription that it is in.

@@ -35,6 +35,11 @@ _MARGIN = 300.0
 _PATIENCE = 150.0
 _MISSING = 404
 
+# The file is a row of such records, filled up with zeros.
+# Source: Linux, include/uapi/linux/hyperv.h (HV_KVP_EXCHANGE_MAX_KEY_SIZE and …_VALUE_SIZE).
+_KEY, _VALUE = 512, 2048
+_HOST = "PhysicalHostName"
+
 # A freeze only lasts seconds, and memory and network connections outlive it.
 _ENDINGS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
 
@@ -147,3 +152,22 @@ class Metadata:
             timeout=timeout,
             passing=passing,
         ).body
+
+
+def physical_host(file: Path) -> str:
+    """The name of the host below this VM, from the file by which Hyper-V tells of it; empty where
+    Azure does not tell it."""
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return ""
+    for start in range(0, len(data), _KEY + _VALUE):
+        key, value = data[start : start + _KEY], data[start + _KEY : start + _KEY + _VALUE]
+        if _text(key) == _HOST:
+            return _text(value)
+    return ""
+
+
+def _text(field: bytes) -> str:
+    text = field.partition(b"\0")[0].decode("ascii", errors="replace")
+    return "".join(each for each in text if each.isalnum() or each in "._-")

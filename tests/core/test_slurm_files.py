@@ -153,6 +153,15 @@ class TestConfiguration:
         assert "ProctrackType=proctrack/cgroup" in render(cluster)["slurm.conf"]
 
 
+# As `nvidia-smi nvlink --status` has it.
+UP = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-a)\n\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n"
+HALF = "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-b)\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n"
+DOWN = (
+    "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-b)\n"
+    "NVML: Unable to retrieve NVLink information as all links are inActive\n"
+)
+
+
 class TestHealthCheck:
     """What the program says of a node, in a tree that stands for the real one."""
 
@@ -172,6 +181,7 @@ class TestHealthCheck:
         commands.mkdir()
         facts = NodeFacts(
             gpus=2,
+            nvlink=True,
             adapters=2,
             adapter_gbps=400,
             mounts=("/data",),
@@ -183,6 +193,7 @@ class TestHealthCheck:
             kernel: str = "",
             state: str = "State=IDLE+CLOUD Partitions=nd",
             free: int = 100,
+            links: str = "",
             *,
             before: bool = False,
             image_checks: str = "",
@@ -192,10 +203,12 @@ class TestHealthCheck:
             told = tmp_path / "told"
             told.write_text("")
             (tmp_path / "gpus").write_text(f"{gpus}\n")
+            (tmp_path / "links").write_text(f"{links}\n")
             (tmp_path / "kernel").write_text(f"{kernel}\n")
             (tmp_path / "state").write_text(f"NodeName=nd-0 {state}\n")
             programs = {
-                "nvidia-smi": f"cat {tmp_path}/gpus; ! grep -q failed {tmp_path}/gpus",
+                "nvidia-smi": f"[ $1 != nvlink ] || exec cat {tmp_path}/links; "
+                f"cat {tmp_path}/gpus; ! grep -q failed {tmp_path}/gpus",
                 "dmesg": f"cat {tmp_path}/kernel",
                 "df": f"echo Avail; echo {free}",
                 "scontrol": f'case "$*" in *show*) cat {tmp_path}/state ;; '
@@ -252,6 +265,8 @@ class TestHealthCheck:
                 {"kernel": "[1.0] NVRM: Xid (PCI:0001:00:00): 79, pid=1, GPU has fallen off"},
                 "hardware: XID 79 on 0001:00:00",
             ),
+            ({"links": f"{UP}{HALF}"}, "hardware: inactive NVLinks: GPU 1: 1"),
+            ({"links": f"{UP}{DOWN}"}, "hardware: inactive NVLinks: GPU 1: all"),
             ({"free": 1}, "1 GiB free on /scratch"),
         ],
     )
@@ -259,6 +274,12 @@ class TestHealthCheck:
         self, check: Callable[..., list[str]], values: dict[str, str], problem: str
     ) -> None:
         assert check(**values) == [f"update nodename=nd-0 state=drain reason=fairway: {problem}"]
+
+    @pytest.mark.parametrize("links", ["", UP, DOWN])
+    def test_gpus_with_all_links_up_or_with_none_at_all_are_sound(
+        self, check: Callable[..., list[str]], links: str
+    ) -> None:
+        assert check(links=links) == []
 
     def test_a_fault_of_an_application_is_none_of_the_node(
         self, check: Callable[..., list[str]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cloud_init import ADMIN_USERNAME
@@ -94,12 +95,8 @@ def node_facts(size: VmSize, mounts: Sequence[Mount], *, image_checks: bool = Fa
 
     With `image_checks` the image's own, which measure its hardware, come before its first job.
     """
-    infiniband = size.infiniband if size.rdma else None
-    return NodeFacts(
-        gpus=size.gpu.count if size.gpu else 0,
-        vendor=size.gpu.vendor if size.gpu else "nvidia",
-        adapters=infiniband.adapters if infiniband else 0,
-        adapter_gbps=infiniband.gbps if infiniband else 0,
+    return replace(
+        NodeFacts.of(size),
         mounts=tuple(mount.path for mount in mounts),
         image_checks=size.name.removeprefix("Standard_").lower() if image_checks else "",
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fairway_core.archives import NODE, SCHEDULER, boot_files
 from fairway_core.slurm.cluster import PROGRAMS
 from fairway_core.slurm.rendering import template
+
+if TYPE_CHECKING:
+    from fairway_core.catalog import VmSize
 
 LIBRARY = "/usr/local/lib/fairway"
 """The folder of the programs' package on a VM."""
@@ -30,6 +33,8 @@ _CALLED = {
 class NodeFacts:
     """What a sound node has: the health check drains one that lacks any of it.
 
+    With `nvlink` all links of its GPUs are up, as Azure's own checks want it for sizes with several
+    GPUs and InfiniBand: https://github.com/Azure/azurehpc-health-checks (check_nvlink_status).
     `adapter_gbps` is the rate of each InfiniBand adapter in Gb/s; `mounts` are paths that must
     be mounted, `folders` those that must have `free_gib` GiB free, if they are there.
     With `image_checks`, the name of a size as the HPC image's own checks have it, these run too
@@ -38,12 +43,31 @@ class NodeFacts:
 
     gpus: int = 0
     vendor: Literal["nvidia", "amd"] = "nvidia"
+    nvlink: bool = False
     adapters: int = 0
     adapter_gbps: int = 0
     mounts: tuple[str, ...] = ()
     folders: tuple[str, ...] = ("/", "/tmp")  # noqa: S108 - where jobs write
     free_gib: int = 2
     image_checks: str = ""
+
+    @classmethod
+    def of(cls, size: VmSize) -> NodeFacts:
+        """Those of a VM size.
+
+        >>> from fairway_core.catalog import vm_size
+        >>> NodeFacts.of(vm_size("Standard_ND96isr_H100_v5")).adapter_gbps
+        400
+        """
+        infiniband = size.infiniband if size.rdma else None
+        gpus, vendor = (size.gpu.count, size.gpu.vendor) if size.gpu else (0, "nvidia")
+        return cls(
+            gpus=gpus,
+            vendor=vendor,
+            nvlink=bool(infiniband) and gpus > 1 and vendor == "nvidia",
+            adapters=infiniband.adapters if infiniband else 0,
+            adapter_gbps=infiniband.gbps if infiniband else 0,
+        )
 
 
 def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dict[str, str]:
@@ -52,15 +76,20 @@ def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dic
     A job gets a folder of its own below `scratch`, where that exists. `slurm_conf` is for
     nodes that do not fetch their configuration.
     """
-    from fairway_core.catalog.gpu_faults import fatal_xids
-
     return {
         "prolog": template("prolog.sh.j2", scratch=scratch),
         "epilog": template("epilog.sh.j2", scratch=scratch),
-        "health-check": template(
-            "health-check.sh.j2", facts=facts, xids=sorted(fatal_xids()), slurm_conf=slurm_conf
-        ),
+        "health-check": health_check(facts, slurm_conf=slurm_conf),
     }
+
+
+def health_check(facts: NodeFacts, *, slurm_conf: str = "") -> str:
+    """The program that holds a node against `facts`; on nodes of Kubernetes it runs too."""
+    from fairway_core.catalog.gpu_faults import fatal_xids
+
+    return template(
+        "health-check.sh.j2", facts=facts, xids=sorted(fatal_xids()), slurm_conf=slurm_conf
+    )
 
 
 def cloud_programs(

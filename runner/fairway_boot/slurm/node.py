@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_boot.http import Failure
+from fairway_boot.imds import physical_host
 from fairway_boot.slurm import munge
 from fairway_boot.slurm.commands import HARDWARE
 from fairway_boot.slurm.settings import begin
@@ -31,10 +32,6 @@ _TIMEOUT = 30.0
 # Where daemons are, which are not on everybody's PATH.
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 _INSTALLED_BY = "/var/log/cloud-init-output.log"
-# The file is a row of such records, filled up with zeros.
-# Source: Linux, include/uapi/linux/hyperv.h (HV_KVP_EXCHANGE_MAX_KEY_SIZE and …_VALUE_SIZE).
-_KEY, _VALUE = 512, 2048
-_HOST = "PhysicalHostName"
 # Longer than what it starts may take.
 _LONGEST = 900.0
 
@@ -80,7 +77,7 @@ def ask_for_name(
     If that is its `hardware` the scheduler remembers the host.
     """
     question = {"scale_set": settings.partition, "vm": me.vm, "id": me.id.split("/")[-1]}
-    question |= {"host": physical_host(settings), "resource": me.id}
+    question |= {"host": physical_host(Path(settings.key_values)), "resource": me.id}
     if trouble:
         question |= {"trouble": trouble, "hardware": "yes" if hardware else ""}
     host = settings.scheduler.partition(":")[0]
@@ -129,19 +126,6 @@ def _has_key(settings: Settings, metadata: Metadata) -> bool:
     return True
 
 
-def physical_host(settings: Settings) -> str:
-    """The name of the host below this VM; empty where Azure does not tell it."""
-    try:
-        data = Path(settings.key_values).read_bytes()
-    except OSError:
-        return ""
-    for start in range(0, len(data), _KEY + _VALUE):
-        key, value = data[start : start + _KEY], data[start + _KEY : start + _KEY + _VALUE]
-        if _text(key) == _HOST:
-            return _text(value)
-    return ""
-
-
 def unsound(settings: Settings) -> str:
     """The fault that the health check finds; empty where the machine is well, or has no check.
 
@@ -166,11 +150,6 @@ def _look(settings: Settings) -> str:
         return f"the health check did not run: {error}"
     said = " ".join((done.stdout or done.stderr).split())
     return (said or f"the health check ended with {done.returncode}") if done.returncode else ""
-
-
-def _text(field: bytes) -> str:
-    text = field.partition(b"\0")[0].decode("ascii", errors="replace")
-    return "".join(each for each in text if each.isalnum() or each in "._-")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from fairway_agent.slurm.reports import NodesReport, NodesRequest, SubmitRequest
 from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.machine import Machine
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import connection
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_agent.slurm.reports import Health, NodeReport
-    from fairway_core.machine import Machine
     from fairway_core.target import SlurmAccess
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
@@ -127,7 +127,7 @@ class SlurmEngine(ScheduledEngine):
                 run=node.run,
                 reason=node.reason,
                 facts={"cores": node.cores, "features": node.features},
-                machine=_machine(node.comment),
+                machine=Machine.parse(node.comment),
             )
             for node in self._look().nodes
         ]
@@ -205,16 +205,3 @@ class SlurmEngine(ScheduledEngine):
 
 
 ENGINE = SlurmEngine
-
-
-def _machine(comment: str) -> Machine | None:
-    """As the scheduler of a Fairway environment notes it; see `claim_service`.
-
-    >>> _machine("host=DSM01,vm=aa-7,resource=/subscriptions/s/x").host
-    'DSM01'
-    """
-    from fairway_core.machine import Machine
-
-    facts = dict(pair.split("=", 1) for pair in comment.split(",") if "=" in pair)
-    resource = facts.get("resource", "")
-    return Machine(resource, facts.get("vm", ""), facts.get("host", "")) if resource else None
