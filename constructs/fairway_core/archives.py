@@ -96,6 +96,16 @@ def boot_files(modules: Iterable[str]) -> dict[str, str]:
     return {**{f"{each.removesuffix('/.')}/__init__.py": "" for each in folders}, **files}
 
 
+def module_files(modules: Iterable[str]) -> dict[str, str]:
+    """The code of modules of the agent's packages by their paths, which lie in one folder.
+
+    >>> list(module_files(["fairway_boot/files"]))
+    ['fairway_boot/files.py']
+    """
+    paths = [f"{module}.py" for module in modules]
+    return {path: code((_AGENT.parent / path).read_text(encoding="utf-8")) for path in paths}
+
+
 @cache
 def code(text: str) -> str:
     """A module's text without comments, docstrings and empty lines.

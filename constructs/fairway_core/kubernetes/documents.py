@@ -27,6 +27,13 @@ def manifest(version: str, kind: str, name: str, namespace: str = "") -> Manifes
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}}
 
 
+def privileged_namespace(name: str) -> Manifest:
+    """A namespace whose pods may do on nodes what their administrators may, as drivers have to."""
+    found = manifest("v1", "Namespace", name)
+    found["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
+    return found
+
+
 def text(objects: Iterable[Manifest]) -> str:
     """The objects as YAML, a document each.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.kubernetes import flux
-from fairway_core.kubernetes.documents import Manifest, manifest
+from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
 from fairway_core.kubernetes.pools import has_nvidia, offers_infiniband, tolerations
 from fairway_core.kubernetes.volumes import LUSTRE_DRIVER
 
@@ -56,9 +56,9 @@ def installation(
     if fast or nvidia:
         found.append(flux.chart_repository("nvidia", _NVIDIA))
     if fast:
-        found += [_privileged(_NETWORK), _network_operator(versions.network, targets)]
+        found += [privileged_namespace(_NETWORK), _network_operator(versions.network, targets)]
     if nvidia:
-        found += [_privileged(_GPU), _gpu_operator(versions, targets, rdma=bool(fast))]
+        found += [privileged_namespace(_GPU), _gpu_operator(versions, targets, rdma=bool(fast))]
     if "lustre" in volume_types:
         name = LUSTRE_DRIVER.partition(".")[0]
         found += flux.repository_files(name, _LUSTRE, versions.lustre, "deploy", ("example",))
@@ -69,13 +69,6 @@ def devices(targets: Sequence[Target], versions: Versions) -> list[Manifest]:
     """The policy by which pods are given InfiniBand adapters; nothing where no target has them."""
     fast = [each for each in targets if offers_infiniband(each)]
     return [_node_feature_rule(), _nic_cluster_policy(fast, versions)] if fast else []
-
-
-def _privileged(name: str) -> Manifest:
-    """A namespace whose pods may load modules into nodes' kernels."""
-    found = manifest("v1", "Namespace", name)
-    found["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
-    return found
 
 
 def _network_operator(version: str, targets: Sequence[Target]) -> Manifest:

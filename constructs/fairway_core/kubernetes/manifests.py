@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_core.kubernetes import admission, documents, drivers, head, queues, volumes
+from fairway_core.kubernetes import admission, documents, drivers, head, health, queues, volumes
 from fairway_core.kubernetes.documents import Manifest, manifest
 from fairway_core.kubernetes.drivers import Versions
 
@@ -55,6 +55,7 @@ def manifests(
         "jobs/topologies.yaml": head.topologies(targets),
         "drivers/drivers.yaml": drivers.installation(targets, types, content.drivers),
         "devices/devices.yaml": drivers.devices(targets, content.drivers),
+        "health/health.yaml": health.objects(targets),
     }
     if queued:
         files["kueue/kueue.yaml"] = queues.installation(content.kueue, content.wait_for_pods)

@@ -151,7 +151,7 @@ class Api:
 
     def _try(self, method: str, path: str, body: object) -> tuple[str | tuple[Any], float]:
         """The answer, in a tuple; or why there is none yet, and for how long to wait."""
-        kind = "merge-patch+json" if method == "PATCH" else "json"
+        kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
         # The token is renewed in its file.
         headers = {"Authorization": f"Bearer {self._read('token')}", "Accept": "application/json"}
         headers["Content-Type"] = f"application/{kind}"

@@ -1,4 +1,4 @@
-"""How the objects of a run are called."""
+"""How the objects of a run are called, and what notes at nodes are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ RUN, SUBMISSION, PART = "fairway.dev/run", "fairway.dev/submission", "fairway.de
 """The labels of all that belongs to a run."""
 CONTROLLER = "controller"
 """The part of a run that starts the others, and ends what does not go on."""
+CORDONED = "fairway.dev/cordoned"
+"""The annotation of a node that its health check has cordoned, and why: it lets no other back."""
+MACHINE = "fairway.dev/machine"
+"""The annotation that says which VM a node is, as `fairway_core.machine` reads it."""
 
 
 def job(run: str, submission: int, part: int | str) -> str:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.kubernetes.objects import Object
 
-
 _READY = "Ready"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _RIGHTS = "the head pod's account may not: fairway targets prepare TARGET --print"
@@ -75,6 +74,7 @@ def _report(node: Object, rdma: str) -> NodeReport:
         cores=str(has.get("cpu", "")),
         gpus=str(has.get("nvidia.com/gpu", "")),
         adapters=str(has.get(rdma, "")),
+        machine=(node["metadata"].get("annotations") or {}).get(names.MACHINE, ""),
     )
 
 
@@ -93,7 +93,10 @@ def _runs(api: Api) -> tuple[dict[str, set[str]], dict[str, str]]:
 
 def _act(api: Api, action: str, node: str) -> None:
     """Drains or resumes; Fault where the head's account may not."""
-    change = {"spec": {"unschedulable": action == "drain"}}
+    change: Object = {"spec": {"unschedulable": action == "drain"}}
+    if action == "drain":
+        # It is a person's from now on, also if its health check had closed it.
+        change["metadata"] = {"annotations": {names.CORDONED: None}}
     try:
         api.call("PATCH", f"{CORE}/nodes/{quote(node)}", change)
     except Refused as refused:

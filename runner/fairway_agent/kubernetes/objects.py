@@ -113,12 +113,14 @@ _MOST_NAMES = 100  # of runs in one request
 @dataclass
 class Objects:
     """The Jobs of some runs by their names; of each its pods that go on and those that failed; why
-    Kueue holds one back, by its uid; and what the autoscaler says of pods, by theirs."""
+    Kueue holds one back, by its uid; what the autoscaler says of pods, by theirs; and, where a pod
+    has no node, the nodes that are `broken`."""
 
     jobs: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
     held: dict[str, str] = field(default_factory=dict)
     scaling: dict[str, str] = field(default_factory=dict)
+    broken: list[Object] = field(default_factory=list)
 
     def pods_of(self, job: str, index: int) -> list[Object]:
         """Returns the Job's pods of one index, newest first."""
@@ -142,7 +144,19 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
         found.held = held_by_queue(api)
     if any(unscheduled(pod) for pods in found.pods.values() for pod in pods):
         found.scaling = scaling(api)
+        found.broken = broken(api)
     return found
+
+
+def broken(api: Api) -> list[Object]:
+    """Lists the nodes that their health check has closed; none where the head may not see nodes."""
+    try:
+        nodes = api.list(CORE, "nodes", {}, everywhere=True)
+    except Refused as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        return []
+    return [each for each in nodes if names.CORDONED in (each["metadata"].get("annotations") or {})]
 
 
 def unscheduled(pod: Object) -> Object | None:

@@ -47,7 +47,7 @@ class NodesRequest(JsonRecord):
 @dataclass(frozen=True, slots=True)
 class NodeReport(JsonRecord):
     """A node, why it is not fit, what it offers to pods, the runs that have some there, and the
-    name of one of these pods."""
+    name of one of these pods; and the VM that it is, as its health check notes it."""
 
     CALLED = "a node"
 
@@ -60,6 +60,7 @@ class NodeReport(JsonRecord):
     adapters: str = ""
     run: str = ""
     pod: str = ""
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control
 from fairway_agent.kubernetes.api import BATCH, CORE
+from fairway_agent.kubernetes.names import CORDONED
 from fairway_agent.kubernetes.objects import (
     condition,
     holds,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 300  # characters of what somebody else says
+_MOST_NODES = 3  # that are named
 
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _BAD_CONFIG = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -59,7 +61,21 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | Non
     if pod is None:
         return JobView("queued", "waiting for its turn"), name
     scaling = found.scaling.get(pod["metadata"].get("uid", ""), "")
-    return JobView("queued", why_pending(pod, scaling)), name
+    return JobView("queued", f"{why_pending(pod, scaling)}{_broken(found, pod)}"), name
+
+
+def _broken(found: Objects, pod: Object) -> str:
+    """Names those nodes that are broken, of those that the pod may go to and has not got."""
+    if not found.broken or not unscheduled(pod):
+        return ""
+    wanted = (pod["spec"].get("nodeSelector") or {}).items()
+    notes = [
+        f"{node['metadata']['name']}: {_short(node['metadata']['annotations'][CORDONED])}"
+        for node in found.broken
+        if wanted <= (node["metadata"].get("labels") or {}).items()
+    ]
+    some = f" and {len(notes) - _MOST_NODES} more" if len(notes) > _MOST_NODES else ""
+    return f"; broken: {'; '.join(notes[:_MOST_NODES])}{some}" if notes else ""
 
 
 def why_pending(pod: Object, scaling: str = "") -> str:
@@ -147,7 +163,9 @@ def _lacking(found: Objects, part: Part) -> str:
     running = len(others) - len(pending)
     if running >= part.nodes:
         return ""
-    why = why_pending(pending[0]) if pending else "waiting for its other pods"
+    why = "waiting for its other pods"
+    if pending:
+        why = f"{why_pending(pending[0])}{_broken(found, pending[0])}"
     return f"{running} of its {part.nodes} pods run: {why}"
 
 

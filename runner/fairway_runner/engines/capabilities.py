@@ -134,6 +134,7 @@ ENGINES = {
         shares=True,
         node_actions=("drain", "resume"),
         prepares=True,
+        machines=True,
     ),
 }
 """Of each engine that there is."""

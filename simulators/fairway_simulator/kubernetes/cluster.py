@@ -198,7 +198,7 @@ class KubernetesCluster:
         namespace, _, name = f"{self.namespace}/{account}".rpartition("/")
         namespace = namespace.rpartition("/")[2]
         about = {"metadata": {"namespace": namespace, "name": name}}
-        token, _ = self.api.access.issue_for(about, None)
+        token, _ = self.api.access.issue_for(about)
         file = self.folder / f"kubeconfig-{namespace}-{name}"
         self._write_kubeconfig(file, token, namespace)
         return file

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fairway_agent.control import Part
+from fairway_agent.kubernetes.names import CORDONED
 from fairway_agent.kubernetes.objects import Objects, moment
 from fairway_agent.kubernetes.task_state import view_of, why_pending
 from fairway_agent.reconcile import JobView
@@ -144,6 +145,29 @@ class TestWaiting:
         found = view(SWEEP, 2, job(), facts, scaling=scaling)
         assert found.reason.startswith("waiting for a node: ")
         assert found.reason.endswith(why)
+
+    def test_broken_nodes_that_it_may_go_to_are_named(self) -> None:
+        waiting = pod(1, "Pending", **unschedulable("0/9 nodes are available: 9 unfit."))
+        waiting["spec"] = {"nodeSelector": {"agentpool": "nd"}}
+        nodes = [
+            {
+                "metadata": {
+                    "name": f"{pool}-{number}",
+                    "labels": {"agentpool": pool},
+                    "annotations": {CORDONED: "7 of 8 GPUs"},
+                }
+            }
+            for pool in ("nd", "other")
+            for number in range(4)
+        ]
+        found = view_of(Objects({NAME: job()}, {NAME: [waiting]}, broken=nodes), SWEEP, 2)
+        assert found is not None
+        broken = "nd-0: 7 of 8 GPUs; nd-1: 7 of 8 GPUs; nd-2: 7 of 8 GPUs and 1 more"
+        assert found[0].reason == f"waiting for a node: 9 unfit; broken: {broken}"
+        others = Objects({NAME: job()}, {NAME: [waiting]}, broken=nodes[4:])
+        found = view_of(others, SWEEP, 2)
+        assert found is not None
+        assert found[0].reason == "waiting for a node: 9 unfit"
 
     def test_kubernetes_task_without_a_pod_waits_for_its_turn(self) -> None:
         found = view(SWEEP, 5, job(), pod(0, "Running"))

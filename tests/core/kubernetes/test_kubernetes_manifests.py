@@ -207,7 +207,7 @@ class TestOrder:
         found = every(read(manifests([pool()], [DATA, LUSTRE], Content())))
         installed = {each["metadata"]["name"] for each in found if each["kind"] == "Namespace"}
         installed = (installed | {flux.NAMESPACE}) - {"training"}
-        assert len(installed) == 4
+        assert len(installed) == 5
         for name in installed:
             with pytest.raises(UserError, match="is reserved for what Azure or Fairway installs"):
                 Kubernetes(namespace=name)
@@ -268,7 +268,8 @@ class TestJobs:
             if each["kind"] == "ServiceAccount"
         }
         mark = {"azure.workload.identity/client-id": "0000-1"}
-        assert annotations == {"fairway-head": None, "fairway-task": mark}
+        others = dict.fromkeys(("fairway-head", "fairway-health"))
+        assert annotations == {**others, "fairway-task": mark}
 
     def test_quota_keeps_jobs_from_public_addresses(self) -> None:
         content = Content(quota={"requests.nvidia.com/gpu": "64"})
@@ -278,6 +279,59 @@ class TestJobs:
             "services.nodeports": "0",
             "requests.nvidia.com/gpu": "64",
         }
+
+
+class TestHealth:
+    """Checks of nodes."""
+
+    @pytest.mark.parametrize(
+        ("target", "offered", "expected"),
+        [
+            (pool(), ["nvidia.com/gpu", "rdma/ib"], ("gpus=8", "adapters=8", "adapter_gbps=400")),
+            (
+                pool(kubernetes={"rdma": ""}),
+                ["nvidia.com/gpu"],
+                ("gpus=8", "adapters=0", "nvidia-smi nvlink"),
+            ),
+            (
+                pool("hb", "Standard_HB176rs_v4"),
+                ["rdma/ib"],
+                ("gpus=0", "adapters=1", "adapter_gbps=400"),
+            ),
+        ],
+        ids=["both", "gpus", "infiniband"],
+    )
+    def test_a_pool_is_held_against_what_its_nodes_offer(
+        self, target: Target, offered: list[str], expected: tuple[str, ...]
+    ) -> None:
+        found = read(manifests([target, plain()], [DATA], Content()))
+        spec = one(found, "DaemonSet")["spec"]["template"]["spec"]
+        assert spec["nodeSelector"] == {"agentpool": target.name}
+        [container] = spec["containers"]
+        words = [each for each in container["command"] if each.startswith("--offers")]
+        assert words == [f"--offers={each}" for each in offered]
+        check = one(found, "ConfigMap")["data"][f"health-check-{target.name}"]
+        for line in expected:
+            assert line in check
+        assert "mounts=()" in check
+        keys = {each["key"] for volume in spec["volumes"] for each in _items(volume)}
+        assert keys == set(one(found, "ConfigMap")["data"])
+
+    def test_pools_without_gpus_and_infiniband_have_none(self) -> None:
+        assert "health/health.yaml" not in manifests([plain()], [DATA], Content())
+
+    def test_another_program_is_another_pod(self) -> None:
+        def mark(target: Target) -> str:
+            found = one(read(manifests([target], [DATA], Content())), "DaemonSet")
+            return str(found["spec"]["template"]["metadata"]["annotations"])
+
+        assert mark(pool()) == mark(pool())
+        assert mark(pool()) != mark(pool(kubernetes={"rdma": ""}))
+
+
+def _items(volume: dict[str, Any]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = volume.get("configMap", {}).get("items", [])
+    return found
 
 
 class TestVolumes:
@@ -439,5 +493,7 @@ class TestText:
 
     def test_terraform_finds_its_own_references_and_no_others(self) -> None:
         files = manifests([pool()], [DATA, LUSTRE], Content(), client_id="${identity.client_id}")
+        # A program has variables of its shell, which `literal` keeps from Terraform.
+        del files["health/health.yaml"]
         found = re.findall(r"[$%]\{[^}]*\}", "".join(files.values()))
         assert sorted(set(found)) == sorted([ADDRESS, "${identity.client_id}"])

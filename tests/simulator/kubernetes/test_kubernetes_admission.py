@@ -1,4 +1,5 @@
-"""The namespace of jobs refuses each pod by which a submitter would get hold of a node."""
+"""Policies: the namespace of jobs refuses each pod by which a submitter would get hold of a node,
+and the health check of a node changes no other."""
 
 from __future__ import annotations
 
@@ -7,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_core.kubernetes import health
 from fairway_core.kubernetes.admission import policy
 from fairway_core.target import Target
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.api.resources import NAMESPACES, PODS, POLICIES, POLICY_BINDINGS
+from fairway_simulator.kubernetes.api.requests import Identity
+from fairway_simulator.kubernetes.api.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    POLICIES,
+    POLICY_BINDINGS,
+)
 from fairway_simulator.kubernetes.api.store import Store
 
 if TYPE_CHECKING:
@@ -125,3 +134,51 @@ def test_pods_of_fairway_are_admitted(
     admit: Callable[..., Any], spec: Change, container: Change
 ) -> None:
     admit(spec, container)
+
+
+HEALTH = f"system:serviceaccount:{health.NAMESPACE}:fairway-health"
+NODE: dict[str, Any] = {
+    "metadata": {"name": "nd-0", "labels": {"agentpool": "nd"}},
+    "spec": {"taints": [{"key": "fairway.dev/pool", "value": "nd", "effect": "NoSchedule"}]},
+}
+
+
+@pytest.fixture
+def change() -> Callable[..., Any]:
+    """Changes the node nd-0 as the health check of some node, or as another."""
+    store = Store()
+    admission = Admission(store)
+    kinds = {"ValidatingAdmissionPolicy": POLICIES}
+    kinds["ValidatingAdmissionPolicyBinding"] = POLICY_BINDINGS
+    for found in health.objects([TARGET]):
+        if resource := kinds.get(found["kind"]):
+            store.create(resource, admission.new(resource, found, "", "Strict"))
+    before = store.create(NODES, admission.new(NODES, copy.deepcopy(NODE), "", "Strict"))
+
+    def change(by: Identity, part: str = "", **spec: Any) -> Any:
+        sent = copy.deepcopy(before)
+        sent["metadata"]["labels"] |= spec.pop("labels", {})
+        sent["spec"] |= spec
+        return admission.changed(NODES, before, sent, "Strict", part, by)
+
+    return change
+
+
+@pytest.mark.parametrize("part", ["", "status"])
+def test_the_health_check_changes_its_own_node_alone(change: Callable[..., Any], part: str) -> None:
+    change(Identity(HEALTH, node="nd-0"), part, unschedulable=True)
+    for other in ("nd-1", ""):
+        with pytest.raises(ApiError, match="only the node on which it runs"):
+            change(Identity(HEALTH, node=other), part, unschedulable=True)
+    change(Identity("system:serviceaccount:training:fairway-head"), part, unschedulable=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"), [({"labels": {"team": "own"}}, "no labels"), ({"taints": []}, "no taints")]
+)
+def test_the_health_check_leaves_labels_and_taints(
+    change: Callable[..., Any], spec: Change, said: str
+) -> None:
+    with pytest.raises(ApiError, match=said):
+        change(Identity(HEALTH, node="nd-0"), **copy.deepcopy(spec))
+    change(Identity("admin"), **copy.deepcopy(spec))

@@ -8,6 +8,7 @@ import pytest
 
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.requests import Identity
 from fairway_simulator.kubernetes.api.resources import (
     CLAIMS,
     EVENTS,
@@ -50,7 +51,9 @@ class Server:
         space = SPACE if resource.namespaced else ""
         before = self.store.get(resource, space, name)
         sent = {**before, "spec": {**before["spec"], **spec}}
-        self.store.replace(resource, self.admission.changed(resource, before, sent, "Strict", ""))
+        somebody = Identity("somebody")
+        found = self.admission.changed(resource, before, sent, "Strict", "", somebody)
+        self.store.replace(resource, found)
 
     def volume(self, **spec: Any) -> None:
         whole = {"capacity": SIZE, "accessModes": MANY, "storageClassName": "", **NFS, **spec}

@@ -21,6 +21,7 @@ from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
 from fairway_core.kubernetes.pools import topology_of
 from fairway_core.kubernetes.resources import of_node
+from fairway_core.machine import Machine
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import Node, inside_words, unsupported
 from fairway_runner.engines.kubernetes.exec import Exec
@@ -93,7 +94,7 @@ def _of_nodes(nodes: Sequence[NodeReport], target: Target) -> Iterator[Finding]:
         yield Finding("no-nodes", message, "see: kubectl get nodes --show-labels")
     adapters = of_node(target).get(access.rdma, "") if access.rdma else ""
     for node in nodes:
-        if node.state != "ready":
+        if node.state != "ready" or node.reason:
             why = f": {node.reason}" if node.reason else ""
             message = f"the node {node.name} is {node.state}{why}"
             hint = f"see: kubectl describe node {node.name}"
@@ -195,6 +196,7 @@ class KubernetesEngine(ScheduledEngine):
                 run=node.run,
                 reason=node.reason,
                 facts={"cores": node.cores, "gpus": node.gpus},
+                machine=Machine.parse(node.machine),
             )
             for node in self._look().nodes
         ]

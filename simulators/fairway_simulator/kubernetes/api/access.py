@@ -57,21 +57,25 @@ class Access:
         self._tokens: dict[str, _Token] = {}
         self._lock = threading.Lock()
 
-    def issue(self, user: str, groups: Sequence[str] = (), seconds: float = 10**9) -> str:
-        """A new token for somebody."""
+    def issue(
+        self, user: str, groups: Sequence[str] = (), seconds: float = 10**9, node: str = ""
+    ) -> str:
+        """A new token for somebody, or for a pod of theirs on that `node`."""
         token = secrets.token_urlsafe(32)
         with self._lock:
             known = (*groups, "system:authenticated")
-            self._tokens[token] = _Token(Identity(user, known), time.time() + seconds)
+            self._tokens[token] = _Token(Identity(user, known, node), time.time() + seconds)
         return token
 
-    def issue_for(self, account: Object, seconds: int | None) -> tuple[str, str]:
-        """A token for a service account, and until when it holds."""
+    def issue_for(
+        self, account: Object, seconds: int | None = None, node: str = ""
+    ) -> tuple[str, str]:
+        """A token for a service account, and until when it holds; `node` as in `issue`."""
         namespace, name = account["metadata"]["namespace"], account["metadata"]["name"]
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
         wanted = seconds or _TOKEN_SECONDS
         user = f"system:serviceaccount:{namespace}:{name}"
-        return self.issue(user, groups, wanted), now(wanted)
+        return self.issue(user, groups, wanted, node), now(wanted)
 
     def identify(self, authorization: str) -> Identity:
         """Who that is; 401 for a token that is not known or too old."""

@@ -14,6 +14,7 @@ from fairway_simulator.kubernetes.times import now
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fairway_simulator.kubernetes.api.requests import Identity
     from fairway_simulator.kubernetes.api.store import Object, Store
 
 _KEPT = (
@@ -59,12 +60,18 @@ class Admission:
         defaults.complete(resource, found)
         if causes := list(validation.causes(resource, found)):
             raise invalid(resource, metadata.get("name", ""), causes)
-        policies.require(self._store, resource, found, "CREATE")
+        policies.require(self._store, resource, found)
         quotas.require(self._store, resource, found)
         return found
 
     def changed(
-        self, resource: Resource, before: Object, sent: Object, validation_: str, part: str
+        self,
+        resource: Resource,
+        before: Object,
+        sent: Object,
+        validation_: str,
+        part: str,
+        by: Identity,
     ) -> Object:
         """An object in place of another; `part` is `status` where only that is written."""
         sent = copy.deepcopy(decoded(resource, sent, validation_))
@@ -88,10 +95,10 @@ class Admission:
             causes += validation.immutable(resource, before, found)
             if causes:
                 raise invalid(resource, old["name"], causes)
-            policies.require(self._store, resource, found, "UPDATE")
             if found.get("spec") != before.get("spec"):
                 found["metadata"]["generation"] = old.get("generation", 1) + 1
         found["metadata"]["resourceVersion"] = version
+        policies.require_change(self._store, resource, before, found, part, by)
         return found
 
 

@@ -180,7 +180,9 @@ class Objects:
         if version and version != before["metadata"]["resourceVersion"]:
             raise conflict(resource, object_path.name)
         checks = request.option("fieldValidation")
-        found = self._admission.changed(resource, before, sent, checks, object_path.subresource)
+        found = self._admission.changed(
+            resource, before, sent, checks, object_path.subresource, request.identity
+        )
         if not request.option("dryRun"):
             found = self._store.replace(resource, found)
         return Answer(resource.to_wire(found))

@@ -23,6 +23,8 @@ class Identity:
 
     user: str
     groups: tuple[str, ...] = ()
+    node: str = ""
+    """Of the pod that the token was made for."""
 
 
 @dataclass

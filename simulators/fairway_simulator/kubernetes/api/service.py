@@ -24,6 +24,7 @@ from fairway_simulator.kubernetes.api.requests import (
 from fairway_simulator.kubernetes.api.resources import (
     BUILT_IN,
     KUEUE,
+    PODS,
     REVIEWS,
     SERVICE_ACCOUNTS,
     Resource,
@@ -124,8 +125,13 @@ class ApiService:
             return None
         account = self.store.get(SERVICE_ACCOUNTS, object_path.namespace, object_path.name)
         sent = request.object()
-        seconds = (sent.get("spec") or {}).get("expirationSeconds")
-        token, until = self.access.issue_for(account, seconds)
+        spec = sent.get("spec") or {}
+        bound = spec.get("boundObjectRef") or {}
+        pod = None
+        if bound.get("kind") == "Pod":
+            pod = self.store.find(PODS, object_path.namespace, bound["name"])
+        node = pod["spec"].get("nodeName", "") if pod else ""
+        token, until = self.access.issue_for(account, spec.get("expirationSeconds"), node)
         status = {"token": token, "expirationTimestamp": until}
         kind = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
         return Answer({**sent, **kind, "status": status}, 201)

@@ -1,0 +1,203 @@
+"""Checks of nodes with GPUs or InfiniBand, on each of them, by the program that Slurm's nodes have.
+
+AKS' own checks of GPUs leave out nodes without its driver, as these are:
+https://learn.microsoft.com/azure/aks/gpu-health-monitoring
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.archives import module_files
+from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
+from fairway_core.kubernetes.pools import has_nvidia, offers_infiniband, size_of, tolerations
+from fairway_core.slurm.scripts import NodeFacts, health_check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_core.target import Target
+
+NAMESPACE = "fairway-health"
+_NAME = "fairway-health"  # of the account, its role and the program
+_PROGRAM = "fairway_agent.kubernetes.node_health"
+_MODULES = (
+    *("fairway_agent/kubernetes/api", "fairway_agent/kubernetes/names"),
+    _PROGRAM.replace(".", "/"),
+    *("fairway_boot/files", "fairway_boot/http", "fairway_boot/imds"),
+)
+_FOLDER = "/opt/fairway"
+_GPUS = "nvidia.com/gpu"
+# The driver of the operator has a root of its own on the node. Source: NVIDIA/gpu-operator, whose
+# validator starts nvidia-smi so.
+_SMI = '#!/bin/sh\nexec chroot /run/nvidia/driver nvidia-smi "$@"\n'
+_EVERY = "300"  # seconds, as Slurm has it
+_RBAC = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_NODE_CLAIM = "authentication.kubernetes.io/node-name"
+
+
+def objects(targets: Sequence[Target]) -> list[Manifest]:
+    """A DaemonSet for each pool that has something to check, its program, and the rights that it
+    has: on the node on which it runs; nothing where no pool has any."""
+    facts = {each.name: _facts(each) for each in targets}
+    checked = [each for each in targets if facts[each.name] != _NOTHING]
+    if not checked:
+        return []
+    files = {path.replace("/", "."): text for path, text in module_files(_MODULES).items()}
+    files["nvidia-smi"] = _SMI
+    files |= {_check_of(each): health_check(facts[each.name]) for each in checked}
+    text = "".join(f"{name}\0{files[name]}\0" for name in sorted(files))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return [
+        privileged_namespace(NAMESPACE),
+        *_rights(),
+        {**manifest("v1", "ConfigMap", _NAME, NAMESPACE), "data": files},
+        *(_daemon_set(each, facts[each.name], digest) for each in checked),
+    ]
+
+
+_NOTHING = NodeFacts(folders=())
+
+
+def _facts(target: Target) -> NodeFacts:
+    """What its nodes offer to pods, and so must have; mounts are of pods, and the kubelet itself
+    looks at its disks."""
+    size = size_of(target)
+    if size is None:
+        return _NOTHING
+    found = replace(NodeFacts.of(size), folders=())
+    if not has_nvidia(target):
+        found = replace(found, gpus=0, vendor="nvidia", nvlink=False)
+    return found if offers_infiniband(target) else replace(found, adapters=0, adapter_gbps=0)
+
+
+def _check_of(target: Target) -> str:
+    return f"health-check-{target.name}"
+
+
+def _rights() -> list[Manifest]:
+    """Any node by its role; by a policy that alone on which the pod of the token is. So a node that
+    somebody has taken over takes no other with it, and no pods by labels."""
+    account = {"kind": "ServiceAccount", "name": _NAME, "namespace": NAMESPACE}
+    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": _NAME}
+    rules = [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+    ]
+    user = f"system:serviceaccount:{NAMESPACE}:{_NAME}"
+    # As Kubernetes tries it itself: test/e2e/auth/e2edata/per_node_validatingadmissionpolicy.yaml.
+    claim = f'request.userInfo.extra["{_NODE_CLAIM}"]'
+    own = (
+        f'has(request.userInfo.extra) && "{_NODE_CLAIM}" in request.userInfo.extra'
+        f" && object.metadata.name == {claim}[0]"
+    )
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["UPDATE"],
+                    "resources": ["nodes", "nodes/status"],
+                }
+            ]
+        },
+        "matchConditions": [
+            {"name": "health-check", "expression": f'request.userInfo.username == "{user}"'}
+        ],
+        "validations": [
+            {"expression": own, "message": f"{_NAME}: only the node on which it runs"},
+            *(
+                {"expression": _kept(field), "message": f"{_NAME}: no {what}"}
+                for what, field in (("labels", "metadata.labels"), ("taints", "spec.taints"))
+            ),
+        ],
+    }
+    binding = {"policyName": _NAME, "validationActions": ["Deny"]}
+    return [
+        manifest("v1", "ServiceAccount", _NAME, NAMESPACE),
+        {**manifest(f"{_RBAC}/v1", "ClusterRole", _NAME), "rules": rules},
+        {
+            **manifest(f"{_RBAC}/v1", "ClusterRoleBinding", _NAME),
+            "roleRef": role,
+            "subjects": [account],
+        },
+        {**manifest(_ADMISSION, "ValidatingAdmissionPolicy", _NAME), "spec": spec},
+        {**manifest(_ADMISSION, "ValidatingAdmissionPolicyBinding", _NAME), "spec": binding},
+    ]
+
+
+def _kept(field: str) -> str:
+    """An expression that holds where a field is as it was."""
+    new, old = f"object.{field}", f"oldObject.{field}"
+    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
+
+
+def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    offers = [_GPUS] * bool(facts.gpus) + [access.rdma] * bool(facts.adapters)
+    command = ["python3", "-m", _PROGRAM, "--every", _EVERY]
+    command += [f"--offers={each}" for each in offers]
+    container = {
+        "name": "health",
+        "image": access.head_image,
+        "command": [*command, "--", "bash", f"{_FOLDER}/health-check", "--before"],
+        "env": [
+            {"name": "FAIRWAY_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "FAIRWAY_PATH", "value": f"{_FOLDER}/bin"},
+            {"name": "PYTHONPATH", "value": _FOLDER},
+        ],
+        "resources": {
+            "requests": {"cpu": "20m", "memory": "64Mi"},
+            "limits": {"memory": "256Mi"},
+        },
+        # For the devices of the driver, and the kernel's log.
+        "securityContext": {"privileged": True},
+        "volumeMounts": [
+            {"name": "program", "mountPath": _FOLDER, "readOnly": True},
+            *(
+                {"name": name, "mountPath": path, "readOnly": True, **more}
+                for name, (path, more) in _FOLDERS.items()
+            ),
+        ],
+    }
+    items = [{"key": path.replace("/", "."), "path": path} for path in module_files(_MODULES)]
+    items += [
+        {"key": _check_of(target), "path": "health-check"},
+        {"key": "nvidia-smi", "path": "bin/nvidia-smi"},
+    ]
+    spec = {
+        "serviceAccountName": _NAME,
+        "priorityClassName": "system-node-critical",
+        "terminationGracePeriodSeconds": 5,
+        # InfiniBand devices are those of the node, and so is the metadata service.
+        "hostNetwork": True,
+        "nodeSelector": dict(access.selector),
+        "tolerations": tolerations([target]),
+        "containers": [container],
+        "volumes": [
+            {"name": "program", "configMap": {"name": _NAME, "defaultMode": 0o755, "items": items}},
+            *(
+                {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+                for name, (path, _) in _FOLDERS.items()
+            ),
+        ],
+    }
+    labels = {"app.kubernetes.io/name": _NAME, "fairway.dev/pool": target.name}
+    # Another program is another pod.
+    about = {"labels": labels, "annotations": {"fairway.dev/program": digest}}
+    found = manifest("apps/v1", "DaemonSet", f"{_NAME}-{target.name}", NAMESPACE)
+    template = {"metadata": about, "spec": spec}
+    return {**found, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+
+
+# Folders of the node: the driver's root, which comes later than the pod, and what Hyper-V tells.
+_FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "nvidia": ("/run/nvidia", {"mountPropagation": "HostToContainer"}),
+    "hyperv": ("/var/lib/hyperv", {}),
+}

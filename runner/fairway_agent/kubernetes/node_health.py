@@ -1,0 +1,198 @@
+"""Health of a node, as a condition that says what is broken; a broken node takes no more pods.
+
+Runs on every node with GPUs or InfiniBand, and starts there the program that Slurm has as its
+health check. The condition is named after the problem and is True where there is one, as those of
+the Node Problem Detector are: https://github.com/kubernetes/node-problem-detector (Problem API).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from fairway_agent.kubernetes.api import CORE, TAKEN, Api, Refused
+from fairway_agent.kubernetes.names import CORDONED, MACHINE
+from fairway_boot.files import Fault
+from fairway_boot.http import Failure
+from fairway_boot.imds import Metadata, physical_host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_log = logging.getLogger(__name__)
+CONDITION = "HardwareFault"
+_TRUE, _FALSE, _UNKNOWN = "True", "False", "Unknown"
+_REASONS = {_TRUE: "FaultFound", _FALSE: "NoFaultFound", _UNKNOWN: "NotChecked"}
+_LONGEST = 300.0  # seconds for the check; each of its questions has 20
+_TRIES = 5  # of a change beside which somebody else changes the node
+_KEY_VALUES = Path("/var/lib/hyperv/.kvp_pool_3")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A status of the condition, and the message beside it."""
+
+    status: str
+    message: str
+
+
+@dataclass(frozen=True)
+class NodeHealth:
+    """The node `name`, and the `check` that prints what is wrong there; it means nothing until the
+    drivers `offer` these resources. A fault counts where it is there after a `pause` too."""
+
+    api: Api
+    name: str
+    check: Sequence[str]
+    offers: Sequence[str]
+    pause: float = 0.0
+
+    def look(self, machine: str = "") -> Verdict:
+        """Looks at the node once, and writes what follows to it; Fault where that cannot be."""
+        found = self._verdict(self._node())
+        for left in reversed(range(_TRIES)):
+            node = self._node()
+            change = change_of(node, found, machine)
+            try:
+                if change:
+                    # Of that node alone: if a person cordons it meanwhile, it stays that person's.
+                    change["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
+                    self._send("", change)
+                break
+            except Refused as refused:
+                if refused.status != TAKEN or not left:
+                    raise
+        if found.status != _UNKNOWN or _old(node).get("status") != _TRUE:
+            status = {"conditions": [condition_of(node, found, time.time())]}
+            self._send("/status", {"status": status})
+        return found
+
+    def _verdict(self, node: Mapping[str, Any]) -> Verdict:
+        has = node["status"].get("capacity") or {}
+        lacks = [name for name in self.offers if has.get(name, "0") == "0"]
+        if lacks:
+            return Verdict(_UNKNOWN, f"the node does not offer {' and '.join(lacks)} yet")
+        found = run(self.check)
+        if found.status == _TRUE and _old(node).get("status") != _TRUE:
+            time.sleep(self.pause)
+            found = run(self.check)
+        return found
+
+    def _node(self) -> dict[str, Any]:
+        found = self.api.get(CORE, "nodes", self.name, everywhere=True)
+        if found is None:
+            raise Fault("unknown-node", f"there is no node {self.name}")
+        return dict(found)
+
+    def _send(self, part: str, change: Mapping[str, Any]) -> None:
+        self.api.call("PATCH", f"{CORE}/nodes/{quote(self.name)}{part}", change)
+
+
+def run(check: Sequence[str]) -> Verdict:
+    """Starts the check; a check that breaks off itself says nothing about the node."""
+    try:
+        done = subprocess.run(
+            check, capture_output=True, text=True, check=False, timeout=_LONGEST, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        # Each of its questions has an end of its own: what has none waits in the kernel.
+        return Verdict(_TRUE, f"the health check does not end in {_LONGEST:.0f} seconds")
+    except OSError as error:
+        return Verdict(_UNKNOWN, f"the health check did not run: {error}")
+    said = " ".join(done.stdout.split()).removeprefix("hardware:").strip("; ")
+    if done.returncode == 1 and said:
+        return Verdict(_TRUE, said)
+    if done.returncode:
+        why = " ".join(done.stderr.split())[:200]
+        return Verdict(_UNKNOWN, f"the health check ended with {done.returncode}: {why}")
+    return Verdict(_FALSE, "GPUs and InfiniBand adapters are as the VM size has them")
+
+
+def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str, Any]:
+    """The change by which a broken node takes no more pods, and a sound one takes them again where
+    this program had cordoned it; and which VM it is. Empty where nothing is to change.
+
+    Who lets a broken node back has decided: it stays so until it was sound.
+    """
+    notes: dict[str, str] = node["metadata"].get("annotations") or {}
+    is_closed, is_ours = bool(node["spec"].get("unschedulable")), CORDONED in notes
+    new: dict[str, str | None] = {}
+    change: dict[str, Any] = {}
+    if found.status == _TRUE and not is_closed and not is_ours:
+        new[CORDONED] = found.message
+        change["spec"] = {"unschedulable": True}
+    elif found.status == _FALSE and is_ours:
+        new[CORDONED] = None
+        if is_closed:
+            change["spec"] = {"unschedulable": False}
+    if machine and notes.get(MACHINE) != machine:
+        new[MACHINE] = machine
+    return {**change, "metadata": {"annotations": new}} if new else {}
+
+
+def condition_of(node: Mapping[str, Any], found: Verdict, now: float) -> dict[str, str]:
+    """The condition, which keeps its time as long as its status stays."""
+    old, stamp = _old(node), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    is_same = old.get("status") == found.status
+    return {
+        "type": CONDITION,
+        "status": found.status,
+        "reason": _REASONS[found.status],
+        "message": found.message,
+        "lastHeartbeatTime": stamp,
+        "lastTransitionTime": old.get("lastTransitionTime", stamp) if is_same else stamp,
+    }
+
+
+def _old(node: Mapping[str, Any]) -> Mapping[str, str]:
+    listed = node["status"].get("conditions") or ()
+    return next((each for each in listed if each["type"] == CONDITION), {})
+
+
+def machine_of(metadata: Metadata, key_values: Path = _KEY_VALUES) -> str:
+    """Says which VM this is, and on which host; "" where Azure's metadata service does not."""
+    try:
+        found = metadata.machine()
+    except Failure as failure:
+        _log.warning("it is not known which VM this is: %s", failure)
+        return ""
+    return f"host={physical_host(key_values)},vm={found.vm},resource={found.id}"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Looks at this node again and again; what it finds is in the pod's log."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    parser = ArgumentParser(prog="node_health")
+    parser.add_argument("--offers", action="append", default=[], metavar="RESOURCE")
+    parser.add_argument("--every", type=float, default=0.0, metavar="SECONDS", help="0: once")
+    parser.add_argument("--pause", type=float, default=30.0, metavar="SECONDS")
+    parser.add_argument("check", nargs="+")
+    given = parser.parse_args(words)
+    health = NodeHealth(Api(), os.environ["FAIRWAY_NODE"], given.check, given.offers, given.pause)
+    machine, before = machine_of(Metadata()), Verdict("", "")
+    while True:
+        try:
+            found = health.look(machine)
+        except Fault as fault:
+            _log.warning("%s", fault.said)
+            if not given.every:
+                return 1
+        else:
+            if found != before:
+                _log.info("%s %s: %s", CONDITION, found.status, found.message)
+            before = found
+            if not given.every:
+                return 0
+        time.sleep(given.every)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

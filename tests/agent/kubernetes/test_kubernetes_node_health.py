@@ -1,0 +1,225 @@
+"""What the health check of a node writes to it, and to whom it leaves what it did not do."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.kubernetes import node_health
+from fairway_agent.kubernetes.api import TAKEN, Refused
+from fairway_agent.kubernetes.names import CORDONED, MACHINE
+from fairway_agent.kubernetes.node_health import CONDITION, NodeHealth, Verdict
+from fairway_boot.http import Failure
+from fairway_boot.imds import Machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_boot.imds import Metadata
+
+GPUS = {"nvidia.com/gpu": "8", "rdma/ib": "8"}
+BROKEN = Verdict("True", "7 of 8 GPUs")
+SOUND = Verdict("False", "")
+UNCHECKED = Verdict("Unknown", "")
+
+
+@dataclass
+class Server:
+    """An API server with one node, as strategic merge patches change it."""
+
+    notes: dict[str, str] = field(default_factory=dict)
+    closed: bool = False
+    conditions: dict[str, dict[str, str]] = field(default_factory=dict)
+    capacity: dict[str, str] = field(default_factory=lambda: dict(GPUS))
+    version: int = 1
+    between: list[Any] = field(default_factory=list)
+    """What others do after the node was read."""
+
+    def get(self, *_: Any, **__: Any) -> dict[str, Any]:
+        spec = {"unschedulable": True} if self.closed else {}
+        found = {
+            "metadata": {
+                "name": "nd-0",
+                "annotations": dict(self.notes),
+                "resourceVersion": str(self.version),
+            },
+            "spec": spec,
+            "status": {"capacity": self.capacity, "conditions": list(self.conditions.values())},
+        }
+        copied: dict[str, Any] = json.loads(json.dumps(found))
+        return copied
+
+    def call(self, method: str, path: str, change: Any) -> None:
+        assert method == "PATCH"
+        if path.endswith("/status"):
+            for each in change["status"]["conditions"]:
+                self.conditions[each["type"]] = each
+            return
+        if self.between:
+            self.between.pop(0)(self)
+            self.version += 1
+        if change["metadata"].pop("resourceVersion") != str(self.version):
+            raise Refused(TAKEN, "the object has been modified")
+        self.version += 1
+        for name, text in change["metadata"].get("annotations", {}).items():
+            if text is None:
+                self.notes.pop(name, None)
+            else:
+                self.notes[name] = text
+        if "spec" in change:
+            self.closed = change["spec"]["unschedulable"]
+
+    @property
+    def said(self) -> tuple[str, str]:
+        found = self.conditions[CONDITION]
+        return found["status"], found["message"]
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+def look(server: Server, text: str = "exit 0", machine: str = "") -> Verdict:
+    check = ["bash", "-c", text]
+    return NodeHealth(server, "nd-0", check, list(GPUS)).look(machine)  # type: ignore[arg-type]
+
+
+FAULT = "printf 'hardware: 7 of 8 GPUs; XID 79 on 0001:00:00; '; exit 1"
+
+
+def test_a_broken_node_is_cordoned_with_the_reason_and_let_back_when_it_is_sound(
+    server: Server,
+) -> None:
+    look(server)
+    assert server.said[0] == "False"
+    assert not server.closed
+    look(server, FAULT)
+    assert server.said == ("True", "7 of 8 GPUs; XID 79 on 0001:00:00")
+    assert server.closed
+    assert server.notes == {CORDONED: "7 of 8 GPUs; XID 79 on 0001:00:00"}
+    assert server.conditions[CONDITION]["reason"] == "FaultFound"
+    look(server)
+    assert (server.said[0], server.closed, server.notes) == ("False", False, {})
+
+
+def test_what_a_person_cordoned_stays(server: Server) -> None:
+    server.closed = True
+    look(server, FAULT)
+    assert server.notes == {}
+    look(server)
+    assert (server.said[0], server.closed) == ("False", True)
+
+
+def test_a_person_who_cordons_at_the_same_moment_has_cordoned_it(server: Server) -> None:
+    server.between = [lambda other: setattr(other, "closed", True)]
+    look(server, FAULT)
+    assert (server.closed, server.notes) == (True, {})
+    assert server.said[0] == "True"
+
+
+def test_a_person_who_lets_a_broken_node_back_has_decided(server: Server) -> None:
+    look(server, FAULT)
+    server.closed = False
+    look(server, FAULT)
+    assert not server.closed
+    look(server)
+    look(server, FAULT)
+    assert server.closed, "that is another fault"
+
+
+def test_a_new_node_without_drivers_is_not_broken(server: Server) -> None:
+    for capacity in ({}, {"nvidia.com/gpu": "8"}, {**GPUS, "rdma/ib": "0"}):
+        server.capacity = capacity
+        look(server, FAULT)
+        assert server.said[0] == "Unknown"
+        assert not server.closed
+    assert server.said[1] == "the node does not offer rdma/ib yet"
+
+
+def test_devices_that_go_away_heal_nothing(server: Server) -> None:
+    look(server, FAULT)
+    server.capacity = {}
+    look(server)
+    assert (server.said, server.closed) == (("True", "7 of 8 GPUs; XID 79 on 0001:00:00"), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("echo no such file >&2; exit 127", "the health check ended with 127: no such file"),
+        ("exit 1", "the health check ended with 1: "),
+    ],
+)
+def test_a_check_that_breaks_off_says_nothing_of_the_node(
+    server: Server, text: str, message: str
+) -> None:
+    look(server, text)
+    assert (server.said, server.closed) == (("Unknown", message), False)
+
+
+def test_a_check_that_never_ends_is_a_fault(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_health, "_LONGEST", 0.2)
+    look(server, "exec sleep 60")
+    assert (server.said[0], server.closed) == ("True", True)
+
+
+def test_a_fault_that_passes_at_once_is_none(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    once = f"[ -e {tmp_path}/seen ] || {{ touch {tmp_path}/seen; echo down; exit 1; }}"
+    health = NodeHealth(server, "nd-0", ["bash", "-c", once], (), pause=30.0)  # type: ignore[arg-type]
+    assert health.look().status == "False"
+    assert 30.0 in pauses
+    assert not server.closed
+
+
+def test_the_time_of_a_condition_is_that_of_its_last_change() -> None:
+    node: dict[str, Any] = {"status": {}}
+    first = node_health.condition_of(node, BROKEN, 0.0)
+    node["status"]["conditions"] = [first]
+    again = node_health.condition_of(node, BROKEN, 60.0)
+    assert again["lastTransitionTime"] == first["lastTransitionTime"]
+    assert again["lastHeartbeatTime"] == "1970-01-01T00:01:00Z"
+    assert node_health.condition_of(node, SOUND, 60.0)["lastTransitionTime"].endswith("01:00Z")
+
+
+def test_an_unchecked_node_is_left_as_it_is() -> None:
+    for notes in ({}, {CORDONED: "7 of 8 GPUs"}):
+        node = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}}
+        assert node_health.change_of(node, UNCHECKED, "") == {}
+
+
+def test_which_vm_a_node_is_is_noted_once(server: Server, tmp_path: Path) -> None:
+    values = tmp_path / "kvp"
+    name = b"PhysicalHostName"
+    values.write_bytes(name.ljust(512, b"\0") + b"DSM01".ljust(2048, b"\0"))
+
+    class Azure:
+        def machine(self) -> Machine:
+            return Machine("nd_0", "aa-7", "/subscriptions/s/x")
+
+    class Elsewhere:
+        def machine(self) -> Machine:
+            raise Failure(404, "NotFound", "no such service")
+
+    def machine_of(service: object) -> str:
+        metadata: Metadata = service  # type: ignore[assignment]
+        return node_health.machine_of(metadata, values)
+
+    assert machine_of(Elsewhere()) == ""
+    machine = machine_of(Azure())
+    assert machine == "host=DSM01,vm=aa-7,resource=/subscriptions/s/x"
+    look(server, machine=machine)
+    assert server.notes == {MACHINE: machine}
+    version = server.version
+    look(server, machine=machine)
+    assert server.version == version, "there was nothing to change"

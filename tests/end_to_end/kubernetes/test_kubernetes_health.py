@@ -1,0 +1,221 @@
+"""A GPU breaks on a node of Kubernetes: its check says so, jobs go elsewhere, and back when it is
+sound. The check runs as its DaemonSet starts it, with the files, the account and the rights that
+an environment puts into its cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.kubernetes import documents, health
+from fairway_simulator.azure.imds import MetadataService
+from fairway_simulator.azure.store import ResourceStore
+from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Fairway
+
+VM = (
+    "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/k/providers"
+    "/Microsoft.Compute/virtualMachineScaleSets/aks-sim/virtualMachines/0"
+)
+SELECTOR = {"agentpool": "sim"}
+TARGET = prepared.target()
+assert TARGET.kubernetes is not None
+POOL = TARGET.model_copy(
+    update={
+        "name": "sim",
+        "vm_size": "Standard_ND96isr_H100_v5",
+        "kubernetes": TARGET.kubernetes.model_copy(update={"rdma": "rdma/ib"}),
+    }
+)
+
+
+@dataclass
+class Pool:
+    """The nodes of the stand-in with their programs of the driver and their trees of the kernel."""
+
+    cluster: KubernetesCluster
+    folder: Path
+    metadata: str
+
+    def __post_init__(self) -> None:
+        objects = health.objects([POOL])
+        self._set = next(each for each in objects if each["kind"] == "DaemonSet")
+        # The stand-in has no controller for them: `check` is what their pods do.
+        rest = [each for each in objects if each is not self._set]
+        self.cluster.kubectl("apply", "-f", "-", stdin=documents.text(rest))
+
+    def breaks(self, node: str, gpus: int) -> None:
+        """Leaves a node this number of its eight GPUs."""
+        folder = self._files(node) / "bin"
+        shell = f'#!/bin/sh\n[ "$1" = nvlink ] || seq -f "%.0f, 0" {gpus}\n'
+        (folder / "nvidia-smi").write_text(shell)
+
+    def check(self, node: str, token_of: str = "") -> subprocess.CompletedProcess[str]:
+        """Runs the check on a node once, as the container does."""
+        [container] = self._set["spec"]["template"]["spec"]["containers"]
+        folder, account = self._files(node), self._account(token_of or node)
+        words = [each.replace("/opt/fairway", str(folder)) for each in container["command"]]
+        words[words.index("--every") + 1] = "0"
+        words.insert(words.index("--"), "--pause=0")
+        host, _, port = self.cluster.url.removeprefix("https://").partition(":")
+        variables = {each["name"]: each.get("value", node) for each in container["env"]}
+        return subprocess.run(
+            words,
+            env={
+                **{
+                    key: text.replace("/opt/fairway", str(folder))
+                    for key, text in variables.items()
+                },
+                "PATH": os.environ["PATH"],
+                "FAIRWAY_SYSTEM_ROOT": str(folder / "root"),
+                "FAIRWAY_SERVICE_ACCOUNT": str(account),
+                "FAIRWAY_METADATA_URL": self.metadata,
+                "KUBERNETES_SERVICE_HOST": host,
+                "KUBERNETES_SERVICE_PORT": port,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def node(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.cluster.kubectl("get", "node", name, "-o", "json"))
+        return found
+
+    def status(self, name: str) -> tuple[str, bool]:
+        """What the condition of a node says, and whether it takes no pods."""
+        node = self.node(name)
+        listed = node["status"]["conditions"]
+        [found] = [each["status"] for each in listed if each["type"] == "HardwareFault"]
+        return found, bool(node["spec"].get("unschedulable"))
+
+    def _files(self, node: str) -> Path:
+        """What the pod has at /opt/fairway, with a driver and a kernel of the test's."""
+        folder = self.folder / node
+        if folder.exists():
+            return folder
+        words = ("-n", health.NAMESPACE, "get", "configmap", "fairway-health", "-o", "json")
+        data = json.loads(self.cluster.kubectl(*words))["data"]
+        volumes = self._set["spec"]["template"]["spec"]["volumes"]
+        [items] = [each["configMap"]["items"] for each in volumes if "configMap" in each]
+        for item in items:
+            file = folder / item["path"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(data[item["key"]])
+            file.chmod(0o755)
+        for number in range(8):
+            port = folder / f"root/sys/class/infiniband/mlx5_{number}/ports/1"
+            port.mkdir(parents=True)
+            facts = {"link_layer": "InfiniBand", "state": "4: ACTIVE", "rate": "400 Gb/sec"}
+            for name, text in facts.items():
+                (port / name).write_text(f"{text}\n")
+        (folder / "root/proc").mkdir()
+        (folder / "root/proc/mounts").touch()
+        self.breaks(node, 8)
+        return folder
+
+    def _account(self, node: str) -> Path:
+        """What a pod of the DaemonSet on that node is known by."""
+        folder = self.folder / f"account-{node}"
+        folder.mkdir(exist_ok=True)
+        about = {"metadata": {"namespace": health.NAMESPACE, "name": "fairway-health"}}
+        token, _ = self.cluster.api.access.issue_for(about, node=node)
+        (folder / "token").write_text(token)
+        (folder / "namespace").write_text(health.NAMESPACE)
+        shutil.copy(self.cluster.folder / "ca.pem", folder / "ca.crt")
+        return folder
+
+
+@pytest.fixture
+def pool(tmp_path: Path, fairway: Fairway) -> Iterator[Pool]:
+    """Three nodes of ND H100 v5."""
+    if lacking := missing():
+        pytest.skip(lacking)
+    folder = tmp_path / "cluster"
+    with (
+        KubernetesCluster(folder, images=("sim*", "python*")) as cluster,
+        MetadataService(ResourceStore("localhost"), VM) as metadata,
+    ):
+        prepared.prepare(cluster)
+        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [TARGET.record()]}))
+        prepared.publish(cluster, fairway.folder)
+        yield Pool(cluster, tmp_path / "nodes", metadata.url)
+
+
+def test_a_broken_gpu_closes_its_node_until_it_is_sound(pool: Pool, fairway: Fairway) -> None:
+    for name in ("sim-0", "sim-1", "sim-2"):
+        done = pool.check(name)
+        assert done.returncode == 0, done.stderr
+        assert pool.status(name) == ("False", False), done.stderr
+    pool.breaks("sim-0", gpus=7)
+    assert "HardwareFault True: 7 of 8 GPUs" in pool.check("sim-0").stderr
+    assert pool.status("sim-0") == ("True", True)
+
+    name = TARGET.name
+    listed = json.loads(fairway.within("nodes", "list", name, "--json").stdout)
+    told = {each["name"]: (each["state"], each["reason"]) for each in listed}
+    assert told["sim-0"] == ("ready, drained", "7 of 8 GPUs")
+    assert told["sim-1"] == ("ready", None)
+    assert "sim-0 is ready, drained: 7 of 8 GPUs" in fairway.within("doctor", name).stdout
+
+    run = fairway.submit(fairway.job("hostname", template="plain"), "--target", name)
+    assert fairway.within("wait", run).returncode == 0
+    [task] = fairway.show(run)["task_list"]
+    assert task["node"] in ("sim-1", "sim-2")
+
+    pool.cluster.kubectl("cordon", "sim-1", "sim-2")
+    run = fairway.submit(fairway.job("hostname", template="plain"), "--target", name)
+    assert fairway.show_waiting(run)["reason"].endswith("; broken: sim-0: 7 of 8 GPUs")
+
+    pool.breaks("sim-0", gpus=8)
+    for node in ("sim-0", "sim-1"):
+        assert pool.check(node).returncode == 0
+    assert pool.status("sim-0") == ("False", False)
+    assert pool.status("sim-1") == ("False", True), "a person has cordoned it"
+    assert fairway.within("wait", run).returncode == 0
+
+
+def test_a_person_drains_what_the_check_has_closed(pool: Pool, fairway: Fairway) -> None:
+    pool.check("sim-0")
+    pool.breaks("sim-0", gpus=7)
+    pool.check("sim-0")
+    assert fairway.within("nodes", "drain", TARGET.name, "sim-0").returncode == 0
+    pool.breaks("sim-0", gpus=8)
+    pool.check("sim-0")
+    assert pool.status("sim-0") == ("False", True)
+
+
+def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
+    from fairway_runner.targets.lookup import find_target
+    from fairway_runner.targets.nodes import report_of
+
+    pool.breaks("sim-0", gpus=7)
+    pool.check("sim-0")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(fairway.folder)
+        found = report_of(find_target(TARGET.name), "sim-0", "HpcMissingGpu")
+    assert (found.machine.resource, found.description) == (VM, "7 of 8 GPUs")
+    assert found.machine.vm
+
+
+def test_the_check_of_one_node_may_not_touch_another(pool: Pool) -> None:
+    pool.check("sim-0")
+    done = pool.check("sim-1", token_of="sim-0")
+    assert done.returncode == 1
+    assert "only the node on which it runs" in done.stderr
+    assert not [
+        each
+        for each in pool.node("sim-1")["status"]["conditions"]
+        if each["type"] == "HardwareFault"
+    ]
