@@ -1,7 +1,7 @@
 """Alerts: what is worth a message, and the signal that tells of it.
 
 Each goes by a signal that exists: Azure's own metrics of a Batch account or a VM, and what the
-Azure Monitor agent and `gpu_metrics.sh` write into the workspace.
+Azure Monitor agent, its kind for Kubernetes and `gpu_metrics.sh` write into the workspace.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_agent.kubernetes.names import CONDITION
 from fairway_constructs.azurerm import monitor_metric_alert as metric_alert
 from fairway_constructs.azurerm import monitor_scheduled_query_rules_alert_v2 as query_alert
 from fairway_constructs.cdk import Component
@@ -161,6 +162,28 @@ Syslog
             window="PT1H",
         )
 
+    def nodes_broken(self) -> None:
+        """Nodes of Kubernetes whose health check finds a fault.
+
+        Azure's metric of node conditions, kube_node_status_condition, promises none but those of
+        Kubernetes itself; in this table are all that are True. Source: microsoft/Docker-Provider,
+        in_kube_nodes.rb (getNodeInventoryRecord).
+        """
+        query = f"""\
+KubeNodeInventory
+| where Status has "{CONDITION}"
+| summarize Faults = count() by Cluster = ClusterName, Computer"""
+        self._query(
+            "node-broken",
+            says="GPUs, NVLink or InfiniBand of a node are broken: it takes no more jobs",
+            query=query,
+            operator="GreaterThan",
+            threshold=0,
+            measured="Faults",
+            dimensions=("Cluster", "Computer"),
+            window="PT15M",
+        )
+
     def _metric(
         self,
         name: str,
@@ -202,6 +225,7 @@ Syslog
         threshold: float,
         dimensions: tuple[str, ...],
         window: str,
+        measured: str = "Percent",
     ) -> None:
         place = self.place
         query_alert.MonitorScheduledQueryRulesAlertV2(
@@ -218,7 +242,7 @@ Syslog
                 query_alert.Criteria(
                     query=query,
                     time_aggregation_method="Maximum",
-                    metric_measure_column="Percent",
+                    metric_measure_column=measured,
                     operator=operator,
                     threshold=threshold,
                     # One alert each, so that one that goes on does not hide the next.

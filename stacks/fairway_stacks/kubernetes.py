@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.alerts import Alerts
 from fairway_constructs.azurerm.federated_identity_credential import FederatedIdentityCredential
 from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init import shared_folder
@@ -13,6 +14,7 @@ from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.network import Firewall
 from fairway_core.environment.researchers import researchers_of
+from fairway_core.kubernetes import health
 from fairway_core.kubernetes.credentials import credentials
 from fairway_core.kubernetes.drivers import RDMA, Versions
 from fairway_core.kubernetes.manifests import Content, manifests
@@ -117,6 +119,9 @@ class AksResources:
             ),
             client_id=identity.client_id,
         )
+        if self._data.monitoring is not None and health.objects(targets):
+            alerts = Alerts(self._stack, "alerts-of-kubernetes", monitoring=self._data.monitoring)
+            alerts.nodes_broken()
         KubernetesConfiguration(
             self._stack, cluster=self.cluster, container=foundation.container, manifests=texts
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruamel.yaml import YAML
 
+from fairway_agent.kubernetes import names
 from fairway_core.diagram import draw
 from fairway_core.review.attributes import masked
 from fairway_core.target import Target
@@ -267,6 +268,24 @@ def test_monitoring_knows_of_nodes_and_pods_and_not_of_what_jobs_print(
     assert "cluster-autoscaler" in categories
     assert "kube-audit" not in categories
     assert "oms_agent" not in _one(written(OURS), "azurerm_kubernetes_cluster")
+
+
+def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> None:
+    """By what the agent sends already, and the condition that the nodes' check writes."""
+    alert = _all(pods, "azurerm_monitor_scheduled_query_rules_alert_v2")["node-broken-alert"]
+    [criteria] = alert["criteria"]
+    table, condition = criteria["query"].splitlines()[:2]
+    [agent] = _one(pods, "azurerm_monitor_data_collection_rule")["data_sources"]["extension"]
+    assert f"Microsoft-{table}" in agent["streams"]
+    assert condition == f'| where Status has "{names.CONDITION}"'
+    assert (criteria["metric_measure_column"], criteria["threshold"]) == ("Faults", 0)
+    checked = [each for each in _manifests(pods) if each["kind"] == "DaemonSet"]
+    found = {each["metadata"]["name"] for each in checked}
+    assert found == {f"fairway-health-{pool}" for pool in ("nd", "spot", "cpu")}
+    text = re.sub(r"(?ms)^  (nd|spot):\n.*?(?=^  \w)", "", PODS.read_text())
+    without = written(text.replace("HB176rs_v4", "D64s_v6"))
+    assert "health-check" not in json.dumps(without["compute"])
+    assert not _all(without, "azurerm_monitor_scheduled_query_rules_alert_v2")
 
 
 def test_kubernetes_flux_manifests_match_targets_and_pools(pods: Stacks) -> None:

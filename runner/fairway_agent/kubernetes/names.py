@@ -13,6 +13,8 @@ RUN, SUBMISSION, PART = "fairway.dev/run", "fairway.dev/submission", "fairway.de
 """The labels of all that belongs to a run."""
 CONTROLLER = "controller"
 """The part of a run that starts the others, and ends what does not go on."""
+CONDITION = "HardwareFault"
+"""The condition of a node that its health check writes: True where there is one."""
 CORDONED = "fairway.dev/cordoned"
 """The annotation of a node that its health check has cordoned, and why: it lets no other back."""
 MACHINE = "fairway.dev/machine"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fairway_agent.kubernetes.api import CORE, TAKEN, Api, Refused
-from fairway_agent.kubernetes.names import CORDONED, MACHINE
+from fairway_agent.kubernetes.names import CONDITION, CORDONED, MACHINE
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure
 from fairway_boot.imds import Metadata, physical_host
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _log = logging.getLogger(__name__)
-CONDITION = "HardwareFault"
 _TRUE, _FALSE, _UNKNOWN = "True", "False", "Unknown"
 _REASONS = {_TRUE: "FaultFound", _FALSE: "NoFaultFound", _UNKNOWN: "NotChecked"}
 _LONGEST = 300.0  # seconds for the check; each of its questions has 20

@@ -11,8 +11,8 @@ import pytest
 
 from fairway_agent.kubernetes import node_health
 from fairway_agent.kubernetes.api import TAKEN, Refused
-from fairway_agent.kubernetes.names import CORDONED, MACHINE
-from fairway_agent.kubernetes.node_health import CONDITION, NodeHealth, Verdict
+from fairway_agent.kubernetes.names import CONDITION, CORDONED, MACHINE
+from fairway_agent.kubernetes.node_health import NodeHealth, Verdict
 from fairway_boot.http import Failure
 from fairway_boot.imds import Machine
 
