@@ -109,6 +109,11 @@ class NodeRange(Model):
         """The range that `nodes:` of an environment file stands for: a number is a fixed one."""
         return cls(min=nodes, max=nodes) if isinstance(nodes, int) else nodes
 
+    @property
+    def scales(self) -> bool:
+        """Whether nodes are started and deleted by need."""
+        return self.min < self.max
+
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.min > self.max:

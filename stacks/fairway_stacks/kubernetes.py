@@ -114,6 +114,7 @@ class AksResources:
             Content(
                 quota=spec.quota,
                 wait_for_pods=spec.wait_for_pods,
+                atomic_scale_up=spec.atomic_scale_up,
                 kueue=spec.operators.kueue,
                 drivers=Versions(**spec.operators.model_dump(exclude={"kueue"})),
             ),

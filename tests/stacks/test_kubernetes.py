@@ -321,6 +321,20 @@ def test_kubernetes_flux_manifests_match_targets_and_pools(pods: Stacks) -> None
     assert "nfs-data-nic" in volume["spec"]["nfs"]["server"]
 
 
+def test_a_pool_is_asked_for_all_nodes_of_a_job_unless_that_is_turned_off(
+    written: Written,
+) -> None:
+    checks = {
+        file: [
+            each["metadata"]["name"]
+            for each in _manifests(written(file))
+            if each["kind"] == "AdmissionCheck"
+        ]
+        for file in (OURS, PODS)
+    }
+    assert checks == {OURS: ["fairway-nodes"], PODS: []}
+
+
 def test_flux_applies_all_in_order_and_deletes_nothing(pods: Stacks) -> None:
     flux = _one(pods, "azurerm_kubernetes_flux_configuration")
     folders = {name.partition("/")[0] for name in _blob_names(pods)}

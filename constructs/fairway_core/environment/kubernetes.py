@@ -304,7 +304,7 @@ class KubernetesNodes(Model, defer_build=True):
     @property
     def scales(self) -> bool:
         """Whether AKS starts and deletes nodes by itself."""
-        return self.node_range.min < self.node_range.max
+        return self.node_range.scales
 
     @property
     def has_local_disk(self) -> bool:
@@ -440,6 +440,10 @@ class Kubernetes(Model, defer_build=True):
     """How long an admitted job may wait for all of its pods before Kueue puts it back into the
     queue; by default it waits on. Leave it out where sweeps run: a task that fails at once counts
     as a pod that never started."""
+    atomic_scale_up: bool = True
+    """Whether the autoscaler is asked for the nodes of all of a job's pods at once, before one of
+    them starts (ProvisioningRequest), in pools that scale. `false` is for a region where AKS does
+    not know that yet: there such a pool's queue admits nothing, as `fairway doctor` says."""
     operators: Operators = Field(default_factory=Operators)
     """Versions of what is installed in the cluster."""
     system: SystemPool = Field(default_factory=SystemPool)

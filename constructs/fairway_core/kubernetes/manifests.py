@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Content:
     """What an environment says of it: `quota` is what the namespace of jobs may have at most,
-    `wait_for_pods` are seconds, or None for no limit; `kueue` and `drivers` are versions of what is
-    installed."""
+    `wait_for_pods` are seconds, or None for no limit, with `atomic_scale_up` a pool is asked for
+    all nodes of a Job at once, and `kueue` and `drivers` are versions of what is installed."""
 
     quota: Mapping[str, str] = field(default_factory=dict)
     wait_for_pods: float | None = None
+    atomic_scale_up: bool = True
     kueue: str = "0.19.2"
     drivers: Versions = field(default_factory=Versions)
 
@@ -59,7 +60,7 @@ def manifests(
     }
     if queued:
         files["kueue/kueue.yaml"] = queues.installation(content.kueue, content.wait_for_pods)
-        files["queues/queues.yaml"] = queues.objects(queued)
+        files["queues/queues.yaml"] = queues.objects(queued, atomic=content.atomic_scale_up)
     return {path: documents.text(objects) for path, objects in files.items() if objects}
 
 

@@ -26,7 +26,15 @@ PRIORITIES: Final[Mapping[Literal["low", "normal", "high"], str]] = {
 }
 """The classes of a job's `priority`, by what it says."""
 _VALUES = {"low": -1000, "normal": 0, "high": 1000}
-_VERSION = "kueue.x-k8s.io/v1beta2"
+_GROUP = "kueue.x-k8s.io"
+_VERSION = f"{_GROUP}/v1beta2"
+_PROVISIONING = "fairway-nodes"
+"""The check that a pool's autoscaler is asked for the nodes of all pods before one of them starts.
+
+AKS' autoscaler knows the class since Kubernetes 1.33, without any setting.
+Sources: Azure documentation, AKS: Kueue with the cluster autoscaler; Azure/AKS, pull request 5867.
+"""
+_AT_ONCE = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 _CHARTS = "oci://registry.k8s.io/kueue/charts"
 
 
@@ -58,10 +66,13 @@ def installation(version: str, wait_for_pods: float | None) -> list[Manifest]:
     ]
 
 
-def objects(targets: Sequence[Target]) -> list[Manifest]:
+def objects(targets: Sequence[Target], *, atomic: bool = True) -> list[Manifest]:
     """A flavor, a queue of the cluster and one of the namespace for each target, with the quota of
-    all of its nodes, and the classes of priority."""
-    found = [each for target in targets for each in _queue(target)]
+    all of its nodes, and the classes of priority; with `atomic` also the check of pools that scale,
+    see `_PROVISIONING`."""
+    found = [each for target in targets for each in _queue(target, atomic=atomic)]
+    if atomic and any(target.nodes.scales for target in targets):
+        found += _provisioning()
     classes = [
         {**manifest(_VERSION, "WorkloadPriorityClass", name), "value": _VALUES[said]}
         for said, name in PRIORITIES.items()
@@ -69,7 +80,21 @@ def objects(targets: Sequence[Target]) -> list[Manifest]:
     return found + classes
 
 
-def _queue(target: Target) -> list[Manifest]:
+def _provisioning() -> list[Manifest]:
+    """What asks for nodes by a ProvisioningRequest for each Job: of all resources, and again as
+    often as Kueue does by default."""
+    config = {"apiGroup": _GROUP, "kind": "ProvisioningRequestConfig", "name": _PROVISIONING}
+    check = {"controllerName": f"{_GROUP}/provisioning-request", "parameters": config}
+    return [
+        {
+            **manifest(_VERSION, "ProvisioningRequestConfig", _PROVISIONING),
+            "spec": {"provisioningClassName": _AT_ONCE},
+        },
+        {**manifest(_VERSION, "AdmissionCheck", _PROVISIONING), "spec": check},
+    ]
+
+
+def _queue(target: Target, *, atomic: bool) -> list[Manifest]:
     access = target.kubernetes
     assert access is not None, "a target with this engine has the section"
     assert access.queue is not None, "only targets with a queue are queued"
@@ -82,7 +107,7 @@ def _queue(target: Target) -> list[Manifest]:
         **manifest(_VERSION, "ResourceFlavor", name),
         "spec": {"nodeLabels": dict(access.selector), "nodeTaints": taints(target)},
     }
-    spec = {
+    spec: dict[str, Any] = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": access.namespace}},
         # A long wait for many nodes holds up nobody who takes what is free; priorities order both.
         "queueingStrategy": "BestEffortFIFO",
@@ -95,6 +120,9 @@ def _queue(target: Target) -> list[Manifest]:
             }
         ],
     }
+    if atomic and target.nodes.scales:
+        rule = {"name": _PROVISIONING, "onFlavors": [name]}
+        spec["admissionChecksStrategy"] = {"admissionChecks": [rule]}
     return [
         flavor,
         {**manifest(_VERSION, "ClusterQueue", name), "spec": spec},

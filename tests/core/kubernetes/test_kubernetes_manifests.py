@@ -137,6 +137,13 @@ def test_the_server_takes_every_object(
         ("ClusterQueue", {"cohort": "all"}, "unknown: spec.cohort"),
         (
             "ClusterQueue",
+            {"admissionChecksStrategy": {}},
+            "lacking: spec.admissionChecksStrategy.admissionChecks",
+        ),
+        ("AdmissionCheck", {"parameters": {}}, "lacking: spec.parameters.apiGroup"),
+        ("ProvisioningRequestConfig", {"retries": 3}, "unknown: spec.retries"),
+        (
+            "ClusterQueue",
             {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": []}]},
             "spec.resourceGroups[0]: Invalid value",
         ),
@@ -393,6 +400,52 @@ class TestQueues:
         submit.require_quota(found, self.job(target, 8))
         with pytest.raises(Refused, match=submit.TOO_MUCH):
             submit.require_quota(found, self.job(target, 9))
+
+    def test_a_pool_that_scales_is_asked_for_all_nodes_of_a_job_before_one_of_its_pods_starts(
+        self,
+    ) -> None:
+        """Kueue 0.19: admission_check/provisioning_request; Azure documentation, AKS: Kueue with
+        the cluster autoscaler."""
+        fixed = plain("fixed", nodes={"min": 4, "max": 4})
+        found = read(manifests([pool(), fixed, plain()], [DATA], Content()))
+        check = one(found, "AdmissionCheck")
+        config = one(found, "ProvisioningRequestConfig")
+        assert check["spec"] == {
+            "controllerName": "kueue.x-k8s.io/provisioning-request",
+            "parameters": {
+                "apiGroup": "kueue.x-k8s.io",
+                "kind": "ProvisioningRequestConfig",
+                "name": config["metadata"]["name"],
+            },
+        }
+        class_ = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+        assert config["spec"]["provisioningClassName"] == class_
+        rules = {
+            each["metadata"]["name"]: each["spec"].get("admissionChecksStrategy")
+            for each in every(found)
+            if each["kind"] == "ClusterQueue"
+        }
+        assert rules["fixed"] is None
+        for name in ("nd", "cpu"):
+            rule = {"name": check["metadata"]["name"], "onFlavors": [name]}
+            assert rules[name] == {"admissionChecks": [rule]}
+
+    @pytest.mark.parametrize(
+        ("nodes", "content"),
+        [
+            ({"min": 0, "max": 8}, Content(atomic_scale_up=False)),
+            ({"min": 8, "max": 8}, Content()),
+        ],
+        ids=["turned-off", "fixed"],
+    )
+    def test_nobody_is_asked_for_nodes_where_that_is_turned_off_or_there_are_no_more(
+        self, nodes: dict[str, int], content: Content
+    ) -> None:
+        found = read(manifests([pool(nodes=nodes)], [DATA], content))
+        assert not {"AdmissionCheck", "ProvisioningRequestConfig"} & {
+            each["kind"] for each in every(found)
+        }
+        assert "admissionChecksStrategy" not in one(found, "ClusterQueue")["spec"]
 
     def test_a_flavor_is_the_nodes_of_its_pool(self) -> None:
         spec = one(read(manifests([pool(spot=True)], [DATA], Content())), "ResourceFlavor")["spec"]

@@ -29,7 +29,7 @@ TARGET = Target.model_validate(
         "name": "cpu",
         "engine": "kubernetes",
         "vm_size": "Standard_D64s_v6",
-        "nodes": {"min": 0, "max": 2},
+        "nodes": {"min": 2, "max": 2},
         "mounts": {"data": "/mnt/data"},
         "kubernetes": {
             "context": CONTEXT,

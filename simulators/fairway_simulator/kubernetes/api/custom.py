@@ -61,6 +61,27 @@ _KINDS: dict[str, Any] = {
                 "withinClusterQueue": ("Never", "LowerPriority", "LowerOrNewerEqualPriority"),
             },
             "stopPolicy": _STOPS,
+            "admissionChecksStrategy": {
+                "admissionChecks!": [{"name!": "string", "onFlavors": ["string"]}]
+            },
+        }
+    },
+    "AdmissionCheck": {
+        "spec!": {
+            "controllerName!": "string",
+            "parameters": {"apiGroup!": "string", "kind!": "string", "name!": "string"},
+        }
+    },
+    "ProvisioningRequestConfig": {
+        "spec!": {
+            "provisioningClassName!": "string",
+            "parameters": {"*": "string"},
+            "managedResources": ["string"],
+            "retryStrategy": {
+                "backoffLimitCount": "integer",
+                "backoffBaseSeconds": "integer",
+                "backoffMaxSeconds": "integer",
+            },
         }
     },
     "LocalQueue": {"spec": {"clusterQueue": "string", "stopPolicy": _STOPS}},

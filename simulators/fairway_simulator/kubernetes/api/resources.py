@@ -106,6 +106,10 @@ WORKLOADS = _kueue("workloads", "Workload", status=True, short=("wl",))
 LOCAL_QUEUES = _kueue("localqueues", "LocalQueue", status=True, short=("queue",))
 CLUSTER_QUEUES = _kueue("clusterqueues", "ClusterQueue", namespaced=False, status=True)
 FLAVORS = _kueue("resourceflavors", "ResourceFlavor", namespaced=False, short=("rf",))
+CHECKS = _kueue("admissionchecks", "AdmissionCheck", namespaced=False, status=True, short=("ac",))
+CHECK_CONFIGS = _kueue(
+    "provisioningrequestconfigs", "ProvisioningRequestConfig", namespaced=False, short=("prc",)
+)
 WORKLOAD_PRIORITIES = _kueue("workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)
 
 BUILT_IN = (
@@ -136,7 +140,15 @@ BUILT_IN = (
 )
 """What every cluster has."""
 
-KUEUE = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS, WORKLOAD_PRIORITIES)
+KUEUE = (
+    WORKLOADS,
+    LOCAL_QUEUES,
+    CLUSTER_QUEUES,
+    FLAVORS,
+    CHECKS,
+    CHECK_CONFIGS,
+    WORKLOAD_PRIORITIES,
+)
 """What a cluster with Kueue has beside it."""
 
 REVIEWS = (
