@@ -71,6 +71,7 @@ def node_spec(
             spec.mounts,
             fenced=spec.engine == "slurm",
             queue=queue_of(environment, name),
+            containers=True,
         ),
     )
 

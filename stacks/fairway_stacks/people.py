@@ -20,11 +20,13 @@ def accounts_of(
     *,
     fenced: bool = False,
     queue: SharedQueue | None = None,
+    containers: bool = False,
 ) -> Accounts | None:
     """Those on a machine with these file systems, by name; None where all share one account.
 
     `fenced` is for machines whose identity may read Slurm's key; `queue` is where people's runs
-    wait for it. An empty list is not None: a machine locks those who are no longer in it.
+    wait for it; `containers` is for nodes. An empty list is not None: a machine locks those who
+    are no longer in it.
     """
     if "users" not in environment.access.model_fields_set:
         return None
@@ -32,7 +34,14 @@ def accounts_of(
     from fairway_constructs.cloud_init.people import Accounts
 
     place = homes(environment.filesystems, environment.clusters, mounts)
-    return Accounts(people=people, homes=place, fenced=fenced, queue=queue)
+    return Accounts(
+        people=people,
+        homes=place,
+        fenced=fenced,
+        queue=queue,
+        containers=containers,
+        signed_in=[person.name for person in environment.access.users if person.entra],
+    )
 
 
 def queue_of(environment: Environment, name: str) -> SharedQueue | None:

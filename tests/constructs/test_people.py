@@ -329,17 +329,76 @@ def test_accounting_is_told_of_them(machine: Machine, repository: Path) -> None:
     assert "sacctmgr --immediate add user ada Account=default Cluster=lab" in machine.told
 
 
+_DISK = "mount -t tmpfs none /mnt; mkdir /mnt/resource_nvme; "
+_DISK += "mount -t tmpfs none /mnt/resource_nvme; "
+
+
+def test_people_run_containers_on_the_nodes_own_disk(machine: Machine) -> None:
+    """A range of users each, as useradd gives one, and a folder that nobody made before them."""
+    machine.run("echo azureuser:100000:65536 >/etc/subuid; cp /etc/subuid /etc/subgid")
+    for command in ("apt-get", "podman", "crun", "newuidmap"):
+        shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
+    machine.set_up(_accounts(ADA, BOB, containers=True, signed_in=["eve@contoso.com"]))
+    script = f"{_DISK}for _ in 1 2; do /usr/local/sbin/fairway-people >/dev/null; done; "
+    script += "cat /etc/subuid; stat -c '%U %a %n' /mnt/resource_nvme/*; "
+    script += "cat /etc/containers/storage.conf; diff /etc/subuid /etc/subgid"
+    said = machine.run(script).stdout.splitlines()
+    assert said[:6] == [
+        "azureuser:100000:65536",
+        "ada:165536:65536",
+        "bob:231072:65536",
+        "eve@contoso.com:296608:65536",
+        "ada 700 /mnt/resource_nvme/fairway-30001",
+        "bob 700 /mnt/resource_nvme/fairway-30002",
+    ]
+    assert 'rootless_storage_path = "/mnt/resource_nvme/fairway-$UID/containers"' in said
+    assert not [line for line in machine.told if line.startswith("apt-get")]
+
+
+def test_podman_is_installed_where_an_image_lacks_it_and_its_absence_costs_no_account(
+    machine: Machine,
+) -> None:
+    for command in ("crun", "newuidmap"):
+        shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
+    apt = machine.folder / "bin/apt-get"
+    apt.write_text(f'#!/bin/sh\necho "apt-get $*" >>{machine.folder}/told\nexit 100\n')
+    apt.chmod(0o755)
+    machine.set_up(_accounts(ADA, containers=True))
+    here = 'for each in cat getent awk; do ln -sf "$(command -v $each)" "$1/bin"; done; '
+    refused = machine.run(
+        f"{here}export PATH=$1/bin; . /usr/local/sbin/fairway-containers; install_podman",
+        check=False,
+    )
+    assert refused.returncode == 100
+    assert "install" not in " ".join(machine.told), "not before the list is there"
+    apt.write_text(f'#!/bin/sh\necho "apt-get $*" >>{machine.folder}/told\n')
+    machine.run(f"{here}export PATH=$1/bin; . /usr/local/sbin/fairway-containers; install_podman")
+    assert machine.told[-1].endswith(" --yes install podman")
+    (machine.folder / "sbin/fairway-containers").write_text("#!/bin/sh\nexit 1\n")
+    done = machine.boot()
+    assert "only administrators run containers here" in done.stderr
+    assert "ready" in done.stderr
+
+
+def test_gpus_have_names_for_podman_where_there_are_any(machine: Machine) -> None:
+    script = "source /usr/local/sbin/fairway-containers; name_gpus; "
+    shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin/nvidia-ctk")
+    machine.set_up(_accounts(ADA, containers=True))
+    device = "mount -t tmpfs none /dev; mknod /dev/null c 1 3; : >/dev/nvidia0; "
+    machine.run(device + script)
+    assert machine.told[-1] == "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+    (machine.folder / "bin/nvidia-ctk").unlink()
+    assert "no nvidia-ctk: containers have no GPUs" in machine.run(device + script).stderr
+
+
 def test_the_scripts_are_sound(tmp_path: Path) -> None:
     shellcheck = Path(sys.executable).with_name("shellcheck")
-    (tmp_path / "setup").write_text(_accounts(ADA).setup_script())
-    (tmp_path / "people").write_text(
-        _accounts(ADA)
-        .setup_script()
-        .partition("/fairway-people <<'")[2]
-        .partition("\n")[2]
-        .partition("END_OF")[0]
-    )
-    for name in ("setup", "people"):
+    setup = _accounts(ADA, containers=True).setup_script()
+    (tmp_path / "setup").write_text(setup)
+    for name in ("people", "containers"):
+        text = setup.partition(f"/fairway-{name} <<'")[2].partition("\n")[2].partition("END_OF")[0]
+        (tmp_path / name).write_text(text)
+    for name in ("setup", "people", "containers"):
         done = subprocess.run(
             [shellcheck, tmp_path / name], capture_output=True, text=True, check=False
         )

@@ -249,7 +249,9 @@ def test_people_with_entra_id_sign_in_need_no_key(written: Written) -> None:
     assert "/etc/fairway/identity" in _boot(machine)
     extensions = compute["resource"]["azurerm_virtual_machine_extension"]
     assert extensions["box-entra-login"]["type"] == "AADSSHLoginForLinux"
-    assert "eve@" not in _extensions(compute)["machine-box-people"]
+    script = _extensions(compute)["machine-box-people"]
+    assert "\neve@" not in script, "Entra ID makes the account"
+    assert "SIGNED_IN=eve@contoso.com\n" in script, "whose containers have users of their own"
     (grant,) = [
         each
         for each in compute["resource"]["azurerm_role_assignment"].values()

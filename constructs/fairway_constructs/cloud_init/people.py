@@ -62,7 +62,8 @@ class Accounts:
     With `fenced` people's programs get no token of the machine's identity. Without `login` only
     those with sudo get a shell. `shares` are commands by which a scheduler's accounting knows them.
     Their runs queue in `queue` where no scheduler does that; where that is a file system of several
-    nodes, each person also gets a key by which these let them in.
+    nodes, each person also gets a key by which these let them in. Where jobs have `containers`,
+    people may run them, also those who are `signed_in` by Entra ID, by name.
     """
 
     people: Sequence[Person]
@@ -71,6 +72,8 @@ class Accounts:
     login: bool = True
     shares: Sequence[str] = ()
     queue: SharedQueue | None = None
+    containers: bool = False
+    signed_in: Sequence[str] = ()
 
     def without_login(self) -> Accounts:
         """The same for a machine to which nobody but administrators is to log in."""
@@ -85,6 +88,8 @@ class Accounts:
             ("/usr/local/sbin/fairway-people", "755", script("people.sh")),
             ("/etc/systemd/system/fairway-people.service", "644", _UNIT),
         ]
+        if self.containers:
+            files.append(("/usr/local/sbin/fairway-containers", "755", script("containers.sh")))
         return installed(files, _START)
 
     def _list(self) -> str:
@@ -104,6 +109,8 @@ class Accounts:
             "QUEUE": self.queue.folder if self.queue else "",
             "QUEUE_MOUNT": self.queue.mount if self.queue else "",
             "CLUSTER": self.queue.cluster if self.queue else "",
+            "CONTAINERS": "yes" if self.containers else "",
+            "SIGNED_IN": " ".join(self.signed_in),
         }
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
 

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Lets people run containers who may not use Docker: Podman, in whose containers root is the person.
+# Started by fairway-people; may be run by hand at any time, and changes nothing that is right.
+set -euo pipefail
+
+people=${FAIRWAY_PEOPLE:-/etc/fairway/people}
+scratch=/mnt/resource_nvme
+
+say() { printf 'fairway-containers: %s\n' "$*" >&2; }
+
+# crun: another runtime starts no container within the cgroup of a job.
+install_podman() {
+    local program missing=()
+    for program in podman crun newuidmap; do
+        command -v "$program" >/dev/null || missing+=("${program/newuidmap/uidmap}")
+    done
+    ((${#missing[@]})) || return 0
+    if ! command -v apt-get >/dev/null; then
+        dnf --assumeyes --quiet install "${missing[@]/uidmap/shadow-utils}"
+        return
+    fi
+    # cloud-init and the system's own upgrades may be at it.
+    local options=(-o DPkg::Lock::Timeout=600 -o Acquire::Retries=5)
+    apt-get "${options[@]}" --quiet=2 update
+    DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" --quiet=2 --yes install "${missing[@]}"
+}
+
+# The users of a person's containers, beside the person: each range is above what fairway-people
+# keeps from the machine's identity, so that they are kept from it too.
+give_range() {
+    local file
+    for file in /etc/subuid /etc/subgid; do
+        touch "$file"
+        ! grep -q "^$1:" "$file" || continue
+        awk -F: -v name="$1" '
+            BEGIN { first = 100000 }
+            $2 + $3 > first { first = $2 + $3 }
+            END { printf "%s:%d:65536\n", name, first }' "$file" >>"$file.new"
+        cat "$file.new" >>"$file"
+        rm "$file.new"
+    done
+}
+
+# Images fill the small system disk, and a home on NFS cannot hold them. Made by root, so that
+# nobody makes another's: see fairway_agent.scratch.
+make_folder() {
+    local place=$scratch
+    mountpoint -q "$place" || place=/var/tmp
+    install -d -m 700 -o "$1" -g "$1" "$place/fairway-$1"
+    install -d -m 755 /etc/containers/registries.conf.d
+    cat >/etc/containers/storage.conf <<CONF
+# Written by Fairway, for whoever starts Podman by hand. Jobs have a store beside it.
+[storage]
+driver = "overlay"
+runroot = "/run/containers/storage"
+graphroot = "/var/lib/containers/storage"
+rootless_storage_path = "$place/fairway-\$UID/containers"
+CONF
+    # Names without a registry are Docker's, as Docker has it.
+    printf 'unqualified-search-registries = ["docker.io"]\n' \
+        >/etc/containers/registries.conf.d/90-fairway.conf
+}
+
+# By which names Podman knows NVIDIA's GPUs. Source: NVIDIA Container Toolkit, "Support for
+# Container Device Interface".
+name_gpus() {
+    [[ -e /dev/nvidia0 ]] || return 0
+    if ! command -v nvidia-ctk >/dev/null; then
+        say "no nvidia-ctk: containers have no GPUs"
+        return 0
+    fi
+    nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml
+}
+
+main() {
+    local name uid
+    # shellcheck source=/dev/null
+    source "${FAIRWAY_PEOPLE_SETTINGS:-/etc/fairway/people-settings}"
+    install_podman
+    while read -r name uid; do
+        give_range "$name"
+        make_folder "$uid"
+    done < <(awk '!seen[$1]++ { print $1, $2 }' "$people")
+    # Entra ID makes these accounts, with numbers of its own, when they first sign in.
+    for name in $SIGNED_IN; do give_range "$name"; done
+    name_gpus
+    say "ready"
+}
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+    main
+fi
