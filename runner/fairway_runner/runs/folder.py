@@ -26,6 +26,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.record import alone
 from fairway_agent.records import shown
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import RunState, exit_code_of
@@ -43,6 +44,7 @@ from fairway_runner.runs.records import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from fairway_agent.state_files import TaskState
     from fairway_runner.runs.labels import Labels
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 # Letters and digits that cannot be taken for one another when read aloud.
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+MIRROR_LOCK = "mirror.lock"
 _ANSWERED = ".answered"  # of this machine alone, as the point says
 
 
@@ -270,6 +273,10 @@ class RunFolder:
             os.close(lock)
             raise running(self) from None
         return lock
+
+    def mirroring(self) -> AbstractContextManager[None]:
+        """Held by whoever writes here what its target says, or begins another submission."""
+        return alone(self.folder / MIRROR_LOCK)
 
     def cut_off(self, *, complete: bool) -> str:
         """Why its remote submission is not `complete`; "" where it is, or goes on right now."""

@@ -138,7 +138,7 @@ def test_two_commands_at_once_write_nothing_twice(mirror: Mirror, tmp_path: Path
     request = StatesRequest(mirrors._requests([run], logs=True, samples=False)[0])
     late = mirror.remote.call(mirror.states, request, StatesReport).runs[run.id]
     mirror.refresh([run], logs=True)
-    mirrors._apply(run, late)
+    mirrors._apply(run, late, submission_state.read(run))
     assert run.log_text(0) == "one\n"
 
 
@@ -167,6 +167,44 @@ def test_a_run_whose_folder_is_gone_is_lost(mirror: Mirror, tmp_path: Path) -> N
     mirror.refresh([run])
     assert (run.state, run.status.reason) == ("lost", "its folder is gone")
     assert run.exit_code == 5
+
+
+def test_a_run_that_another_command_submits_meanwhile_is_not_lost(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host has not seen it when it is asked, and has when it has answered."""
+    run = submitted(tmp_path)
+    submission_state.Submission(0).write(run)
+    call = RemoteHost.call
+
+    def submit_meanwhile(self: RemoteHost, *arguments: Any, **options: Any) -> Any:
+        answer = call(self, *arguments, **options)
+        submission_state.Submission(0, complete=True).write(run)
+        return answer
+
+    monkeypatch.setattr(RemoteHost, "call", submit_meanwhile)
+    mirror.refresh([run])
+    assert run.state == "queued"
+
+
+def test_what_is_said_of_a_run_before_its_retry_is_not_the_retrys(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = submitted(tmp_path)
+    folder = there(tmp_path, run)
+    say(folder / "tasks" / "0", "failed", b"", exit_code=1, attempt=0)
+    say(folder, "failed", submission=0)
+    (run.folder / "retry.json").write_text('{"only": [0], "done": {}, "is_set_up": true}')
+    call = RemoteHost.call
+
+    def retry_meanwhile(self: RemoteHost, *arguments: Any, **options: Any) -> Any:
+        answer = call(self, *arguments, **options)
+        submission_state.begin(run, retry=True)
+        return answer
+
+    monkeypatch.setattr(RemoteHost, "call", retry_meanwhile)
+    mirror.refresh([run])
+    assert (run.state, run.task_status(0).state) == ("queued", "queued")
 
 
 def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) -> None:

@@ -113,7 +113,8 @@ def note_later(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any
 
 def _take_over(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
     write_history(run.folder, account, jobs)
-    state_files.write(run.folder, RunState())
+    with run.mirroring():
+        state_files.write(run.folder, RunState())
     reopen_logs(run)
 
 

@@ -82,15 +82,16 @@ class BatchEngine(Engine):
                 # The next time writes over some of them.
                 self._poller.refresh([run], logs=True)
                 reopen_logs(run)
-                state = _again(run, state)
-            if state is None:
-                state = State(names.job_id(run.id), 0)
-            if state.complete:
+            elif state is not None and state.complete:
                 return
-            # First: a run that has ended is not gone on with.
-            state_files.write(run.folder, RunState())
-            (run.folder / "setup" / "state.json").unlink(missing_ok=True)
-            state.write(run)
+            with run.mirroring():
+                if retry:
+                    state = _again(run, state)
+                state = state or State(names.job_id(run.id), 0)
+                # First: a run that has ended is not gone on with.
+                state_files.write(run.folder, RunState())
+                (run.folder / "setup" / "state.json").unlink(missing_ok=True)
+                state.write(run)
             Submission(run, self.account, self.storage, state).complete(snapshot)
         finally:
             os.close(lock)

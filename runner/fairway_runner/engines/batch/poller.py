@@ -51,38 +51,40 @@ class Poller:
             self._refresh_all([run for run in runs if _is_open(run, logs=logs)], logs=logs)
 
     def _refresh_all(self, runs: Sequence[RunFolder], *, logs: bool) -> None:
+        brief = len(runs) > 1
         if len(runs) < _MANY:
             for run in runs:
-                job = self.account.find_job(job_id_of(run))
-                self._refresh(run, job, logs=logs, brief=len(runs) > 1)
-                run.note_answer()
+                self._refresh(run, {}, logs=logs, brief=brief)
             return
         jobs = {str(job["id"]): job for job in self.account.jobs()}
-
-        def look(run: RunFolder) -> None:
-            self._refresh(run, jobs.get(job_id_of(run)), logs=logs, brief=True)
-            run.note_answer()
-
         with ThreadPoolExecutor(CONCURRENCY) as pool:
-            for done in [pool.submit(look, run) for run in runs]:
+            each = [pool.submit(self._refresh, run, jobs, logs=logs, brief=brief) for run in runs]
+            for done in each:
                 done.result()
 
     def _refresh(
-        self, run: RunFolder, job: Mapping[str, Any] | None, *, logs: bool, brief: bool
+        self, run: RunFolder, jobs: Mapping[str, Mapping[str, Any]], *, logs: bool, brief: bool
     ) -> None:
-        """One run. With `brief` its tasks are only counted for as long as it goes on."""
+        """One run, whose job may be among these, which were asked for before. With `brief` its
+        tasks are only counted for as long as it goes on."""
         state = State.read(run)
         if state is None or not state.complete:
             reason, before = cut_off(run), known_state(run.folder) or RunState()
             if reason and not before.is_final:
                 write_state(run, replace(before, state="queued", reason=reason))
             return
+        # One that is not listed may have been made since by another command.
+        job = jobs.get(state.job) or self.account.find_job(state.job)
         if job is None or states.is_being_deleted(job):
-            write_state(run, RunState("lost", "its job was deleted"))
-            return
-        if brief and not logs and not states.has_ended(job):
-            self._count(run, state)
-            return
+            self._write(run, state, {}, RunState("lost", "its job was deleted"))
+        elif brief and not logs and not states.has_ended(job):
+            self._write(run, state, {}, self._counted(run, state))
+        else:
+            self._look(run, job, state, logs=logs)
+        run.note_answer()
+
+    def _look(self, run: RunFolder, job: Mapping[str, Any], state: State, *, logs: bool) -> None:
+        """Brings all of a run up to date with its job."""
         ended = states.has_ended(job)
         found, over = self._tasks(run, job, state, logs=logs)
         setup = _watch_setup(run, self.account, state.job, ended=ended)
@@ -100,8 +102,16 @@ class Poller:
             known = replace(known, reason=setup)
         if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
             known = self._end_unprepared(known, job, ended=ended)
-        self._write_tasks(run, found)
-        write_state(run, known)
+        self._write(run, state, found, known)
+
+    def _write(
+        self, run: RunFolder, state: State, found: Mapping[int, TaskState], known: RunState
+    ) -> None:
+        """Writes what Batch says, unless another command has submitted the run again meanwhile."""
+        with run.mirroring():
+            if job_id_of(run) == state.job:
+                self._write_tasks(run, found)
+                write_state(run, known)
 
     def _tasks(
         self, run: RunFolder, job: Mapping[str, Any], state: State, *, logs: bool
@@ -136,14 +146,13 @@ class Poller:
             return known
         return replace(known, reason=why, state="failed" if ended else known.state)
 
-    def _count(self, run: RunFolder, state: State) -> None:
+    def _counted(self, run: RunFolder, state: State) -> RunState:
         counts = self.account.task_counts(state.job)
         words = {"active": "queued", **{each: each for each in ("running", "succeeded", "failed")}}
         tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
         before = known_state(run.folder) or RunState()
         now = states.run_state(tasks, ended=False)
-        kept = replace(before, state=now, tasks=tasks, ended=None)
-        write_state(run, kept)
+        return replace(before, state=now, tasks=tasks, ended=None)
 
     def _known_to_batch(
         self, run: RunFolder, job: Mapping[str, Any], state: State

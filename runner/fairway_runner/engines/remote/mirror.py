@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import record, state_files
+from fairway_agent import state_files
 from fairway_agent.figures import FOLDER
 from fairway_agent.records import HINT, Fields, Unfit, shown
 from fairway_agent.shared import runs
@@ -35,7 +35,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE
 from fairway_runner.runs.figures import is_node_name
-from fairway_runner.runs.folder import TakenId
+from fairway_runner.runs.folder import MIRROR_LOCK, TakenId
 from fairway_runner.runs.records import RunRecord, is_run_id, known_state, known_task
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from fairway_agent.shared.reports import RunReport
     from fairway_core.target import Target
     from fairway_runner.engines.remote.remote_host import RemoteHost
+    from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.runs.folder import RunFolder, RunFolders
 
 
@@ -155,7 +156,7 @@ def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
 SHARED = "fairway_agent.shared"
 
 # Of this machine alone: what it knows of the run, and files that nobody there reads.
-_OWN = ("state.json", "engine.json", "lock", "mirror.lock", "labels.json", "labels.lock")
+_OWN = ("state.json", "engine.json", "lock", MIRROR_LOCK, "labels.json", "labels.lock")
 
 
 @dataclass
@@ -206,6 +207,7 @@ class Mirror:
             if not asked:
                 break
             about = {run_id: wanted[run_id] for run_id in asked}
+            last = {run_id: submission_state.read(run) for run_id, run in about.items()}
             answer = self._states(asked, about)
             found, silent = answer.runs, answer.silent
             damaged += _damaged(found.values())
@@ -214,7 +216,7 @@ class Mirror:
                 run, report = wanted[run_id], found.get(run_id)
                 if report is not None and report.damaged:
                     continue
-                _apply(run, report)
+                _apply(run, report, last[run_id])
                 if not silent:
                     run.note_answer()
                 if report is not None and report.more:
@@ -240,7 +242,7 @@ class Mirror:
             raise UserError(damaged, exit_code=5)
         if found is None or found.state is None or found.state.submission <= last.submission:
             return
-        with record.alone(run.folder / "mirror.lock"):
+        with run.mirroring():
             submission_state.Submission(found.state.submission, complete=True).write(run)
             _write(run, found)
         hint = f"see its state: fairway show {run.id}"
@@ -321,20 +323,22 @@ def _known(run: RunFolder) -> RunState:
     return known_state(run.folder) or RunState()
 
 
-def _apply(run: RunFolder, found: RunReport | None) -> None:
-    """Writes what was found into the run's folder: its own state last."""
-    last = submission_state.read(run)
-    if found is None or last is None:
-        _apply_missing(run)
-        return
-    if found.state is None or found.state.submission < last.submission:
-        _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
-        return
-    with record.alone(run.folder / "mirror.lock"):
-        if submission_state.is_final(run):
-            add_pieces(run, found)
+def _apply(run: RunFolder, found: RunReport | None, last: Submission | None) -> None:
+    """Writes what was found into the run's folder, its own state last; nothing where `last`, its
+    submission when the host was asked, is another by now."""
+    with run.mirroring():
+        if last is None or submission_state.read(run) != last:
             return
-        _write(run, found)
+        if found is None and last.complete:
+            why = "its folder is gone"
+            lost = replace(_known(run), state="lost", reason=why, ended=time.time())
+            state_files.write(run.folder, lost)
+        elif found is None or found.state is None or found.state.submission < last.submission:
+            _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
+        elif submission_state.is_final(run):
+            add_pieces(run, found)
+        else:
+            _write(run, found)
 
 
 def _write(run: RunFolder, found: RunReport) -> None:
@@ -347,15 +351,6 @@ def _write(run: RunFolder, found: RunReport) -> None:
     add_pieces(run, found)
     if found.state is not None and _known(run) != found.state:
         state_files.write(run.folder, found.state)
-
-
-def _apply_missing(run: RunFolder) -> None:
-    last = submission_state.read(run)
-    if last is None or not last.complete:
-        _say_cut_off(run)
-        return
-    state = replace(_known(run), state="lost", reason="its folder is gone", ended=time.time())
-    state_files.write(run.folder, state)
 
 
 def _adopt(

@@ -36,11 +36,6 @@ class Submission(JsonRecord):
     complete: bool = False
     jobs: tuple[str, ...] = ()
 
-    @property
-    def retry(self) -> bool:
-        """True if the submission runs tasks of an earlier one again."""
-        return self.submission > 0
-
     def write(self, run: RunFolder) -> None:
         """Replaces the file."""
         record.write_json(run.folder / _FILE, self.to_json())
@@ -57,11 +52,11 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
     last = read(run)
     if last is not None and not (retry and last.complete):
         return last
-    number = 0 if last is None else last.submission + 1
-    if retry:
-        _queue_again(run, number)
-    new = Submission(number)
-    new.write(run)
+    new = Submission(0 if last is None else last.submission + 1)
+    with run.mirroring():
+        if retry:
+            _queue_again(run, new.submission)
+        new.write(run)
     return new
 
 
