@@ -144,9 +144,24 @@ def test_wait_survives_an_absent_host_on_every_engine(
     monkeypatch.setattr(Mirror, "refresh", refresh)
     monkeypatch.setattr(engine, "mirror", Mirror(SimpleNamespace(deadline=600.0)), raising=False)
     monkeypatch.setattr(engine, "pause", 0.0)
-    monkeypatch.setattr("fairway_runner.engines.batch.engine.cut_off", lambda _: "")
     engine(_target(kind), deadline=600.0).wait(run)
     assert run.state == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine"), [("ssh", SshEngine), ("slurm", SlurmEngine), ("batch", BatchEngine)]
+)
+def test_wait_ends_where_nobody_goes_on_with_a_submission(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
+) -> None:
+    """What sent it was killed, and the target has only a part."""
+    run = make_run("job-a", state="queued", engine=kind, target="lab")
+    (run.folder / "engine.json").write_text('{"submission": 0, "complete": false}')
+    looks = iter([None, None])
+    monkeypatch.setattr(engine, "refresh", lambda *_, **__: next(looks))
+    monkeypatch.setattr(engine, "pause", 0.0)
+    with pytest.raises(UserError, match="fairway submit --resume job-a"):
+        engine(_target(kind), deadline=600.0).wait(run)
 
 
 @pytest.mark.parametrize(("kind", "deadline"), [(TargetUnavailable, 0.0), (UserError, 600.0)])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -122,6 +121,11 @@ class RemoteRun(Run):
         return False
 
     @property
+    def cut_off(self) -> str:
+        """As above."""
+        return ""
+
+    @property
     def place(self) -> str:
         """Its folder on the server."""
         return str(self._mirror.facts[self.id]["folder"])
@@ -156,12 +160,8 @@ class RemoteRun(Run):
 
     def wait(self) -> None:
         """Returns when it has ended; a server that is away for a while is borne."""
-        absence = Absence(self, self.engine.deadline)
-        while True:
-            absence.look(self.follow)
-            if self.state in FINAL_STATES:
-                return
-            time.sleep(self.engine.pause)
+        absence, pause = Absence(self, self.engine.deadline), self.engine.pause
+        absence.poll_until(lambda: self.state in FINAL_STATES, self.follow, pause)
 
 
 @dataclass

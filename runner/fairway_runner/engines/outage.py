@@ -93,7 +93,8 @@ _SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody wait
 @dataclass
 class Absence:
     """Looks at a run that is followed, and tolerates that its target does not answer for `deadline`
-    seconds. It warns once, with the time of the last answer."""
+    seconds. It warns once, with the time of the last answer. A run whose submission was cut off is
+    not followed: nobody goes on with it."""
 
     run: RunFolder
     deadline: float
@@ -119,6 +120,7 @@ class Absence:
                 )
         else:
             self.answered, self.told = time.monotonic(), False
+            self.run.require_submitted()
 
     def poll_until(
         self, ended: Callable[[], bool], ask: Callable[[], object], pause: float

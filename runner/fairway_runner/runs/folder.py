@@ -39,6 +39,7 @@ from fairway_runner.runs.records import (
     known_state,
     known_task,
     read_as,
+    read_json,
     settled,
 )
 
@@ -100,13 +101,16 @@ class RunFolder:
     @property
     def is_unsent(self) -> bool:
         """True if nothing of it was ever sent to its remote target, which need not be asked."""
-        here = runs_here(self.record.engine) or steps.has_steps(self.folder)
-        return not here and not (self.folder / "engine.json").exists()
+        return self._is_elsewhere and not (self.folder / "engine.json").exists()
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        return not (runs_here(self.record.engine) or steps.has_steps(self.folder))
 
     @property
     def not_sent(self) -> str:
         """Why nothing of it was sent, and how to go on; "" where something was, or is to be now."""
-        return self.cut_off(complete=False) if self.is_unsent else ""
+        return self.cut_off if self.is_unsent else ""
 
     def end_unsent(self) -> bool:
         """Cancels a run of which nothing was ever sent, and nothing will be; False where that is
@@ -278,14 +282,31 @@ class RunFolder:
         """Held by whoever writes here what its target says, or begins another submission."""
         return alone(self.folder / MIRROR_LOCK)
 
-    def cut_off(self, *, complete: bool) -> str:
-        """Why its remote submission is not `complete`; "" where it is, or goes on right now."""
+    @property
+    def cut_off(self) -> str:
+        """Why its submission to another machine is not complete, and how to go on; "" where it is,
+        or goes on right now."""
         try:
-            if complete or self._is_watched():
+            # Once more behind the look at the lock, which is let go once it is complete.
+            if self._is_handed_over or self._is_watched() or self._is_handed_over:
                 return ""
         except UserError:  # who reads the run says what is wrong with it
             return ""
         return f"submission was interrupted; resume it with: fairway submit --resume {self.id}"
+
+    @property
+    def _is_handed_over(self) -> bool:
+        try:
+            known = read_json(self.folder / "engine.json") if self._is_elsewhere else None
+        except FileNotFoundError:
+            return False
+        return known is None or known.get("complete") is True
+
+    def require_submitted(self) -> None:
+        """UserError where it waits for nothing but the rest of its submission."""
+        known = known_state(self.folder)
+        if known is not None and known.state == "queued" and (why := self.cut_off):
+            raise UserError.of("cut-off-submission", f"{self.id} was not submitted: {why}")
 
     def _recorded(self) -> RunState:
         path = self.folder / "state.json"

@@ -147,8 +147,8 @@ class Run(RunFolder):
 
     def wait(self) -> None:
         """Returns when the run has ended, or is lost; UserError for one that nobody sends."""
-        if not self.status.is_final and (why := self.not_sent):
-            raise UserError.of("cut-off-submission", f"{self.id} was not submitted: {why}")
+        if self.is_unsent:
+            self.require_submitted()
         self.engine.wait(self)
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState
@@ -15,11 +15,10 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.engines.batch import adoption, cancelling, health, names, outputs, pools
 from fairway_runner.engines.batch.client import Account
-from fairway_runner.engines.batch.poller import Poller, cut_off
+from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State, Submission, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, reopen_logs
 from fairway_runner.engines.engine import Engine, inside_words, no_progress
-from fairway_runner.engines.outage import Absence
 from fairway_runner.runs.records import FINAL_STATES, known_task, read_plan, read_retry
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 @dataclass
 class BatchEngine(Engine):
     """One pool."""
-
-    pause: ClassVar[float] = 1.0
 
     @cached_property
     def account(self) -> Account:
@@ -103,17 +100,6 @@ class BatchEngine(Engine):
         self._poller.refresh(runs, logs=logs, patient=False)
         for run in runs if samples else ():
             self.bring_figures(run)
-
-    def wait(self, run: RunFolder) -> None:
-        """Asks again and again until the run has ended."""
-        absence = Absence(run, self.deadline)
-        while True:
-            absence.look(lambda: self.refresh([run]))
-            if run.state in FINAL_STATES:
-                return
-            if reason := cut_off(run):
-                raise UserError.of("cut-off-submission", f"{run.id} was not submitted: {reason}")
-            time.sleep(self.pause)
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress

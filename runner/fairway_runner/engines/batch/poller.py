@@ -69,7 +69,7 @@ class Poller:
         tasks are only counted for as long as it goes on."""
         state = State.read(run)
         if state is None or not state.complete:
-            reason, before = cut_off(run), known_state(run.folder) or RunState()
+            reason, before = run.cut_off, known_state(run.folder) or RunState()
             if reason and not before.is_final:
                 write_state(run, replace(before, state="queued", reason=reason))
             return
@@ -252,12 +252,6 @@ def write_state(run: RunFolder, state: RunState) -> None:
         state = replace(state, reason=state.reason or before.reason)
     if before != state and not has_ended:
         state_files.write(run.folder, state)
-
-
-def cut_off(run: RunFolder) -> str:
-    """Why the submission of a run is not complete; "" where it is, or goes on right now."""
-    state = State.read(run)
-    return run.cut_off(complete=state is not None and state.complete)
 
 
 # --- the setup, which each node runs before its first task ------------------------------

@@ -19,7 +19,7 @@ from fairway_runner.engines.engine import Engine, inside_words, no_progress, unr
 from fairway_runner.engines.outage import Refused, TargetUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
-from fairway_runner.engines.remote.mirror import SHARED, Mirror
+from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.engines.remote.submission_state import Submission
 from fairway_runner.runs.records import read_json, read_plan
@@ -311,6 +311,10 @@ class ScheduledEngine(RemoteEngine):
                 self.request_end(run, kill=True)
                 break
             time.sleep(min(self.pause, left))
+        if run.cut_off and not submission_state.is_final(
+            run
+        ):  # of what was not handed over as a whole, no end is told
+            end_cancelled(run)
         self.wait(run)
 
 

@@ -227,10 +227,10 @@ class Mirror:
         return silent
 
     def cancel_unknown(self, run: RunFolder) -> None:
-        """Writes the end of a run that the cluster has never seen and is not to see."""
-        if self._state(run) is None:
-            state = replace(_known(run), state="cancelled", reason=None, ended=time.time())
-            state_files.write(run.folder, state)
+        """Writes the end of a run that the cluster has never begun with and is not to begin."""
+        found = self._state(run)
+        if found is None or (found.state is None and not found.damaged):
+            end_cancelled(run)
 
     def require_latest(self, run: RunFolder) -> None:
         """UserError where the run was retried from elsewhere, which is known here from now on."""
@@ -313,9 +313,15 @@ def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
 
 
 def _say_cut_off(run: RunFolder) -> None:
-    reason, state = submission_state.cut_off(run), _known(run)
+    reason, state = run.cut_off, _known(run)
     if reason and state.reason != reason:
         state_files.write(run.folder, replace(state, reason=reason))
+
+
+def end_cancelled(run: RunFolder) -> None:
+    """Writes the end of a run of which the cluster will tell none."""
+    state = replace(_known(run), state="cancelled", reason=None, ended=time.time())
+    state_files.write(run.folder, state)
 
 
 def _known(run: RunFolder) -> RunState:

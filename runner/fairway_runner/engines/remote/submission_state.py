@@ -60,12 +60,6 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
     return new
 
 
-def cut_off(run: RunFolder) -> str:
-    """Why the submission of a run is not complete; "" where it is, or goes on right now."""
-    last = read(run)
-    return run.cut_off(complete=last is not None and last.complete)
-
-
 def _queue_again(run: RunFolder, number: int) -> None:
     wanted = replace(read_retry(run.folder), submission=number)
     record.write_json(run.folder / "retry.json", wanted.to_json())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import record, state_files
@@ -35,8 +35,6 @@ class StepsEngine(Engine):
     """See `engines.engine.Engine` for what each method does; each step has an engine of its own."""
 
     pause: ClassVar[float] = 0.5
-    complete_submissions: set[str] = field(default_factory=set)
-    """The runs of steps that this process has seen to be submitted as a whole."""
 
     def predecessor(self, run: RunFolder) -> str:
         """UserError: no target knows of it."""
@@ -128,10 +126,9 @@ class StepsEngine(Engine):
             return
         if workflow.is_cancelled:
             own.cancel()
-        elif own.id not in self.complete_submissions:
+        elif own.cut_off:
             with suppress(Refused):  # nothing is left of it: it begins anew, or fails
                 resume(own)
-            self.complete_submissions.add(own.id)
 
     def _again(self, run: RunFolder) -> Mapping[int, UserError]:
         """The steps of a retry: those that ran, again; the others are to come. Returns what is
