@@ -64,8 +64,8 @@ def _wait(run: Run, end: float | None, timeout: str | None) -> None:
     absence = Absence(run, run.engine.deadline)
     while True:
         left = end - time.monotonic()
-        run.engine.deadline = max(0.0, min(run.engine.deadline, left))
-        absence.look(run.follow)
+        with run.engine.within(max(0.0, left)):
+            absence.look(run.follow)
         if (state := run.state) in FINAL_STATES:
             return
         if left <= 0:

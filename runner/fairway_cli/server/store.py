@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,15 +20,15 @@ from urllib.parse import parse_qsl
 from fairway_agent.record import FINAL_STATES
 from fairway_cli.server.address import Address
 from fairway_cli.server.client import Server, found_beside, quoted
+from fairway_runner.engines import outage
 from fairway_runner.engines.engine import no_progress
-from fairway_runner.engines.outage import Absence, deadline
 from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import RunView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from fairway_agent.state_files import RunState
     from fairway_core.findings import Finding
@@ -160,7 +161,7 @@ class RemoteRun(Run):
 
     def wait(self) -> None:
         """Returns when it has ended; a server that is away for a while is borne."""
-        absence, pause = Absence(self, self.engine.deadline), self.engine.pause
+        absence, pause = outage.Absence(self, self.engine.deadline), self.engine.pause
         absence.poll_until(lambda: self.state in FINAL_STATES, self.follow, pause)
 
 
@@ -169,8 +170,18 @@ class ServerEngine:
     """The part of an engine that commands need, by calls of the server."""
 
     mirror: Mirror
-    deadline: float = field(default_factory=deadline)
+    deadline: float = field(default_factory=outage.deadline)
     pause: ClassVar[float] = 0.5
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Has calls of the server end by then."""
+        usual, offered = outage.chosen(), outage.is_offered()
+        outage.choose(min(self.deadline, seconds), offered=offered)
+        try:
+            yield
+        finally:
+            outage.choose(usual, offered=offered)
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress

@@ -8,7 +8,8 @@ and outputs reads files, and need not know about engines.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -61,6 +62,16 @@ class Engine:
     target: Target
     deadline: float = outage.USUAL
     pause: ClassVar[float] = 1.0
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Asks a failing service for no longer than that meanwhile."""
+        usual = self.deadline
+        self.deadline = min(usual, seconds)
+        try:
+            yield
+        finally:
+            self.deadline = usual
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """Refuses what can never run there; `needs` are programs for the main host's PATH."""

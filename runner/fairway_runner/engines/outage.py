@@ -69,6 +69,10 @@ class TargetUnavailable(UserError):
     """The target, or a service that it needs, does not answer now; it may later."""
 
 
+class StillUnavailable(TargetUnavailable):
+    """The target has not answered for as long as it is asked again."""
+
+
 def is_away(error: UserError) -> bool:
     """True if the target did not answer, and may do so later."""
     return isinstance(error, TargetUnavailable)
@@ -105,6 +109,8 @@ class Absence:
         """Calls `ask`; UserError once the deadline is over, or where no other try helps."""
         try:
             ask()
+        except StillUnavailable:
+            raise
         except TargetUnavailable as error:
             left = self.answered + self.deadline - time.monotonic()
             if left <= 0:

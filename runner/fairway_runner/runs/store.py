@@ -279,9 +279,5 @@ def _looked(looks: Iterable[Callable[[], None]]) -> list[Finding]:
 def _look(runs: Sequence[Run], *, logs: bool, patience: float | None) -> None:
     """One look at the target that these runs are on."""
     engine = runs[0].engine
-    usual = engine.deadline
-    engine.deadline = usual if patience is None else min(usual, patience)
-    try:
+    with engine.within(engine.deadline if patience is None else patience):
         engine.refresh(runs, logs=logs)
-    finally:
-        engine.deadline = usual

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines import outage
 from fairway_runner.jobs.job_fields import place_of, where_of
 from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.runs.store import RunStore
@@ -146,7 +145,8 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
         if position == len(prepared) - 1 and not waits and not away:
             return [each], passed
         try:
-            why = _no_capacity(each)
+            with each.engine.within(_BRIEF):
+                why = each.engine.no_capacity(each.job)
         except UserError as error:
             if _has_no_room(error):
                 away.append(error)
@@ -161,16 +161,6 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
         _raise(away)
     passed.pop(waits[0].record.target)
     return waits, passed
-
-
-def _no_capacity(prepared: PreparedRun) -> str:
-    engine = prepared.engine
-    usual = engine.deadline
-    engine.deadline = min(usual, _BRIEF, outage.deadline())
-    try:
-        return engine.no_capacity(prepared.job)
-    finally:
-        engine.deadline = usual
 
 
 def _has_no_room(error: UserError) -> bool:

@@ -11,6 +11,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.batch import pools
 from fairway_runner.engines.batch.client import Account
+from fairway_runner.engines.batch.engine import BatchEngine
 
 BATCH = {"endpoint": "contoso.westeurope.batch.azure.com", "pool": "nd"}
 TARGET = {"name": "nd", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": BATCH}
@@ -49,6 +50,14 @@ def test_a_login_is_sent_over_https_alone(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 is not https://") as caught:
         _ = Account(Target.model_validate({**TARGET, "batch": batch}), 10).client
     assert caught.value.findings[0].id == "no-tls"
+
+
+def test_both_services_are_asked_for_as_long_as_the_engine_is() -> None:
+    engine = BatchEngine(Target.model_validate(TARGET), deadline=600.0)
+    for _ in range(2):  # before they were asked anything, and after
+        with engine.within(60.0):
+            assert {engine.account.calls.deadline, engine.storage.calls.deadline} == {60.0}
+        assert {engine.account.calls.deadline, engine.storage.calls.deadline} == {600.0}
 
 
 def test_only_the_jobs_of_the_pool_are_listed(account: Account) -> None:

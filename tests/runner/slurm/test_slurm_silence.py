@@ -20,7 +20,7 @@ from fairway_boot.files import NO_ANSWER, Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.engines.outage import clock
+from fairway_runner.engines.outage import Absence, clock
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.slurm.engine import SlurmEngine
@@ -139,3 +139,6 @@ def test_a_command_goes_on_and_says_so_once(
     with pytest.raises(UserError, match="away") as caught:
         engine.refresh([run])
     assert (caught.value.findings[0].id, caught.value.exit_code) == (NO_ANSWER, 5)
+    said[:] = ["away"]
+    with pytest.raises(UserError, match="away"):
+        Absence(run, 600.0).look(lambda: engine.refresh([run]))  # and not as long once more

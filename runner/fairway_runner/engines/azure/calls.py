@@ -35,6 +35,7 @@ from fairway_runner.engines.outage import Silence, TargetUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from fairway_runner.engines.outage import Watched
 
@@ -121,11 +122,15 @@ class Calls:
     clock: Callable[[], float] = time.monotonic
     silence: Silence = field(default_factory=Silence)
 
-    @contextmanager
-    def soon(self) -> Iterator[None]:
+    def soon(self) -> AbstractContextManager[None]:
         """Gives up earlier, where no deadline was named: for commands that only look."""
+        return self.within(SOON if command_line.chosen() is None else self.deadline)
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Asks for no longer than that meanwhile."""
         deadline = self.deadline
-        self.deadline = min(deadline, SOON) if command_line.chosen() is None else deadline
+        self.deadline = min(deadline, seconds)
         try:
             yield
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from fairway_runner.engines.engine import Engine, inside_words, no_progress
 from fairway_runner.runs.records import FINAL_STATES, known_task, read_plan, read_retry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.spec import Staged
@@ -50,6 +51,13 @@ class BatchEngine(Engine):
     @cached_property
     def _poller(self) -> Poller:
         return Poller(self.account, self.storage)
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Both services too."""
+        services = self.account.calls, self.storage.calls
+        with super().within(seconds), services[0].within(seconds), services[1].within(seconds):
+            yield
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """Programs that the launcher needs are looked for on the node: this machine is not one."""

@@ -32,6 +32,7 @@ from fairway_runner.engines.remote.connection import (
     Ended,
     last_line,
     on_terminal,
+    silent,
 )
 
 if TYPE_CHECKING:
@@ -267,9 +268,7 @@ class _Call:
                 self._said += f"\nno sign of life within {span:g} s\n"
                 return None
             if self.ended is None and time.monotonic() >= end:
-                message = f"{name} did not answer within {timeout:g} s"
-                hint = "does a file system hang there? try by hand: ls the shared folder"
-                raise UserError.of("host-failed", message, hint, exit_code=5)
+                raise silent(name, timeout)
             return self.ended
         finally:
             self._close()

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from fairway_agent.scratch import copy
+from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines.die_with_parent import die_with_parent
+from fairway_runner.engines.outage import TargetUnavailable
 
 STRANGE = "nothing was taken from its answer; is it still the same host?"
 """The hint where a cluster has sent something of another shape."""
@@ -168,13 +170,18 @@ def run_program(
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        message = f"{name} did not answer within {timeout:g} s"
-        hint = "does a file system hang there? try by hand: ls the shared folder"
-        raise UserError.of("host-failed", message, hint, exit_code=5) from None
+        raise silent(name, timeout) from None
     except FileNotFoundError:
         message = f"`{words[0]}` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, f"install {words[0]}", exit_code=4) from None
     return Ended(done.returncode, done.stdout or b"", done.stderr.decode(errors="replace"))
+
+
+def silent(name: str, timeout: float) -> UserError:
+    """The error for a host that was reached, and has not ended a command in that many seconds."""
+    message = f"{name} did not answer within {timeout:g} s"
+    hint = "does a file system hang there? try by hand: ls the shared folder"
+    return TargetUnavailable.of(NO_ANSWER, message, hint, exit_code=5)
 
 
 def on_terminal(words: Sequence[str]) -> int:

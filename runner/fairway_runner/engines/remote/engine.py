@@ -16,7 +16,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.engines.engine import Engine, inside_words, no_progress, unready
-from fairway_runner.engines.outage import Refused, TargetUnavailable, clock, warn
+from fairway_runner.engines.outage import Refused, StillUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
@@ -289,7 +289,7 @@ class ScheduledEngine(RemoteEngine):
         if not silent:
             self.answered, self.told = now, False
         elif now - self.answered > self.deadline:
-            raise TargetUnavailable.of(NO_ANSWER, silent, self.DOWN, exit_code=5)
+            raise StillUnavailable.of(NO_ANSWER, silent, self.DOWN, exit_code=5)
         elif not self.told:
             self.told = True
             since = clock(min(run.last_known for run in runs))
