@@ -195,8 +195,7 @@ class Document:
         try:
             yield
         except UserError as error:
-            found = [self._located(finding) for finding in error.findings]
-            raise UserError(found, exit_code=error.exit_code) from None
+            raise error.with_findings(map(self._located, error.findings)) from None
 
     def _located(self, finding: Finding) -> Finding:
         if finding.location is not None or not finding.path:

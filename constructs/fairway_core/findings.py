@@ -7,10 +7,11 @@ line prints them and nothing else.
 
 from __future__ import annotations
 
+import copy
 import copyreg
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,6 +83,12 @@ class UserError(Exception):
         for finding in self.findings:
             lines += [finding.message, *(f"  {line}" for line in finding.hint.splitlines())]
         return "\n".join(lines)
+
+    def with_findings(self, findings: Iterable[Finding]) -> Self:
+        """The same kind of error with other findings."""
+        other = copy.copy(self)
+        UserError.__init__(other, findings, exit_code=self.exit_code)
+        return other
 
     @classmethod
     def of(cls, id: str, message: str, hint: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002

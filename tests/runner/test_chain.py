@@ -12,6 +12,7 @@ from fairway_agent.spec import Chained
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.store import Run
@@ -171,6 +172,21 @@ def test_a_run_that_goes_on_may_keep_more(tmp_path: Path, store: RunStore, train
         with pytest.raises(UserError, match="train-abc has not ended: it is running") as caught:
             chain(tmp_path, store, {"from": "run", "run": "train-abc", "task": 1})
     assert caught.value.findings[0].hint == "wait for it first: fairway wait train-abc"
+
+
+def test_an_input_on_a_target_that_is_away_is_no_mistake(
+    tmp_path: Path, store: RunStore, train: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who submits it to one of several targets takes another, and a step waits."""
+
+    def refresh(_: Run, *, logs: bool) -> None:
+        raise TargetUnavailable.of("no-connection", "far does not answer", exit_code=5)
+
+    monkeypatch.setattr(Run, "refresh", refresh)
+    with pytest.raises(TargetUnavailable) as caught:
+        chain(tmp_path, store, {"from": "run", "run": "train-abc", "task": 1})
+    [finding] = caught.value.findings
+    assert (finding.path, caught.value.exit_code) == ("inputs.model", 5)
 
 
 def test_a_run_is_not_removed_while_another_reads_it(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_core.target import Target
+from fairway_runner.engines.engine import Engine
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.quantities import moment
 from fairway_runner.runs.store import Run
@@ -20,7 +22,6 @@ from fairway_runner.runs.store import Run
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
 
-    from fairway_core.target import Target
     from fairway_runner.runs.store import RunStore
 
 METRICS = {"loss": "loss=([0-9.]+)"}
@@ -184,7 +185,7 @@ class Looks:
     seen: list[tuple[str, float, list[str]]] = field(default_factory=list)
 
     def engine(self, run: Run) -> Any:
-        found = SimpleNamespace(deadline=600.0)
+        found: Any = Engine(Target.local(), 600.0)
 
         def refresh(runs: list[Run], *, logs: bool = False) -> None:
             self.seen.append((run.record.target, found.deadline, sorted(each.id for each in runs)))

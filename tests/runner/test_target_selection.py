@@ -404,6 +404,17 @@ class TestStarting:
         assert others == [f"`{n}` was passed over: {n} is full" for n in NAMES[:2]]
         assert not (project / ".fairway" / "runs" / "mine").exists()
 
+    def test_fallback_without_another_target_that_answers_names_each(
+        self, project: Path, world: World
+    ) -> None:
+        world.raises, world.away = {"nd": Refused.of("refused", "nd is full")}, {"spot", "a100"}
+        with pytest.raises(TargetUnavailable) as caught:
+            _submit(project)
+        said = [finding.message for finding in caught.value.findings]
+        away = ["spot does not answer", "a100 does not answer"]
+        assert said == [*away, "`nd` was passed over: nd is full"]
+        assert caught.value.exit_code == 5
+
     def test_fallback_stays_with_a_target_that_lost_connection_during_submission(
         self, project: Path, world: World
     ) -> None:

@@ -85,7 +85,7 @@ class RemoteSubmission:
             run_id = facts["run_id"]
             hint = f"submit it again with --run-id {run_id}: nothing starts twice"
             finding = Finding("cut-off-submission", f"{run_id} may have been started", hint)
-            raise UserError([*error.findings, finding], exit_code=error.exit_code) from None
+            raise error.with_findings([*error.findings, finding]) from None
 
     def _start(self, facts: dict[str, Any]) -> Run:
         try:

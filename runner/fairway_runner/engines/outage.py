@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from fairway_core.findings import Finding, UserError, printable
+from fairway_core.findings import UserError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,10 +78,11 @@ def is_away(error: UserError) -> bool:
     return isinstance(error, TargetUnavailable)
 
 
-def with_findings(error: UserError, findings: Sequence[Finding]) -> UserError:
-    """Returns the error with these findings, still of a target that is away if it was one."""
-    kind = TargetUnavailable if is_away(error) else UserError
-    return kind(findings, exit_code=error.exit_code)
+def joined(errors: Sequence[UserError]) -> UserError:
+    """All of them as one: a mistake of the user's, unless nothing but targets are away."""
+    kind = TargetUnavailable if all(map(is_away, errors)) else UserError
+    findings = dict.fromkeys(each for error in errors for each in error.findings)
+    return kind(findings, exit_code=min(error.exit_code for error in errors))
 
 
 def gone_input(name: str, path: str) -> UserError:

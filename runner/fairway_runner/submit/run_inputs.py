@@ -99,8 +99,7 @@ def _located(job_file: JobFile, name: str) -> Iterator[None]:
             for each in error.findings
         ]
         may_come = is_away(error) or error.exit_code != 2 or error.findings[0].id == "running-run"
-        kind = UserError if may_come else OutputMissing
-        raise kind(found, exit_code=error.exit_code) from None
+        raise (error.with_findings(found) if may_come else OutputMissing(found)) from None
 
 
 def find_kept(

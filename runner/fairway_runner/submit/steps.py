@@ -13,6 +13,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
+from fairway_runner.engines.outage import joined
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.project_sandbox import known_git
 from fairway_runner.jobs.steps import inputs_of_runs, plain_condition, read_steps, step_run
@@ -47,18 +48,18 @@ def prepare_steps(
     _require_ids(workflow_id, named, store)
     runs = {step.name: step_run(workflow_id, step.name) for step in named}
     found: dict[str, PreparedRun] = {}
-    errors: list[Finding] = []
+    errors: list[UserError] = []
     for step in named:
         try:
             own = replace(job_file, document=step.document)
             found[step.name] = _prepared(own, step, runs, store, targets, asks=asks, copies=copies)
         except UserError as error:
-            errors += error.findings
-    if not errors:
-        kept = {name: each.job for name, each in found.items()}
-        errors = [each for step in named for each in missing_outputs(step, workflow_id, kept)]
+            errors.append(error)
     if errors:
-        raise UserError(list(dict.fromkeys(errors)))
+        raise joined(errors)
+    kept = {name: each.job for name, each in found.items()}
+    if missing := [each for step in named for each in missing_outputs(step, workflow_id, kept)]:
+        raise UserError(dict.fromkeys(missing))
     records = [
         StepRecord(
             step.name,

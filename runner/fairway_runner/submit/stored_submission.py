@@ -15,7 +15,7 @@ from fairway_agent import record
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.outage import Refused, with_findings
+from fairway_runner.engines.outage import Refused
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import is_run_id, read_json, read_plan, removed
 from fairway_runner.runs.store import Run
@@ -171,7 +171,7 @@ def cut_off(run: Run, error: UserError) -> UserError:
         return error
     hint = f"resume it with: fairway submit --resume {run.id}"
     finding = Finding(CUT_OFF, f"{run.id} is recorded, but has not started", hint)
-    return with_findings(error, [*error.findings, finding])
+    return error.with_findings([*error.findings, finding])
 
 
 def require_run_id(text: str) -> None:

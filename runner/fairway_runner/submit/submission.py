@@ -28,7 +28,7 @@ from fairway_runner.submit.target_selection import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run, RunStore
@@ -107,18 +107,26 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
             if not left and forgets is Refused:
                 raise
             if not left:
-                tried = [passed_over_warning(name, why) for name, why in passed.items()]
-                found = [each for each in error.findings if each.id != CUT_OFF]
-                raise type(error)([*found, *tried], exit_code=error.exit_code) from None
+                raise _with_passed(error, passed) from None
             passed[now.record.target] = why = error.findings[0].message
             import logging
 
             log = logging.getLogger("fairway")
             log.warning("`%s` was passed over: %s", now.record.target, printable(why))
-        left, more = with_room(left)
+        try:
+            left, more = with_room(left)
+        except UserError as error:
+            raise _with_passed(error, passed) from None
         passed |= more
         left = [_in_place_of(prepared, each) for each in left]
         note_passed_over(left[0], passed)
+
+
+def _with_passed(error: UserError, passed: Mapping[str, str]) -> UserError:
+    """The error of the last target, with why others were passed over; nothing is left here."""
+    found = [each for each in error.findings if each.id != CUT_OFF]
+    tried = [passed_over_warning(name, why) for name, why in passed.items()]
+    return error.with_findings([*found, *tried])
 
 
 def _start(prepared: PreparedRun, store: RunStore, forgets: type[UserError]) -> Run:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines import outage
 from fairway_runner.jobs.job_fields import place_of, where_of
 from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.runs.store import RunStore
@@ -101,7 +102,8 @@ def prepare_for(
             continue
         run_id = made.record.id
         each.append(made)
-    _raise(errors)
+    if errors:
+        raise outage.joined(errors)
     ordered, passed = _fit(each) if asks else (each, {})
     if asks:
         ordered, more = with_room(ordered)
@@ -131,7 +133,8 @@ def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, 
         except UserError as error:
             (full if _has_no_room(error) else errors).append(error)
             passed[each.record.target] = error.findings[0].message
-    _raise(errors or ([] if found else full))
+    if errors or not found:
+        raise outage.joined(errors or full)
     return found, passed
 
 
@@ -158,16 +161,14 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
         waits.append(each)
         passed[each.record.target] = why
     if not waits:
-        _raise(away)
+        raise outage.joined(away)
     passed.pop(waits[0].record.target)
     return waits, passed
 
 
 def _has_no_room(error: UserError) -> bool:
     """True if a target does not answer, or has no node for the job now and may have one later."""
-    from fairway_runner.engines.outage import is_away
-
-    return is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
+    return outage.is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
 
 
 _PASSED = "passed_over"
@@ -189,13 +190,6 @@ def passed_over_warning(name: str, why: str) -> Finding:
     hint = f"check it now: fairway doctor {name}"
     message = f"`{name}` was passed over: {why}"
     return Finding("passed-over", message, hint, severity=Severity.WARNING)
-
-
-def _raise(errors: Sequence[UserError]) -> None:
-    """All of them as one."""
-    if errors:
-        findings = _once([finding for error in errors for finding in error.findings])
-        raise UserError(findings, exit_code=min(error.exit_code for error in errors))
 
 
 def _once(findings: Sequence[Finding]) -> list[Finding]:

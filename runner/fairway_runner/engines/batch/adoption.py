@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tarfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names, states
+from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.submission import RECORD, State, metadata_of
 from fairway_runner.engines.batch.task_files import reopen_logs
@@ -43,7 +45,9 @@ def submission_of(job: Mapping[str, Any]) -> int:
     return int(metadata_of(job).get(names.SUBMISSION) or 0)
 
 
-def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
+def write_history(
+    folder: Path, account: Account, storage: Storage, jobs: Sequence[Mapping[str, Any]]
+) -> None:
     """Writes into a run's folder what the submissions of all its jobs have left there: the state
     of the last one, and that of each task which only earlier ones have."""
     plan, run = read_plan(folder), RunFolder(folder)
@@ -51,8 +55,14 @@ def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, An
     *earlier, last = sorted(jobs, key=submission_of)
     found: dict[int, TaskState] = {}
     for job in earlier:
+        cancelled = CancelledTasks(
+            run.record.id, State(str(job["id"]), submission_of(job)), storage
+        )
         for number, (task, first) in _tasks(run, account, job).items():
-            found[number] = states.task_status(task, job, first, plan.timeout, found.get(number))
+            known, by_person = found.get(number), cancelled.has(task)
+            found[number] = states.task_status(
+                *(task, job, first, plan.timeout, known), cancelled=by_person
+            )
     state = State(str(last["id"]), submission_of(last), complete=True, tasks=count)
     if earlier:
         now = _tasks(run, account, last)
@@ -60,7 +70,9 @@ def write_history(folder: Path, account: Account, jobs: Sequence[Mapping[str, An
         chosen = (number for number in now if not run.has_last or number != count - 1)
         state.only = tuple(sorted(chosen))
         state.tasks = len(now)
-        for number in found.keys() - now.keys():
+        others = found.keys() - now.keys()
+        state.done = dict(Counter(found[number].state for number in others))
+        for number in others:
             run.task_folder(number).mkdir(parents=True, exist_ok=True)
             state_files.write(run.task_folder(number), found[number])
     write_json(folder / "engine.json", state.to_json())
@@ -81,7 +93,7 @@ def _tasks(
     return found
 
 
-def require_latest(run: RunFolder, state: State, account: Account) -> None:
+def require_latest(run: RunFolder, state: State, account: Account, storage: Storage) -> None:
     """UserError where the run was retried from elsewhere, which is known here from now on."""
     jobs = []
     submission = state.submission
@@ -91,12 +103,14 @@ def require_latest(run: RunFolder, state: State, account: Account) -> None:
     if not jobs:
         return
     before = [_job(account, run, i) for i in range(state.submission + 1)]
-    _take_over(run, account, [*(job for job in before if job is not None), *jobs])
+    _take_over(run, account, storage, [*(job for job in before if job is not None), *jobs])
     hint = f"see its state: fairway show {run.id}"
     raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
 
 
-def note_later(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
+def note_later(
+    run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Mapping[str, Any]]
+) -> None:
     """Goes on to the last of a run's jobs, where that is one that was submitted elsewhere."""
     try:
         state = State.read(run) if run.record.engine == account.target.engine else None
@@ -106,13 +120,15 @@ def note_later(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any
     except (UserError, OSError):
         return  # it is damaged, is being removed, or is about to be retried here too
     try:
-        _take_over(run, account, jobs)
+        _take_over(run, account, storage, jobs)
     finally:
         os.close(lock)
 
 
-def _take_over(run: RunFolder, account: Account, jobs: Sequence[Mapping[str, Any]]) -> None:
-    write_history(run.folder, account, jobs)
+def _take_over(
+    run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Mapping[str, Any]]
+) -> None:
+    write_history(run.folder, account, storage, jobs)
     with run.mirroring():
         state_files.write(run.folder, RunState())
     reopen_logs(run)
@@ -138,9 +154,9 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> None:
         found.setdefault(run, []).append(job)
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         each = [
-            pool.submit(note_later, known[run], account, jobs)
+            pool.submit(note_later, known[run], account, storage, jobs)
             if run in known
-            else pool.submit(_adopt, run, jobs, store, storage, account)
+            else pool.submit(_adopt, run, jobs, store, account, storage)
             for run, jobs in found.items()
         ]
         for done in each:
@@ -151,8 +167,8 @@ def _adopt(
     run: str,
     jobs: Sequence[Mapping[str, Any]],
     store: RunFolders,
-    storage: Storage,
     account: Account,
+    storage: Storage,
 ) -> None:
     job = jobs[0]
     submitted = metadata_of(job)[names.RUN]
@@ -174,7 +190,7 @@ def _adopt(
                     (draft / entry.name).write_bytes(source.read())
         if run != submitted:
             _rename(draft, run, job)
-        write_history(draft, account, jobs)
+        write_history(draft, account, storage, jobs)
         (draft / "state.json").write_text(json.dumps({"state": "queued"}), encoding="ascii")
         (draft / "lock").write_text("", encoding="ascii")
         with contextlib.suppress(OSError):  # somebody else has adopted it meanwhile

@@ -83,7 +83,7 @@ class BatchEngine(Engine):
                 self.account.pool_facts()  # where nobody answers, the run stays unsent
             if retry:
                 if state is not None:
-                    adoption.require_latest(run, state, self.account)
+                    adoption.require_latest(run, state, self.account, self.storage)
                 # The next time writes over some of them.
                 self._poller.refresh([run], logs=True)
                 reopen_logs(run)
@@ -229,7 +229,8 @@ ENGINE = BatchEngine
 
 def _again(run: RunFolder, before: State | None) -> State:
     """The next time that a run runs: a job that has ended takes no tasks, so it gets another."""
-    only = sorted(read_retry(run.folder).only)
+    wanted = read_retry(run.folder)
+    only = sorted(wanted.only)
     numbers = list(only)
     if run.has_last:
         numbers.append(run.record.tasks - 1)
@@ -241,4 +242,4 @@ def _again(run: RunFolder, before: State | None) -> State:
             state_files.write(run.task_folder(number), status.again)
     submission = (before.submission if before else 0) + 1
     job = names.job_id(run.id, submission)
-    return State(job, submission, first=first, only=tuple(only))
+    return State(job, submission, first=first, only=tuple(only), done=dict(wanted.done))

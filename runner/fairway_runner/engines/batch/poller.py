@@ -150,6 +150,7 @@ class Poller:
         counts = self.account.task_counts(state.job)
         words = {"active": "queued", **{each: each for each in ("running", "succeeded", "failed")}}
         tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
+        tasks = dict(Counter(tasks) + Counter(state.done))
         before = known_state(run.folder) or RunState()
         now = states.run_state(tasks, ended=False)
         return replace(before, state=now, tasks=tasks, ended=None)

@@ -26,9 +26,9 @@ from fairway_runner.engines.azure.calls import ServiceAway, ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
-from fairway_runner.engines.outage import Unavailable, with_findings
+from fairway_runner.engines.outage import Unavailable
 from fairway_runner.jobs.job import Job
-from fairway_runner.runs.records import known_as, read_last, read_plan, read_retry, read_specs
+from fairway_runner.runs.records import known_as, read_last, read_plan, read_specs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,8 @@ RECORD = (
 @dataclass
 class State(JsonRecord):
     """State of the submission as the folder records it: its number, if the job has all its tasks,
-    and the tasks that a person has `cancelled`, each by itself."""
+    and the tasks that a person has `cancelled`, each by itself. Of a retry `only` are the numbers
+    of the tasks that run again, and `done` counts how the others ended."""
 
     CALLED = "the submission"
 
@@ -67,6 +68,7 @@ class State(JsonRecord):
     first: dict[str, int] = field(default_factory=dict)
     only: tuple[int, ...] | None = None
     cancelled: tuple[str, ...] = ()
+    done: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, run: RunFolder) -> State | None:
@@ -149,7 +151,7 @@ class Submission:
             *(run, plan, job, self.account.target, self.storage, blobs),
             submission=self.state.submission,
             first=self.state.first,
-            done=read_retry(folder).done if self.state.submission else {},
+            done=self.state.done,
         )
         metadata = {
             names.RUN: run,
@@ -285,7 +287,7 @@ class Submission:
         )
         hint = f"resume it with: fairway submit --resume {self.run.id}"
         more = Finding("cut-off-submission", message, hint)
-        return with_findings(error, [*error.findings, more])
+        return error.with_findings([*error.findings, more])
 
 
 _LATER = "try again later"
