@@ -317,12 +317,12 @@ class TestHealth:
         [container] = spec["containers"]
         words = [each for each in container["command"] if each.startswith("--offers")]
         assert words == [f"--offers={each}" for each in offered]
-        check = one(found, "ConfigMap")["data"][f"health-check-{target.name}"]
+        check = one(found, "ConfigMap", "fairway-health")["data"][f"health-check-{target.name}"]
         for line in expected:
             assert line in check
         assert "mounts=()" in check
         keys = {each["key"] for volume in spec["volumes"] for each in _items(volume)}
-        assert keys == set(one(found, "ConfigMap")["data"])
+        assert keys == set(one(found, "ConfigMap", "fairway-health")["data"])
 
     def test_pools_without_gpus_and_infiniband_have_none(self) -> None:
         assert "health/health.yaml" not in manifests([plain()], [DATA], Content())
