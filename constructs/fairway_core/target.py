@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
+from fairway_core.durations import Span
 from fairway_core.image_names import is_image
 from fairway_core.reach import Reach
 
@@ -207,7 +208,9 @@ class KubernetesAccess(Model):
     `resources` is what a whole node offers to a pod, where that does not follow from `vm_size`;
     `rdma` is the name under which its InfiniBand adapters are offered, if at all. `queue` is a
     LocalQueue of Kueue's, if the cluster has that, and `priorities` maps the `priority` of jobs to
-    its WorkloadPriorityClasses. `cluster` is the id of a cluster of AKS, by which kubectl gets to
+    its WorkloadPriorityClasses. `patience` is how long the first pod of a task on several nodes
+    waits for the others; by default 15 minutes, and as long as a node may take where `nodes` is a
+    range. `cluster` is the id of a cluster of AKS, by which kubectl gets to
     know its `context`.
     """
 
@@ -223,6 +226,7 @@ class KubernetesAccess(Model):
     rdma: Word = ""
     queue: Label | None = None
     priorities: dict[Literal["low", "normal", "high"], Label] = Field(default_factory=dict)
+    patience: Span | None = None
     cluster: Word | None = None
     service_account: Label = "fairway-task"
     head: Label = "fairway-head"

@@ -8,6 +8,8 @@ it comes after have ended. `notified` lists the events that somebody was notifie
 the tasks whose last state is known, and `best` the tasks of other runs that kept this run's inputs.
 `ended` holds the Jobs and pods that Kubernetes' controller has ended, with the reasons. `blocked`
 holds what does not start there, with the reasons: tasks, or objects that the controller makes.
+`lacking` holds the tasks there whose first pod waits for others: the reason, and the time at which
+nodes were last started for these, "" for never.
 
 All fields but `best` belong to one submission, which counts the starts of the run from 0.
 
@@ -130,6 +132,7 @@ class Control(JsonRecord):
     best: BestTasks = field(default_factory=dict)
     ended: Mapping[str, str] = field(default_factory=dict)
     blocked: Mapping[str, str] = field(default_factory=dict)
+    lacking: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def is_cancelled(self) -> bool:
@@ -191,6 +194,15 @@ def note_blocked(folder: Path, submission: int, name: str, why: str) -> None:
         blocked = dict(read(folder).of(submission).blocked)
         if why != blocked.pop(name, ""):
             change(folder, submission, blocked={**blocked, name: why} if why else blocked)
+
+
+def note_lacking(folder: Path, submission: int, task: str, why: str, since: str) -> None:
+    """Notes why the first pod of a task waits for others, "" if it does not, and since when nodes
+    are being started for them."""
+    with locked(folder):
+        lacking = dict(read(folder).of(submission).lacking)
+        if lacking.pop(task, ("", "")) != (why, since):
+            change(folder, submission, lacking={**lacking, task: (why, since)} if why else lacking)
 
 
 @contextmanager

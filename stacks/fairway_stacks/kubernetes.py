@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_agent.kubernetes.settings import patience
 from fairway_constructs.alerts import Alerts
 from fairway_constructs.azurerm.federated_identity_credential import FederatedIdentityCredential
 from fairway_constructs.cdk import Output
@@ -173,6 +174,7 @@ class AksResources:
                 queue=name,
                 cluster=self.cluster.id,
                 priorities=dict(PRIORITIES),
+                patience=patience(spec.node_range.min, spec.node_range.max),
                 service_account=_ACCOUNT,
             ),
         )

@@ -335,6 +335,15 @@ def test_a_pool_is_asked_for_all_nodes_of_a_job_unless_that_is_turned_off(
     assert checks == {OURS: ["fairway-nodes"], PODS: []}
 
 
+def test_tasks_on_several_nodes_wait_for_longer_than_a_node_may_take(pods: Stacks) -> None:
+    profile = _one(pods, "azurerm_kubernetes_cluster")["auto_scaler_profile"]
+    minutes = float(profile["max_node_provisioning_time"].removesuffix("m"))
+    for target in _targets(pods).values():
+        assert target.kubernetes is not None
+        assert target.kubernetes.patience is not None
+        assert (target.kubernetes.patience > 60 * minutes) is target.nodes.scales
+
+
 def test_flux_applies_all_in_order_and_deletes_nothing(pods: Stacks) -> None:
     flux = _one(pods, "azurerm_kubernetes_flux_configuration")
     folders = {name.partition("/")[0] for name in _blob_names(pods)}

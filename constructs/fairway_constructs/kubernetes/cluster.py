@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypedDict
 
+from fairway_agent.kubernetes.settings import NODE_PROVISIONING
 from fairway_constructs.azurerm.kubernetes_cluster import (
     ApiServerAccessProfile,
     AutoScalerProfile,
@@ -56,8 +57,6 @@ USER_ROLE = "Azure Kubernetes Service Cluster User Role"
 WRITER_ROLE = "Azure Kubernetes Service RBAC Writer"
 # The tenth address of the services', by custom.
 _DNS_ADDRESS = 10
-# Nodes with many GPUs come slowly. Without a node in that time the autoscaler tries another pool.
-_NODE_PROVISIONING = "30m"
 _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
@@ -140,7 +139,9 @@ class KubernetesCluster(Component):
             node_provisioning_profile=NodeProvisioningProfile(mode="Manual"),
             default_node_pool=_system_pool(spec, place, subnet.id),
             auto_scaler_profile=AutoScalerProfile(
-                max_node_provisioning_time=_NODE_PROVISIONING, skip_nodes_with_local_storage=False
+                # For which tasks on several nodes wait too.
+                max_node_provisioning_time=f"{NODE_PROVISIONING / 60:g}m",
+                skip_nodes_with_local_storage=False,
             ),
             # File systems are mounted by their addresses, for which no driver is needed.
             storage_profile=StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),

@@ -438,8 +438,9 @@ class Kubernetes(Model, defer_build=True):
     `requests.nvidia.com/gpu: "64"`."""
     wait_for_pods: Annotated[Span, AfterValidator(_whole_minutes)] | None = None
     """How long an admitted job may wait for all of its pods before Kueue puts it back into the
-    queue; by default it waits on. Leave it out where sweeps run: a task that fails at once counts
-    as a pod that never started."""
+    queue; by default it waits on. Nodes that are started have to be there by then, with their
+    drivers. Leave it out where sweeps run: a task that fails at once counts as a pod that never
+    started."""
     atomic_scale_up: bool = True
     """Whether the autoscaler is asked for the nodes of all of a job's pods at once, before one of
     them starts (ProvisioningRequest), in pools that scale. `false` is for a region where AKS does

@@ -15,6 +15,7 @@ from fairway_agent import bundle, control, processes, record, records, scratch
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
+from fairway_agent.kubernetes.settings import patience, pods_of
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import TERMINATED
 from fairway_boot.files import Fault
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# Seconds in which all pods of a task have to be there once the first is: their nodes are held
-# meanwhile, and those of another task may be waiting for just these.
-PATIENCE = 900.0
+    from fairway_agent.control import Control
+
 # Seconds between two looks of a pod that is to end whether it may.
 _FIRST_PAUSE, _PAUSE = 0.1, 1.0
 
@@ -52,7 +52,9 @@ class Member(JsonRecord):
 @dataclass
 class Gang:
     """The pods of a task: the `folder` in which they say where they are, and how many there are to
-    be. They are waited for since `began`, and `met` are those of the attempt that runs."""
+    be. They are waited for since `began`, for as long as `patience` says, and so again each time
+    that nodes are started for them, last when `scaled` says; `queue` says whether they have been in
+    one. `met` are those of the attempt that runs."""
 
     folder: Path
     size: int
@@ -60,7 +62,10 @@ class Gang:
     run: Path
     task: str
     submission: int
+    patience: float
+    queue: bool = False
     began: float = field(default_factory=time.monotonic)
+    scaled: str = ""
     met: list[Member] = field(default_factory=list)
 
     @classmethod
@@ -73,8 +78,10 @@ class Gang:
             key=run / "fairway_key",
             serve=f"{bundle.here()}/fairway-node serve",
         )
-        folder = run / "tasks" / task / "pods" / str(submission)
-        return cls(folder, size, meeting, run=run, task=task, submission=submission)
+        folder, pods = run / "tasks" / task / "pods" / str(submission), pods_of(run)
+        seconds = patience(size, size) if pods is None else pods.patience or 0.0
+        queue = pods is not None and bool(pods.queue)
+        return cls(folder, size, meeting, run, task, submission, seconds, queue)
 
     def join(self, rank: int, code: Path) -> None:
         """Lets the others reach this pod. Fault where its image lacks what that takes."""
@@ -119,10 +126,18 @@ class Gang:
         if why:
             raise self._hopeless(f"{lacking} of its {self.size} pods did not start: {why}")
         if lacking and self.is_late():
-            there = self.size - lacking
-            message = f"{there} of its {self.size} pods had started after {PATIENCE / 60:g} min"
-            hint = "with a Kueue queue all of them start together: see docs/kubernetes.md"
-            raise Fault("no-nodes", message, hint)
+            there, minutes = self.size - lacking, f"{self.patience / 60:g} min"
+            message = f"{there} of its {self.size} pods had started after {minutes}"
+            if self.scaled:
+                message += " without another node"
+            why, _ = self._seen().lacking.get(self.task, ("", ""))
+            hint = "look at the nodes: `fairway nodes list TARGET`; then: `fairway retry RUN`"
+            if not self.queue:
+                hint = (
+                    "with a Kueue queue none starts before there is room for all, or nodes are "
+                    "being made: see docs/kubernetes.md"
+                )
+            raise Fault("no-nodes", f"{message}: {why}" if why else message, hint)
         return not lacking
 
     def meet(self) -> tuple[list[Host], Path]:
@@ -150,7 +165,11 @@ class Gang:
 
     def _blocked(self) -> str:
         """Why another pod does not come, by the run's controller; "" where nothing is known."""
-        return control.read(self.run).of(self.submission).blocked.get(self.task, "")
+        return self._seen().blocked.get(self.task, "")
+
+    def _seen(self) -> Control:
+        """Reads the notes of the run's controller."""
+        return control.read(self.run).of(self.submission)
 
     def _hopeless(self, message: str) -> Fault:
         # Who goes on with the task finds out by itself whether it is still so.
@@ -158,8 +177,11 @@ class Gang:
         return Fault("no-nodes", message, "once that is repaired: `fairway retry RUN`")
 
     def is_late(self) -> bool:
-        """True if the pods were waited for long enough."""
-        return time.monotonic() > self.began + PATIENCE
+        """True if the pods were waited for long enough, since nodes were last started for them."""
+        _, since = self._seen().lacking.get(self.task, ("", ""))
+        if since > self.scaled:
+            self.scaled, self.began = since, time.monotonic()
+        return time.monotonic() > self.began + self.patience
 
     def leave(self, rank: int) -> None:
         """Says that Kubernetes has told this pod to end, as it does with one that it evicts."""

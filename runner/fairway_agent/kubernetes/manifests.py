@@ -168,7 +168,8 @@ def _template(
         _show_topology(spec, settings.topology)
     if settings.selector:
         spec["nodeSelector"] = dict(settings.selector)
-    if (longest := limits.longest(plan, _PREPARATION)) is not None:  # for a task that hangs
+    preparation = _PREPARATION + (settings.patience if part.nodes > 1 else 0)
+    if (longest := limits.longest(plan, preparation)) is not None:  # for a task that hangs
         spec["activeDeadlineSeconds"] = min(math.ceil(longest + 10 * _LAST_WORDS), _LONGEST)
     labels = {**_labels(run, submission, part.number), "azure.workload.identity/use": "true"}
     if part.wanted is not None:

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH, CORE, FORBIDDEN, Refused
@@ -24,6 +24,10 @@ _UID = "kueue.x-k8s.io/job-uid"
 _NEVER = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible")
 _REFUSED = ("Retry", "Rejected")
 _STARTS, _STARTS_NONE = "TriggeredScaleUp", "NotTriggerScaleUp"
+# The annotation of pods that Kueue admitted once their nodes were asked for. The autoscaler says no
+# more of these. Source: Kubernetes autoscaler, processors/provreq/pods_filter.go.
+_REQUESTED = "autoscaling.x-k8s.io/consume-provisioning-request"
+_SCALES = "the pool scales up"
 
 
 def held_by_queue(api: Api) -> dict[str, str]:
@@ -38,27 +42,38 @@ def held_by_queue(api: Api) -> dict[str, str]:
     return found
 
 
-def scaling(api: Api) -> dict[str, str]:
-    """Returns the autoscaler's last statement about each pod without a node, by the pods' uids;
-    empty if the head may not see its events, or there is no autoscaler."""
+class Scaling(NamedTuple):
+    """The autoscaler's last statement about a pod, and when it last started nodes for it; "" where
+    nothing is known."""
+
+    says: str = ""
+    since: str = ""
+
+
+def scaling(api: Api) -> dict[str, Scaling]:
+    """Returns the autoscaler's statements about each pod without a node, by the pods' uids; empty
+    if the head may not see its events, or there is no autoscaler."""
     latest: dict[str, tuple[str, str]] = {}
+    since: dict[str, str] = {}
     try:
         for reason in (_STARTS, _STARTS_NONE):
             query = {"fieldSelector": f"involvedObject.kind=Pod,reason={reason}"}
             for event in api.list(CORE, "events", query):
                 uid = event["involvedObject"].get("uid", "")
                 when = event.get("lastTimestamp") or event.get("eventTime") or ""
+                if reason == _STARTS:
+                    since[uid] = max(when, since.get(uid, ""))
                 if uid not in latest or when >= latest[uid][0]:
                     latest[uid] = when, _said(reason, event.get("message") or "")
     except Refused as refused:
         if refused.status != FORBIDDEN:
             raise
-    return {uid: why for uid, (_, why) in latest.items()}
+    return {uid: Scaling(why, since.get(uid, "")) for uid, (_, why) in latest.items()}
 
 
 def _said(reason: str, message: str) -> str:
     if reason == _STARTS:
-        return "nodes are being started for it"
+        return _SCALES
     text = message.removeprefix("pod didn't trigger scale-up: ")
     return f"the autoscaler starts none: {text}"
 
@@ -70,10 +85,18 @@ def _waits(workload: Object) -> bool:
 
 def _why(workload: Object, ahead: int) -> str | None:
     """None where Kueue has not looked at it yet."""
-    for check in (workload.get("status") or {}).get("admissionChecks") or ():
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    for check in checks:
         if check.get("state") in _REFUSED:
             said = check.get("message") or check["state"]
             return f"waiting for {check['name']}: {said}"
+    if condition(workload, "QuotaReserved"):
+        for check in checks:
+            if check.get("state") == "Pending":
+                count = sum(each["count"] for each in workload["spec"]["podSets"])
+                pods = "its pod" if count == 1 else f"all of its {count:,} pods"
+                said = check.get("message") or "the autoscaler was asked for them"
+                return f"waiting for nodes for {pods}: {said}"
     if not _is_active(workload):
         evicted = (each for each in conditions_of(workload) if each["type"] == "Evicted")
         said = next((each.get("message") for each in evicted), "") or "it was stopped by someone"
@@ -119,8 +142,15 @@ class Objects:
     jobs: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
     held: dict[str, str] = field(default_factory=dict)
-    scaling: dict[str, str] = field(default_factory=dict)
+    scaling: dict[str, Scaling] = field(default_factory=dict)
     broken: list[Object] = field(default_factory=list)
+
+    def scaling_of(self, pod: Object) -> Scaling:
+        """Returns what is known of the nodes that are started for a pod."""
+        about = pod["metadata"]
+        known = self.scaling.get(about.get("uid", ""), Scaling())
+        is_asked_for = _REQUESTED in (about.get("annotations") or {})
+        return Scaling(_SCALES) if is_asked_for and not known.says else known
 
     def pods_of(self, job: str, index: int) -> list[Object]:
         """Returns the Job's pods of one index, newest first."""

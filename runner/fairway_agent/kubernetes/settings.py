@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+NODE_PROVISIONING = 1800.0
+"""Seconds in which the autoscaler has a node, or tries another pool: with many GPUs they come
+slowly."""
+# Seconds in which a node that is there builds its drivers and pulls an image.
+_FIRST_START = 1200.0
+# Seconds in which all pods of a task have to be there once the first is, of nodes that are all
+# there: they are held meanwhile, and those of another task may be waiting for just these.
+_TOGETHER = 900.0
+
+
+def patience(least: int, most: int) -> float:
+    """For how many seconds the first pod of a task waits for the others, on a target with so many
+    nodes: where nodes are started by need, for as long as that may take.
+
+    >>> patience(4, 4) / 60, patience(1, 4) / 60
+    (15.0, 50.0)
+    """
+    return _TOGETHER if least == most else NODE_PROVISIONING + _FIRST_START
+
+
 @dataclass(frozen=True)
 class PodFacts(JsonRecord):
     """Facts of a Kubernetes cluster for a target's pods. They are images and service accounts, for
     the head's own pods and for tasks; claims, by the mounts that they provide; labels of the nodes
     that pods may use, and the taints that these nodes bear; the Kueue queue in which pods wait, and
-    its priority classes, by the words that jobs use."""
+    its priority classes, by the words that jobs use; and for how many seconds the first pod of a
+    task waits for the others."""
 
     CALLED = "`kubernetes` of the target"
 
@@ -33,6 +54,7 @@ class PodFacts(JsonRecord):
     tolerations: tuple[str, ...] = ()
     queue: str | None = None
     priorities: Mapping[str, str] = field(default_factory=dict)
+    patience: float | None = None
 
 
 def pods_of(run: Path) -> PodFacts | None:
@@ -40,8 +62,15 @@ def pods_of(run: Path) -> PodFacts | None:
     known. Raises Fault if the file is damaged."""
 
     def pods(facts: object) -> PodFacts | None:
-        found = Fields(facts, "the target").facts.get("kubernetes")
-        return None if found is None else PodFacts.from_json(found)
+        fields = Fields(facts, "the target")
+        if fields.facts.get("kubernetes") is None:
+            return None
+        found = PodFacts.from_json(fields.facts["kubernetes"])
+        if found.patience is None:
+            nodes = Fields(fields.mapping("nodes"), "`nodes` of the target")
+            least, most = (nodes.whole_or_none(name) or 0 for name in ("min", "max"))
+            found = replace(found, patience=patience(least, most))
+        return found
 
     return records.read(run / "target.json", pods)
 
@@ -62,7 +91,8 @@ class Settings:
     Kueue's in which they wait ("" for none) with their class of priority there, and the size of
     /dev/shm ("" for all that there is).
     `head_image` is that of pods which run none of the job's programs, `most` how many nodes there
-    can be, 0 for any number, and `topology` the path of NCCL's topology file, "" for none."""
+    can be, 0 for any number, `topology` the path of NCCL's topology file, "" for none, and
+    `patience` for how many seconds the pods of a task on several nodes wait for each other."""
 
     image: str
     head_image: str
@@ -77,6 +107,7 @@ class Settings:
     resources: Mapping[str, str] = field(default_factory=dict)
     most: int = 0
     topology: str = ""
+    patience: float = _TOGETHER
 
 
 def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Settings:
@@ -99,6 +130,7 @@ def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Se
         resources=resources,
         most=target.most_nodes,
         topology=topology,
+        patience=pods.patience or 0.0,
     )
 
 

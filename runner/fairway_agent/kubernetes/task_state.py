@@ -52,7 +52,7 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | Non
             return JobView("running"), name  # it has its grace
         return _ended(job, pods[0] if pods and end == "failed" else None)
     if pod is not None and pod["status"].get("phase") == "Running":
-        return JobView("running", _lacking(found, part)), name
+        return JobView("running", lacking(found, part)[0]), name
     if job["spec"].get("suspend"):
         held = found.held.get(job["metadata"].get("uid", ""))
         if held is None:
@@ -60,8 +60,10 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | Non
         return JobView("queued", _short(held)), name
     if pod is None:
         return JobView("queued", "waiting for its turn"), name
-    scaling = found.scaling.get(pod["metadata"].get("uid", ""), "")
-    return JobView("queued", f"{why_pending(pod, scaling)}{_broken(found, pod)}"), name
+    pods = found.pods[part.job] if part.nodes > 1 else [pod]
+    count = sum(unscheduled(each) is not None for each in pods)
+    why = why_pending(pod, found.scaling_of(pod).says, count)
+    return JobView("queued", f"{why}{_broken(found, pod)}"), name
 
 
 def _broken(found: Objects, pod: Object) -> str:
@@ -78,11 +80,13 @@ def _broken(found: Objects, pod: Object) -> str:
     return f"; broken: {'; '.join(notes[:_MOST_NODES])}{some}" if notes else ""
 
 
-def why_pending(pod: Object, scaling: str = "") -> str:
-    """Why a pod does not run yet; `scaling` is what the autoscaler says of it."""
+def why_pending(pod: Object, scaling: str = "", count: int = 1) -> str:
+    """Why a pod does not run yet; `scaling` is what the autoscaler says of it, and `count` how many
+    wait as it does."""
     if (found := unscheduled(pod)) is not None:
         said = re.sub(r"^\S+ nodes are available: ", "", found.get("message", ""))
-        why = f"waiting for a node: {_short(said.partition(' preemption:')[0]) or 'none fits'}"
+        nodes = "a node" if count == 1 else f"{count} nodes"
+        why = f"waiting for {nodes}: {_short(said.partition(' preemption:')[0]) or 'none fits'}"
         return f"{why}; {_short(scaling)}" if scaling else why
     return why_stuck(pod) or "its pod is starting"
 
@@ -154,19 +158,24 @@ def _end_reason(status: Object, terminated: Object) -> tuple[int, str]:
     return SERVICE, ""
 
 
-def _lacking(found: Objects, part: Part) -> str:
-    """Returns the reason why a task waits whose first pod runs and others do not."""
+def lacking(found: Objects, part: Part) -> tuple[str, str]:
+    """Returns the reason why a task waits whose first pod runs and others do not, and when nodes
+    were last started for these."""
     if part.nodes == 1:
-        return ""
+        return "", ""
     others = [each for each in found.pods.get(part.job, ()) if not is_over(each)]
     pending = [each for each in others if each["status"].get("phase") != "Running"]
     running = len(others) - len(pending)
     if running >= part.nodes:
-        return ""
-    why = "waiting for its other pods"
+        return "", ""
+    why, since = "waiting for its other pods", ""
     if pending:
-        why = f"{why_pending(pending[0])}{_broken(found, pending[0])}"
-    return f"{running} of its {part.nodes} pods run: {why}"
+        unplaced = [each for each in pending if unscheduled(each) is not None]
+        waiting = (unplaced or pending)[0]
+        why = why_pending(waiting, found.scaling_of(waiting).says, len(unplaced))
+        why += _broken(found, waiting)
+        since = max(found.scaling_of(each).since for each in pending)
+    return f"{running} of its {part.nodes} pods run: {why}", since
 
 
 def _short(text: str) -> str:
@@ -208,6 +217,7 @@ class StuckPods:
                     self._end(part, name, why, known.submission)
             if part.nodes > 1:
                 control.note_blocked(self.folder, known.submission, first, why_not)
+                control.note_lacking(self.folder, known.submission, first, *lacking(objects, part))
 
     def _end(self, part: Part, pod: str, why: str, submission: int) -> None:
         folders = [part.task_folder(self.folder, index) for index in part.indices]

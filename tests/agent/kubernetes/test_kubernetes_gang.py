@@ -73,12 +73,68 @@ def test_it_is_not_waited_for_for_ever(pod: Path, monkeypatch: pytest.MonkeyPatc
     group = Gang.of(pod, "3", 0, 3)
     group.began = now.now
     arrive(group, 0)
-    now.now += gang.PATIENCE
+    now.now += group.patience
     assert not group.is_whole()
     now.now += 1
     with pytest.raises(Fault, match="1 of its 3 pods had started after 15 min") as raised:
         group.is_whole()
     assert "Kueue" in raised.value.record["hint"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "access", "minutes"),
+    [
+        ({"min": 4, "max": 4}, {}, 15),
+        ({"min": 1, "max": 4}, {}, 50),
+        ({"min": 1, "max": 4}, {"patience": 7200}, 120),
+    ],
+    ids=["all-there", "scales", "as-said"],
+)
+def test_it_waits_for_as_long_as_a_node_may_take(
+    pod: Path, nodes: dict[str, int], access: dict[str, int], minutes: float
+) -> None:
+    own = {"image": "a", "head_image": "b", "service_account": "c", "head": "d", **access}
+    (pod / "target.json").write_text(json.dumps({"nodes": nodes, "kubernetes": own}))
+    assert Gang.of(pod, "3", 0, 4).patience / 60 == minutes
+
+
+def test_it_does_not_give_up_while_nodes_are_being_started(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that does not come is tried again, which the autoscaler says with an event."""
+    now = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
+    group = Gang.of(pod, "3", 0, 3)
+    group.began = now.now
+    arrive(group, 0)
+    why = "1 of its 3 pods run: waiting for 2 nodes: none fits; the pool scales up"
+    for minute in range(4):
+        control.note_lacking(pod, 0, "3", why, f"2026-11-28T10:{minute:02}:00Z")
+        assert not group.is_whole()
+        now.now += group.patience
+        assert not group.is_whole()
+    # From now on it says no more.
+    now.now += 1
+    said = "1 of its 3 pods had started after 15 min without another node: "
+    with pytest.raises(Fault) as raised:
+        group.is_whole()
+    assert str(raised.value) == said + why
+
+
+def test_what_kueue_admitted_is_not_sent_to_kueue(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
+    own = {"image": "a", "head_image": "b", "service_account": "c", "head": "d", "queue": "nd"}
+    target = {"nodes": {"min": 1, "max": 4}, "kubernetes": own}
+    (pod / "target.json").write_text(json.dumps(target))
+    group = Gang.of(pod, "3", 0, 3)
+    group.began = now.now
+    now.now += group.patience + 1
+    with pytest.raises(Fault, match="0 of its 3 pods had started after 50 min") as raised:
+        group.is_whole()
+    assert raised.value.record["hint"].startswith("look at the nodes: `fairway nodes list TARGET`")
 
 
 def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
@@ -115,7 +171,7 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     arrive(group, 0)
     arrive(group, 1)
     assert group.gather() is None
-    now.now += gang.PATIENCE + 1
+    now.now += group.patience + 1
     with pytest.raises(OSError, match=r"10\.0\.0\.2 cannot be reached"):
         group.gather()
     new = Member("another", "pod-1b", "nd-9", "10.0.0.9")

@@ -178,6 +178,14 @@ def test_the_cluster_ends_only_what_no_longer_keeps_its_own_time() -> None:
     assert pod_of(made(SWEEP, endless))["activeDeadlineSeconds"] == 2**31 - 1
     # Of the Job: it would count while it waits for nodes.
     assert "activeDeadlineSeconds" not in made(SWEEP, LIMITED)["spec"]
+    # A first pod has begun while the others wait for their nodes.
+    patient = replace(SETTINGS, patience=SETTINGS.patience + 1000)
+    for part, more in ((GANG, 1000), (SWEEP, 0)):
+        usual, long = (
+            pod_of(made(part, LIMITED, each))["activeDeadlineSeconds"]
+            for each in (SETTINGS, patient)
+        )
+        assert long - usual == more
 
 
 def test_pods_of_tasks_have_no_rights_in_the_cluster() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.kubernetes.api import Refused
-from fairway_agent.kubernetes.objects import held_by_queue, scaling
+from fairway_agent.kubernetes.objects import Objects, Scaling, held_by_queue, scaling
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -86,6 +86,28 @@ def test_a_check_that_finds_no_nodes(server: Server, state: str) -> None:
     assert found["x"] == f"waiting for nodes: {said}"
 
 
+@pytest.mark.parametrize(
+    ("count", "message", "said"),
+    [
+        (4, "", "all of its 4 pods: the autoscaler was asked for them"),
+        (
+            4,
+            "Capacity is not found, CA will try to find it later.",
+            "all of its 4 pods: Capacity is not found, CA will try to find it later.",
+        ),
+        (1, "", "its pod: the autoscaler was asked for them"),
+    ],
+)
+def test_a_check_that_asks_for_nodes(server: Server, count: int, message: str, said: str) -> None:
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved"}
+    checks = [{"name": "fairway-nodes", "state": "Pending", "message": message}]
+    pods = {"podSets": [{"name": "main", "count": count}]}
+    waits = workload("x", spec=pods, conditions=[reserved], admissionChecks=checks)
+    assert held(server, waits)["x"] == f"waiting for nodes for {said}"
+    done = workload("x", spec=pods, conditions=[reserved], admissionChecks=[])
+    assert held(server, done).get("x") is None
+
+
 def test_a_check_that_is_not_done_says_nothing(server: Server) -> None:
     checks = [{"name": "nodes", "state": "Pending", "message": ""}]
     assert held(server, workload("x", admissionChecks=checks))["x"].startswith("waiting for quota")
@@ -118,10 +140,22 @@ def test_the_last_word_of_the_autoscaler_counts(
 
     monkeypatch.setattr(server, "list", listed)
     assert scaling(server) == {  # type: ignore[arg-type]
-        "a": "the autoscaler starts none: 1 in backoff after failed scale-up",
-        "b": "nodes are being started for it",
-        "c": "the autoscaler starts none: 1 max node group size",
+        "a": Scaling(
+            "the autoscaler starts none: 1 in backoff after failed scale-up", "2026-11-22T10:01:00Z"
+        ),
+        "b": Scaling("the pool scales up", "2026-11-22T10:06:00Z"),
+        "c": Scaling("the autoscaler starts none: 1 max node group size"),
     }
+
+
+def test_of_pods_whose_nodes_were_asked_for_together_the_autoscaler_says_nothing() -> None:
+    """cluster-autoscaler 1.36, processors/provreq/pods_filter.go: its event has no reason."""
+    note = {"autoscaling.x-k8s.io/consume-provisioning-request": "job-x-fairway-nodes-1"}
+    asked = {"metadata": {"uid": "a", "annotations": note}}
+    found = Objects(scaling={"b": Scaling("the autoscaler starts none: 1 max node group size")})
+    assert found.scaling_of(asked) == Scaling("the pool scales up")
+    assert found.scaling_of({"metadata": {"uid": "b"}}) == found.scaling["b"]
+    assert found.scaling_of({"metadata": {"uid": "c"}}) == Scaling()
 
 
 @pytest.mark.parametrize("status", [403, 500])

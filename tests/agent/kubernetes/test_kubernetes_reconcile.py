@@ -13,7 +13,7 @@ from fairway_agent.kubernetes import controller, submit
 from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.controller import Controller
-from fairway_agent.kubernetes.objects import INDEX, moment
+from fairway_agent.kubernetes.objects import INDEX, Scaling, moment
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.task_state import PATIENCE
 from fairway_agent.limits import Over
@@ -118,6 +118,32 @@ def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(cluster: Clust
     assert [*cluster.server.of("jobs")] == JOBS[1:]
     found = state(cluster.server, folder)
     assert (found.state, found.limit, found.tasks) == ("failed", "max_cost", ONE_EACH)
+
+
+def test_the_controller_notes_that_nodes_are_started_for_a_task(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first pod may not ask the API server, and waits for as long as they come."""
+    folder, when = submitted(cluster, [2]), "2026-11-28T10:00:00Z"
+    lacks = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: no."}
+    statuses = {"Running": {}, "Pending": {"conditions": [lacks]}}
+    for index, (phase, more) in enumerate(statuses.items()):
+        labels = {JOB: "job-a-0-0", INDEX: str(index)}
+        facts = {"name": f"p-{index}", "uid": f"u-{index}", "labels": labels}
+        facts["creationTimestamp"] = "2023-11-14T19:50:00Z"
+        cluster.server.of("pods")[f"p-{index}"] = {
+            "metadata": facts,
+            "status": {"phase": phase, **more},
+        }
+    said = Scaling("the pool scales up", when)
+    monkeypatch.setattr("fairway_agent.kubernetes.objects.scaling", lambda _: {"u-1": said})
+    mine = Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder))  # type: ignore[arg-type]
+    assert mine.step()
+    why = "1 of its 2 pods run: waiting for a node: no; the pool scales up"
+    assert control.read(folder).lacking == {"0": (why, when)}
+    cluster.server.of("pods")["p-1"]["status"] = {"phase": "Running"}
+    assert mine.step()
+    assert control.read(folder).lacking == {}
 
 
 class TestStuck:

@@ -9,8 +9,8 @@ import pytest
 
 from fairway_agent.control import Part
 from fairway_agent.kubernetes.names import CORDONED
-from fairway_agent.kubernetes.objects import Objects, moment
-from fairway_agent.kubernetes.task_state import view_of, why_pending
+from fairway_agent.kubernetes.objects import Objects, Scaling, moment
+from fairway_agent.kubernetes.task_state import lacking, view_of, why_pending
 from fairway_agent.reconcile import JobView
 
 NOW = 1_700_000_000.0
@@ -64,10 +64,11 @@ def seen(
     *pods: dict[str, Any],
     held_by: str = "",
     scaling: str = "",
+    since: str = "",
 ) -> tuple[JobView, str] | None:
     jobs = {NAME: found} if found else {}
     held = {"u-1": held_by} if held_by else {}
-    scaled = {"": scaling} if scaling else {}
+    scaled = {"": Scaling(scaling, since)} if scaling else {}
     return view_of(Objects(jobs, {NAME: list(pods)}, held, scaled), part, index)
 
 
@@ -133,8 +134,8 @@ class TestWaiting:
             ("", "", "none fits"),
             (
                 "1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {sku: gpu}",
-                "nodes are being started for it",
-                "2 node(s) had untolerated taint {sku: gpu}; nodes are being started for it",
+                "the pool scales up",
+                "2 node(s) had untolerated taint {sku: gpu}; the pool scales up",
             ),
         ],
     )
@@ -178,6 +179,19 @@ class TestWaiting:
         pods = [pod(0, "Running"), pod(1, "Running"), pod(2, "Pending", **lacking)]
         why = "2 of its 3 pods run: waiting for a node: 2 Insufficient cpu"
         assert seen(GANG, 3, job(), *pods) == (JobView("running", why), f"{NAME}-0-abcde")
+
+    def test_a_gang_says_for_how_many_nodes_it_waits_and_since_when_they_are_started(self) -> None:
+        none = unschedulable("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+        pods = [pod(0, "Running"), pod(1, "Pending", **none), pod(2, "Pending", **none)]
+        scaled = {"": Scaling("the pool scales up", ENDED)}
+        found = Objects({NAME: job()}, {NAME: pods}, {}, scaled)
+        why = "waiting for 2 nodes: 1 Insufficient nvidia.com/gpu; the pool scales up"
+        assert lacking(found, GANG) == (f"1 of its 3 pods run: {why}", ENDED)
+        pods[0] = pod(0, "Pending", **none)
+        facts = view_of(found, GANG, 3)
+        assert facts is not None
+        assert facts[0].reason == why.replace("2", "3")
+        assert lacking(Objects({NAME: job()}, {NAME: [pod(0, "Running")]}), SWEEP) == ("", "")
 
 
 class TestEnded:
