@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rendered import cluster_of, rendered
 
+from fairway_core.target import KubernetesAccess, NodeRange, Target
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -165,6 +167,42 @@ def test_sound_nodes_pass(nodes: Nodes, level: str) -> None:
 def test_without_a_preflight_nothing_is_checked(nodes: Nodes) -> None:
     (nodes.root / "1/bin/gpus").write_text("0\n")
     assert nodes.run("none").stdout == "launched\n"
+
+
+KUBERNETES = Target(
+    name="pool",
+    engine="kubernetes",
+    vm_size=H100,
+    nodes=NodeRange(min=0, max=4),
+    mounts={"data": "/data"},
+    kubernetes=KubernetesAccess(image="a:1", volumes={"data": "data"}, shared="/data/fairway"),
+)
+CPU = KUBERNETES.model_copy(update={"vm_size": "Standard_HB176rs_v4"})
+BY_HAND = KUBERNETES.model_copy(update={"vm_size": ""})
+
+
+@pytest.mark.parametrize(
+    ("place", "job", "passes"),
+    [
+        (KUBERNETES, {}, "gpus"),
+        (KUBERNETES, {"preflight": "fabric"}, "fabric"),
+        (KUBERNETES, {"preflight": "none"}, "none"),
+        (KUBERNETES, {"gpus": 1}, "none"),
+        (CPU, {}, "none"),
+        (BY_HAND, {}, "none"),
+        (cluster_of(H100), {}, "none"),
+    ],
+    ids=["default", "fabric", "none", "shares", "cpu", "no-size", "slurm"],
+)
+def test_kubernetes_checks_whole_nodes_with_gpus_by_default(
+    tmp_path: Path, place: Target, job: dict[str, Any], passes: str
+) -> None:
+    _, script = rendered(
+        tmp_path, place, name="train", template="plain", command="echo launched", **job
+    )
+    found = {name: f"check_{name}()" in script for name in ("gpus", "infiniband")}
+    assert found == {"gpus": passes != "none", "infiniband": passes == "fabric"}
+    assert ("preflight || exit" in script) is (passes != "none")
 
 
 def spoil(path: str, text: str | None) -> Callable[[Nodes], None]:

@@ -57,6 +57,8 @@ class Capabilities:
     """Whether it can tell a task that its node was lost before."""
     shares: bool = _row("`gpus:` and `cores:`", False)
     """Whether several tasks may share a node."""
+    checks_gpus: bool = _row("`preflight: gpus` by default", False)
+    """Whether whole nodes with GPUs must pass that where a job does not say it."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -135,6 +137,7 @@ ENGINES = {
         node_actions=("drain", "resume"),
         prepares=True,
         machines=True,
+        checks_gpus=True,
     ),
 }
 """Of each engine that there is."""

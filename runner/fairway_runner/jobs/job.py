@@ -343,8 +343,9 @@ class Job(Model):
     quotes: the number 1.10 prints as 1.1."""
     options: dict[str, Scalar] = Field(default_factory=dict)
     """The template's options; `fairway templates NAME` lists them."""
-    preflight: Literal["none", "gpus", "fabric"] = "none"
-    """What every node must pass before the launcher starts."""
+    preflight: Literal["none", "gpus", "fabric"] | None = None
+    """What every node must pass before the launcher starts; by default `gpus` on Kubernetes for
+    tasks that have whole nodes with GPUs, and else `none`."""
     code: Code = Code()
     """The files that the job needs."""
     setup: ProgramText | Setup | None = None

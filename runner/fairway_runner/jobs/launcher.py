@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_core.catalog import vm_size
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import unfit_character
+from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.project_sandbox import is_own
 from fairway_runner.jobs.templates import (
@@ -90,7 +92,7 @@ class Launchers:
         context = {**_context(job, target, options), "refuse": refuse}
         try:
             script = templating.render(launcher.template, context)
-            if job.preflight != "none":
+            if _preflight(job, target) != "none":
                 script = with_preflight(script, launcher.environment, context)
         except templating.TemplateFault as fault:
             raise _located(fault, launcher.file, launcher.source) from None
@@ -102,6 +104,15 @@ class Launchers:
             hint = "remove it from the template, or from the field or parameter that it prints"
             raise UserError.of("bad-template", message, hint)
         return script
+
+
+def _preflight(job: Job, target: Target) -> str:
+    """What nodes must pass: as the job says, or else as is usual for the target's engine."""
+    if job.preflight is not None:
+        return job.preflight
+    if job.wanted is not None or not capabilities(target.engine).checks_gpus:
+        return "none"
+    return "gpus" if target.vm_size and vm_size(target.vm_size).gpu else "none"
 
 
 def _made_ready(job_file: JobFile, job: Job) -> Launcher:

@@ -147,7 +147,7 @@ def _machine_of(target: Target, name: str) -> tuple[Machine, str]:
     machine = nodes[name].machine
     if machine is None:
         message = (
-            f"the VM of {name} is not known: it has none now, or joined under an older scheduler"
+            f"the VM of {name} is not known: it has none now, or nothing there has noted it yet"
         )
         raise UserError.of("unknown-vm", message, f"fairway nodes list {target.name}")
     return machine, nodes[name].reason
