@@ -13,11 +13,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, job_facts, processes, record
+from fairway_agent import bundle, job_facts, podman, processes, record
 from fairway_agent.resources import CORES, GPUS
 from fairway_boot.files import Fault
 
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
 """Those that are known, the first that is there being taken; Docker only where its daemon
-answers this user."""
+answers this user, and Podman where it works."""
 
 _NO_TOOL = 4
 _MODULE = "fairway_agent.container"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _ANSWER_TIME = 30.0  # seconds in which Docker's daemon answers
+# Docker's asks its daemon; Podman has none.
+_ASKED = {"docker": "version", "podman": "--version"}
 
 # Docker's own 64 MB make MPI and data loaders crash.
 _SHARED_MEMORY = "8g"
@@ -58,22 +60,33 @@ _OWN = ("FAIRWAY", "_FAIRWAY")
 
 @dataclass(frozen=True)
 class Runtime:
-    """A program that runs containers: its name, and where it is."""
+    """A program that runs containers: its name, where it is, and options of all its commands."""
 
     name: str
     program: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """How a command line of it begins."""
+        return [self.program, *self.options]
 
     @property
     def is_oci(self) -> bool:
         """True if the runtime is Docker, or takes the same command line."""
         return self.name in ("docker", "podman")
 
+    @property
+    def is_rootless(self) -> bool:
+        """True if the container's root is this user outside."""
+        return self.name == "podman" and os.getuid() != 0
+
 
 def find_runtime() -> Runtime | None:
     """The runtime of this host; None where there is none that this user may use."""
     for name in RUNTIMES:
         program = shutil.which(name)
-        if program and (name != "docker" or _answers(program)):
+        if program and (name not in _ASKED or _answers(program, _ASKED[name])):
             return Runtime(name, program)
     return None
 
@@ -108,10 +121,18 @@ def words_of(
     here, image, options = str(Path.cwd()), container.image, container.options
     bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
     if runtime.is_oci:
-        words = [runtime.program, "run", "--rm", f"--name={name}", "--network=host"]
+        words = [*runtime.words, "run", "--rm", f"--name={name}", "--network=host"]
         words += [f"--label={label}" for label in _labels()]
-        words += [f"--workdir={here}", "--entrypoint=", *_devices(runtime.name), *_user(runtime)]
-        words += ["--ulimit=memlock=-1", "--ulimit=stack=-1"]
+        words += [f"--workdir={here}", "--entrypoint=", *_devices(runtime.name)]
+        if runtime.is_rootless:
+            words += podman.RUN_OPTIONS
+        else:
+            # Files that it writes belong to who has started it.
+            words += [f"--user={os.getuid()}:{os.getgid()}"] if os.getuid() else []
+            words += ["--ulimit=memlock=-1", "--ulimit=stack=-1"]
+        # Not the variable of the client, which finds its settings there.
+        home = os.environ.get("FAIRWAY_SCRATCH_DIR", "/tmp")  # noqa: S108 - in there
+        words.append(f"--env=HOME={home}")
         if (cores := os.environ.get(CORES)) and runtime.name == "docker":
             words.append(f"--cpuset-cpus={cores}")  # its daemon starts it, on all of them
         words.append(f"--shm-size={container.shm_size or _SHARED_MEMORY}")
@@ -144,7 +165,7 @@ def require_memory(container: Container) -> None:
 def missing(where: str) -> tuple[str, str]:
     """Returns the message for a place that cannot run containers, and a hint."""
     message = f"{where} runs no containers: it has none of {', '.join(RUNTIMES)}"
-    return message, "install one; a Docker daemon must accept this user"
+    return message, "install one: Podman needs no rights; Docker's daemon must accept this user"
 
 
 def main() -> None:
@@ -164,28 +185,24 @@ def _run(run: Path, command: Sequence[str]) -> int:
     runtime = find_runtime()
     if runtime is None:
         raise Fault("no-containers", *missing(os.uname().nodename), _NO_TOOL)
-    told = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
-    if target.engine == "local":
-        # Its folder is not on PATH in there.
-        told["FAIRWAY_EACH_NODE"] = str(bundle.package() / "fanout/local/fairway-each-node")
-    if runtime.is_oci and (gpus := os.environ.get(GPUS)):
-        # It has no others in there, whatever they are called outside.
-        told["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
-        told["ROCR_VISIBLE_DEVICES"] = gpus
-    if runtime.is_oci:
-        told["HOME"] = os.environ.get("FAIRWAY_SCRATCH_DIR", "/tmp")  # noqa: S108 - in there
-    else:
+    if runtime.is_rootless and target.engine != "local":
+        runtime = replace(runtime, options=podman.own_store())
+    told = _told(runtime, target)
+    if not runtime.is_oci:
         require_memory(container)
-    own = {"HOME", *_MARKS, *job.secrets}
+    own = {*_MARKS, *job.secrets}
     names = [each for each in told if _TOLD.fullmatch(each) or each in own]
+    login: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         if target.engine != "local":
             from fairway_agent.azure import registry  # its imports take longer than the rest
 
-            told |= registry.log_in(runtime.name, runtime.program, container.image, folder)
+            login = registry.log_in(runtime.name, runtime.program, container.image, folder)
+        told |= login
+        if runtime.is_rootless:
+            podman.fetch(runtime.words, container.image, _unmarked() | login)
         if runtime.name == "enroot":
             container = container._replace(image=_import(runtime, container.image))
-            names = [name for name in names if name != "HOME"]
         name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
         name += f"-{os.environ['FAIRWAY_ATTEMPT']}-{os.getpid()}"
         if runtime.is_oci:
@@ -195,10 +212,23 @@ def _run(run: Path, command: Sequence[str]) -> int:
         return _until_it_ends(runtime, words, told, name)
 
 
+def _told(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
+    """The environment that the container's is chosen from."""
+    told = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
+    if target.engine == "local":
+        # Its folder is not on PATH in there.
+        told["FAIRWAY_EACH_NODE"] = str(bundle.package() / "fanout/local/fairway-each-node")
+    if runtime.is_oci and (gpus := os.environ.get(GPUS)):
+        # It has no others in there, whatever they are called outside.
+        told["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
+        told["ROCR_VISIBLE_DEVICES"] = gpus
+    return told | podman.ENVIRONMENT if runtime.is_rootless else told
+
+
 def _until_it_ends(
     runtime: Runtime, words: Sequence[str], environment: Mapping[str, str], name: str
 ) -> int:
-    guard = _guard([runtime.program, "rm", "--force", name]) if runtime.is_oci else None
+    guard = _guard([*runtime.words, "rm", "--force", name]) if runtime.is_oci else None
     processes.outlive(*processes.TASK_SIGNALS)  # for the container, whose client gets them too
     code = subprocess.call(words, env=dict(environment))
     if guard is not None:
@@ -210,19 +240,23 @@ def _guard(remove: Sequence[str]) -> int:
     """Removes the container when this process is gone, however it ended: a daemon's container
     outlives the program that started it. Returns what is to be kept open until then."""
     gone, alive = os.pipe()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
     null = subprocess.DEVNULL
     subprocess.Popen(
         ["sh", "-c", 'read -r _; exec "$@"', "sh", *remove],
         stdin=gone,
         stdout=null,
         stderr=null,
-        env=kept,
+        env=_unmarked(),
         cwd="/",
         start_new_session=True,
     )
     os.close(gone)
     return alive
+
+
+def _unmarked() -> dict[str, str]:
+    """The environment of what is none of the task's, and does not end with it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
 
 
 def _seen(run: Path, target: TargetFacts) -> list[str]:
@@ -260,15 +294,6 @@ def _labels() -> list[str]:
     return [*labels, f"fairway.slurm-job={job}"] if job else labels
 
 
-def _user(runtime: Runtime) -> list[str]:
-    """Files that it writes belong to who has started it."""
-    if os.getuid() == 0:
-        return []
-    if runtime.name == "podman":
-        return ["--userns=keep-id"]
-    return [f"--user={os.getuid()}:{os.getgid()}"]
-
-
 def _import(runtime: Runtime, image: str) -> str:
     """The image as a file, which is made once a host."""
     import hashlib
@@ -302,10 +327,10 @@ def for_enroot(image: str) -> str:
     return f"{server}#{rest}" if slash and re.search("[.:]", server) else image
 
 
-def _answers(program: str) -> bool:
+def _answers(program: str, asked: str) -> bool:
     try:
         done = subprocess.run(
-            [program, "version"], capture_output=True, check=False, timeout=_ANSWER_TIME
+            [program, asked], capture_output=True, check=False, timeout=_ANSWER_TIME
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

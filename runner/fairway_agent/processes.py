@@ -25,7 +25,7 @@ _LAUNCHERS |= {"mpiexec", "mpiexec.hydra", "hydra_pmi_proxy"}
 # A connection to another node, which ends with what runs there.
 _LAUNCHERS |= {"ssh", "srun"}
 # A client of a container, which would pass it on to the container's first process alone.
-_LAUNCHERS |= {"docker", "podman", "conmon"}
+_LAUNCHERS |= {"docker", "podman", "conmon", "catatonit"}
 
 # A shell that waits for a program would die of the signal at once, and with it the launcher
 # would end that program in the middle of its saving. One with a trap is told like any other.

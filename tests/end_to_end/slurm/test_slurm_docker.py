@@ -50,7 +50,7 @@ if words[0] != "run":
     sys.exit()
 signal.signal(signal.SIGTERM, lambda *_: None)
 names = [word.removeprefix("--env=") for word in words if word.startswith("--env=")]
-environment = {{name: os.environ[name] for name in ["PATH", *names]}}
+environment = {{name: os.environ[name] for name in ["PATH", *names] if "=" not in name}}
 command = words[words.index("contoso.example/train:1") + 1:]
 with socket.socket(socket.AF_UNIX) as daemon, daemon.makefile("rw") as talk:
     daemon.connect({socket!r})
