@@ -7,6 +7,7 @@ import io
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from raised import note_printed
+from registries import Registry, registry
 from waiting import PATIENCE
 
 from fairway_agent import processes
@@ -287,3 +289,15 @@ def signs(tmp_path: Path) -> Iterator[Signs]:
     signs = Signs(tmp_path / "signs")
     yield signs
     signs.close()
+
+
+@pytest.fixture
+def lab() -> Iterator[Registry]:
+    """A registry whose image people's nodes pull by Podman; see `Registry.allow`."""
+    if shutil.which("podman") is None or shutil.which("newuidmap") is None:
+        pytest.skip("no podman; on Debian: sudo apt-get install podman crun uidmap")
+    spaces = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true")
+    if subprocess.run(["runuser", "-u", "nobody", "--", *spaces], check=False).returncode:
+        pytest.skip("this machine lets root alone make user namespaces")
+    with registry() as found:
+        yield found

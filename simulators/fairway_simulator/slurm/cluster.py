@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 _COMMAND_TIMEOUT = 120.0  # seconds: clients hang where slurmctld is down
 
-# Its own host name, processes, shared memory and local disk, and the hosts file with all nodes.
-_NODE = """hostname "$1" && mount --bind "$2" /etc/hosts && mount --bind "$3" /var/tmp &&
+# Its own host name, processes, shared memory and local disk, and the hosts file with all nodes;
+# cgroups of one kind, where this machine may have two.
+_NODE = """umount -q /sys/fs/cgroup/unified
+hostname "$1" && mount --bind "$2" /etc/hosts && mount --bind "$3" /var/tmp &&
 mount -t tmpfs none /dev/shm && shift 3 && exec "$@\""""
 
 

@@ -1,7 +1,8 @@
 """One host of a loopback cluster: a real sshd in namespaces of its own.
 
 It has its own host name, processes, /mnt, /dev/shm and folder for temporary files, so that
-what runs there cannot take itself for another host; network and disk are this machine's. A host
+what runs there cannot take itself for another host; network and disk are this machine's. Its
+cgroups are of one kind, where this machine may have two. A host
 that is `private` has a network of its own too, to which no route leads: see `bastion`.
 Killing its first process ends all that runs there, as a power cut would.
 """
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 120.0  # seconds in which a host starts even on a busy machine
 
-_BOOT = """set -e
+_BOOT = """umount -q /sys/fs/cgroup/unified
+set -e
 hostname {name}
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /mnt

@@ -143,7 +143,7 @@ def installed(repository: Path, package: str) -> Path:
 
 @pytest.mark.usefixtures("slurm")
 class TestContainers:
-    """A container needs something on the node that runs it; this machine has none of it."""
+    """A container needs something on the node that runs it."""
 
     @pytest.fixture
     def apptainer(self, fairway: Fairway, slurm: SlurmCluster) -> Path:
@@ -156,7 +156,13 @@ class TestContainers:
         program.chmod(0o755)
         return log
 
-    def test_without_a_runtime_the_reason_is_said(self, fairway: Fairway) -> None:
+    def test_without_a_runtime_the_reason_is_said(
+        self, fairway: Fairway, slurm: SlurmCluster
+    ) -> None:
+        programs = slurm.folder / "home" / "bin"
+        programs.mkdir()
+        for name in ("docker", "podman"):  # this machine may have them
+            (programs / name).symlink_to("/bin/false")
         job = fairway.job("true", template="plain", container={"image": "ubuntu:24.04"})
         done = fairway("submit", job, *TARGET, "--watch", "--json")
         run = json.loads(done.stdout.splitlines()[-1])["run_id"]

@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from waiting import PATIENCE
+from registries import OPTIONS
+from waiting import PATIENCE, until
 
 from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.slurm.people import secret_server
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from conftest import Fairway
+    from registries import Registry
 
 NAMES = ("ada", "bob")
 # What the setup script writes outside of /etc goes to a folder of the test's.
 _SPACE = """
 mount --bind "$1/etc" /etc
 mount --bind "$1/sbin" /usr/local/sbin
+mount -t tmpfs none /var/tmp
 export PATH="$1/bin:$PATH"
 useradd --no-create-home azureuser
 bash "$1/setup"
@@ -109,7 +112,11 @@ def _accounts(folder: Path) -> Accounts:
         subprocess.run(words, check=True)
         key = (folder / f"{name}.pub").read_text().strip()
         people.append(Person(name=name, keys=(key,), uid=30001 + number))
-    return Accounts(people=people, homes=Homes(folder=str(folder / "home")))
+    return Accounts(
+        people=people,
+        homes=Homes(folder=str(folder / "home")),
+        containers=shutil.which("podman") is not None,
+    )
 
 
 class _Vault(KeyVault):
@@ -229,3 +236,57 @@ def test_a_secret_reaches_the_job_of_whom_it_names_and_nobody_elses(
         check=False,
     )
     assert found.stdout == "", "in no file"
+
+
+def test_a_person_without_the_rights_of_docker_runs_containers_as_themselves(
+    team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
+) -> None:
+    lab.allow(team.folder / "etc")
+    own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
+    fairway.folder = team.project("ada", tmp_path / "ada")
+    job = fairway.job(
+        "echo $(id -u) on $(hostname): $(cat /proc/self/uid_map); cat /etc/of-another; "
+        "ls -n /etc/of-another; touch $FAIRWAY_SHARED_DIR/$FAIRWAY_NODE_RANK",
+        template="every-node",
+        nodes=2,
+        container={"image": lab.image, "options": OPTIONS},
+    )
+    for _ in range(2):
+        done = fairway("submit", job, "--target", "slurm-sim", "--watch", **own)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for node in team.cluster.node_names():
+            assert f"0 on {node}: 0 30001 1 1 " in done.stdout
+    assert lab.pulls == 2, "once a node"
+    made = [path.stat().st_uid for path in team.homes.glob("ada/fairway/runs/*/shared/*")]
+    assert made == [30001] * 4
+
+
+def test_what_a_container_has_started_ends_with_its_task(
+    team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
+) -> None:
+    lab.allow(team.folder / "etc")
+    own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
+    fairway.folder = team.project("ada", tmp_path / "ada")
+    job = fairway.job(
+        "setsid sleep 7654 & trap 'echo saved; exit 3' TERM; "
+        "touch $FAIRWAY_SHARED_DIR/up; while true; do sleep 0.1; done",
+        template="plain",
+        container={"image": lab.image, "options": OPTIONS},
+    )
+    done = fairway("submit", job, "--target", "slurm-sim", "--json", **own)
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["run_id"]
+    until((team.homes / f"ada/fairway/runs/{run}/shared/up").exists)
+    assert _of_ada("sleep 7654")
+    assert fairway("cancel", run, **own).returncode == 0
+    assert fairway("wait", run, **own).returncode == 130
+    assert "saved" in fairway("logs", run, **own).stdout
+    until(lambda: not _of_ada("sleep 7654"))
+    until(lambda: not _of_ada("conmon --api-version"))
+
+
+def _of_ada(command: str) -> list[str]:
+    """Her processes, on any node, whose command lines have this text."""
+    words = ["ps", "-u", "30001", "-o", "args="]
+    listed = subprocess.run(words, capture_output=True, text=True, check=False)
+    return [line for line in listed.stdout.splitlines() if command in line]

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from waiting import PATIENCE
+from registries import OPTIONS
+from waiting import PATIENCE, until
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from conftest import Fairway
+    from registries import Registry
 
 NAMES = ("ada", "bob")
 # What the setup script writes outside of /etc goes to a folder of the test's; each node does it.
@@ -32,6 +34,7 @@ _SPACE = """
 mount --bind "$1/etc" /etc
 mount --bind "$1/sbin" /usr/local/sbin
 mount --bind "$1/data" "$1/data"
+mount -t tmpfs none /var/tmp
 export PATH="$1/bin:$PATH"
 useradd --no-create-home azureuser
 bash "$1/setup"
@@ -106,7 +109,12 @@ def _accounts(folder: Path) -> Accounts:
         key = (folder / f"{name}.pub").read_text().strip()
         people.append(Person(name=name, keys=(key,), uid=30001 + number))
     queue = SharedQueue("pair", f"{data}/fairway-queue", data)
-    return Accounts(people=people, homes=Homes(f"{data}/home", data), queue=queue)
+    return Accounts(
+        people=people,
+        homes=Homes(f"{data}/home", data),
+        queue=queue,
+        containers=shutil.which("podman") is not None,
+    )
 
 
 def _facts(fairway: Fairway, run: str, **environment: str) -> dict[str, Any]:
@@ -177,3 +185,33 @@ def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
     fairway.folder = tmp_path / "ada"
     assert _facts(fairway, run, **own["ada"])["state"] == "lost"
     team.ssh("ada", "pkill sleep")
+
+
+def test_people_run_containers_by_podman_and_what_these_have_started_ends_with_them(
+    team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
+) -> None:
+    lab.allow(team.folder / "etc")
+    own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
+    fairway.folder = team.project("ada", tmp_path / "ada")
+    job = fairway.job(
+        "setsid sleep 7655 & trap 'echo saved by $(id -u); exit 3' TERM; "
+        "touch $FAIRWAY_SHARED_DIR/$FAIRWAY_NODE_RANK; while true; do sleep 0.1; done",
+        template="every-node",
+        nodes=2,
+        container={"image": lab.image, "options": OPTIONS},
+    )
+    done = fairway("submit", job, "--target", "pair", "--json", **own)
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["run_id"]
+    shared = team.homes / f"ada/fairway/runs/{run}/shared"
+    for rank in ("0", "1"):
+        until((shared / rank).exists)
+        assert (shared / rank).stat().st_uid == 30001
+    assert lab.pulls == 2, "once a node"
+    assert fairway("cancel", run, **own).returncode == 0
+    assert fairway("wait", run, **own).returncode == 130
+    assert fairway("logs", run, **own).stdout.count("saved by 0") == 2
+    listed = subprocess.run(
+        ["ps", "-u", "30001", "-o", "args="], capture_output=True, text=True, check=False
+    )
+    assert "sleep 7655" not in listed.stdout
