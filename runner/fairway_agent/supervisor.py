@@ -232,6 +232,8 @@ class Supervisor:
                 self._move(counted, "queued", "cancelled")
             else:
                 self._start(attempts, counted=counted)
+        if not self.patience.hindrance:
+            self.patience.until = None  # another hindrance has a time of its own
 
     def _sample(self) -> None:
         """Has this machine sampled; where nodes are allotted, their tasks see to that."""

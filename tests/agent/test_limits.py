@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 from dataclasses import replace
@@ -52,6 +53,14 @@ def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor,
     run._keep_limit()
     assert (run.limit, run.reason) == ("max_duration", "it was over its max_duration of 1h")
     assert (run._next_deadline(), run._outcome()) == (None, "failed")
+
+
+def test_what_hinders_a_start_has_a_time_of_its_own(made: tuple[Supervisor, Any]) -> None:
+    """The task that was hindered before was cancelled meanwhile."""
+    run, _ = made
+    assert run.patience.lasts(OSError(errno.ENOSPC, "full"))
+    run._begin_due(iter(()), counted=True)
+    assert (run.patience.until, run.patience.hindrance) == (None, None)
 
 
 def test_max_duration_leaves_a_cancelled_run_cancelled(made: tuple[Supervisor, Any]) -> None:

@@ -18,7 +18,9 @@ from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import (
     CANCELLATION,
+    CANCELLED,
     ERROR,
+    IO_ERROR,
     MACHINE,
     NODE,
     PREEMPTION,
@@ -31,8 +33,10 @@ from fairway_agent.task import scheduled
 from fairway_agent.task.attempts import Attempts, Patience, after_attempt
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Loss, Nodes, Task
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -144,9 +148,11 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
 
 
-def run_as_pod(task: Task, patience: Patience | None = None) -> int:
+def run_as_pod(
+    task: Task, patience: Patience | None = None, is_over: Callable[[], bool] = bool
+) -> int:
     """Runs its attempts as a pod does that has no others; the exit code."""
-    watch: Any = SimpleNamespace(is_over=lambda: False, begin=lambda: None, due=None)
+    watch: Any = SimpleNamespace(is_over=is_over, begin=lambda: None, due=None)
     here, there = socket.socketpair()
     with here, there:
         nodes: Any = task.nodes
@@ -206,6 +212,60 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
     assert (known.state, known.exit_code, known.attempts, known.ends) == (*ends, None)
     is_told = (known.reason or "").startswith("it could not be started: ")
     assert is_told == (ends[0] == "failed")
+
+
+def test_a_start_that_is_hindered_says_so_and_ends_at_the_limit_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    run = tmp_path / "runs" / "job-a"
+    run.mkdir(parents=True)
+    plan = RunPlan("job-a", str(tmp_path))
+    task = Task(plan, TaskSpec(0), run, run / "tasks" / "0", nodes=PodNodes(), submission=0)
+    seen: list[TaskState | None] = []
+
+    def full(_: Task) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Task, "start", full)
+
+    def wait(*_: object) -> None:
+        seen.append(read_task(task.folder))
+        assert len(seen) < 3
+
+    monkeypatch.setattr(scheduled.processes, "wait", wait)
+    assert run_as_pod(task, is_over=lambda: len(seen) > 1) == CANCELLED
+    assert [each and (each.state, each.reason) for each in seen] == [
+        ("queued", "no task can be started: [Errno 28] No space left on device")
+    ] * 2
+    assert read_task(task.folder).state == "cancelled"
+
+
+def test_a_fault_ends_the_programs_of_an_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    run = tmp_path / "runs" / "job-a"
+    run.mkdir(parents=True)
+    plan = RunPlan("job-a", str(tmp_path))
+    task = Task(plan, TaskSpec(0), run, run / "tasks" / "0", nodes=PodNodes(), submission=0)
+    told: list[int] = []
+
+    def start(task: Task) -> None:
+        task.process = SimpleNamespace(poll=lambda: -15 if told else None)  # type: ignore[assignment]
+
+    def damaged(*_: object) -> None:
+        raise Fault("damaged-run", "control.json: damaged")
+
+    monkeypatch.setattr(Task, "start", start)
+    monkeypatch.setattr(Task, "ended", lambda task: task.process.poll())
+    monkeypatch.setattr(PodNodes, "look", damaged)
+    monkeypatch.setattr(PodNodes, "signal", lambda _, __, number: told.append(number))
+    assert run_as_pod(task) == IO_ERROR
+    known = read_task(task.folder)
+    assert (told, known.state, known.reason) == ([15], "failed", "control.json: damaged")
 
 
 CAUSES = {"n": NODE, "p": PREEMPTION, "e": ERROR}

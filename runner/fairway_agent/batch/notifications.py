@@ -144,6 +144,13 @@ class PoolWatch(watch.Watch):
             return super().is_over()
         return False
 
+    @property
+    def over(self) -> Over | None:
+        """As above."""
+        with suppress(OSError, Fault):
+            return super().over
+        return None
+
     def held(self, now: float) -> Held:
         """One whose node is lost says nothing more, and may wait long for another."""
         return limits.held(self.folder, self.nodes, now, _seen)

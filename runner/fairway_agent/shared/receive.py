@@ -6,9 +6,9 @@ import os
 import shutil
 import tarfile
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, predecessors, scratch, state_files
+from fairway_agent import control, job_facts, predecessors, record, scratch, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
 from fairway_agent.resources import Wanted
@@ -80,10 +80,31 @@ def copy_code(shared: Path, code: str, folder: Path) -> None:
     draft.rename(folder / "code")
 
 
-def forget_code(shared: Path, code: str, run: str) -> None:
-    """The run is removed, and so is the snapshot where no other has it."""
-    if not code:
+def remove(folder: Path) -> None:
+    """Removes a run, also the half of one, with its code and inputs where no other has them."""
+    gone = folder.with_name(f".{folder.name}.removed")
+    if folder.is_dir():
+        shared = folder.parents[1]
+        _forget_code(shared, str(facts_of(folder / "provenance.json").get("code", "")), folder.name)
+        inputs.forget(shared, folder.name)
+        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """A file's mapping; nothing where there is none that can be read."""
+    try:
+        value: object = record.read_json(path)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _forget_code(shared: Path, digest: str, run: str) -> None:
+    if not digest:
         return  # of a run whose record is damaged
+    code = digest[:16]
     users = shared / "code" / ".users" / code
     (users / run).unlink(missing_ok=True)
     try:
@@ -120,7 +141,7 @@ def forget(folder: Path, submission: int) -> None:
     """The scheduler has nothing of it; of a run's first submission nothing is left."""
     control.change(folder, submission, parts=(), complete=False)
     if submission == 0:
-        shutil.rmtree(folder)
+        remove(folder)
 
 
 def shape_of(spec: TaskSpec) -> Shape:

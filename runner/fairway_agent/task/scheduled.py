@@ -159,6 +159,8 @@ def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
         prepare(attempts, scheduler)
         _run(attempts, scheduler)
     except scheduler.FAULTS as fault:
+        if attempts.state == "running":
+            _end(attempts.task, scheduler)
         said = fault.said if isinstance(fault, Fault) else str(fault)
         attempts.finish("failed", IO_ERROR, said)
     scheduler.states.await_room(scheduler.wakeup, _ROOM_WAIT)
@@ -177,9 +179,22 @@ def _run(attempts: Attempts, scheduler: Scheduled) -> None:
                 is_last = bool(scheduler.asked) or not scheduler.RETRIES_HERE
                 attempts.decide(code, is_last=is_last)
         if attempts.state == "queued" and attempts.patience.hindrance:
+            task = attempts.task
+            task.record(replace(task.status("queued"), reason=attempts.patience.hindrance))
             processes.wait(scheduler.wakeup, time.monotonic() + _START_PAUSE)
-            if scheduler.asked:
+            scheduler.states.write_late()
+            if scheduler.watch.is_over():
+                attempts.finish("cancelled", CANCELLED)
+            elif scheduler.asked:
                 attempts.decide(CANCELLED, is_last=True)
+
+
+def _end(task: Task, scheduler: Scheduled) -> None:
+    """Ends the programs of an attempt, with their signal and grace, whatever the scheduler says."""
+    task.stop()
+    while task.ended() is None:
+        processes.wait(scheduler.wakeup, task.next_timer())
+        task.check_timers()
 
 
 def _wait(attempts: Attempts, scheduler: Scheduled) -> None:

@@ -100,6 +100,13 @@ class Mine:
         self.nodes.give_notice(self.task, "Preempt")
 
 
+def test_a_damaged_record_of_limits_ends_no_task(folders: Folders, clock: Any) -> None:
+    """As one that cannot be written: the run has no limit as far as the task sees."""
+    mine = Mine(folders, HOUR)
+    (folders.shared / "control.json").write_text("{")
+    assert (mine.watch.is_over(), mine.watch.over) == (False, None)
+
+
 def test_the_time_counts_from_the_first_task(
     folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,12 +80,17 @@ def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
 ) -> None:
     """The run goes to another target next, where it must not run meanwhile."""
     slurm.states = ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
+    folder = shared / "runs" / "job-a"
+    (folder / "code").rmdir()
+    (folder / "provenance.json").write_text('{"code": "c"}')
+    (shared / "code" / ".c.job-a").mkdir(parents=True)
     with pytest.raises(Fault) as caught:
         submit.answer(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "refused-job"
     assert slurm.said[:2] == ["sbatch", "scancel 7"]
     assert slurm.said[2:] == ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
-    assert not (shared / "runs" / "job-a").exists()
+    assert list((shared / "runs").iterdir()) == []
+    assert not (shared / "code" / "c").exists()
 
 
 def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
