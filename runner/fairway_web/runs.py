@@ -245,9 +245,10 @@ def output(run: Run, path: str) -> Path:
 
 
 # The files of a run's folder that tell about it, and nothing else of it.
+_TASKS = ("tasks.jsonl", "setup.jsonl", "finally.jsonl")  # without what they run
 _RECORDS = (
     *("run.json", "job.json", "provenance.json", "steps.json", "labels.json"),
-    *("actions.jsonl", "retry.json", "tasks.jsonl", "setup.jsonl", "finally.jsonl"),
+    *("actions.jsonl", "retry.json", *_TASKS),
     *("setup/state.json", "tasks/*/state.json"),
 )
 # Of these as much as is needed to read logs and states.
@@ -270,6 +271,10 @@ def records(run: Run, since: int) -> dict[str, Any]:
 
 def _folder(run: Run, since: int) -> dict[str, Any]:
     logs, files = {}, {}
+    with suppress(FileNotFoundError):
+        # Of a step that has just begun nothing is known yet, and its other files may be older.
+        if (run.folder / "run.json").stat().st_mtime_ns >= since:
+            since = 0
     for path in (path for pattern in _RECORDS for path in run.folder.glob(pattern)):
         with suppress(FileNotFoundError):
             if path.is_file() and not path.is_symlink() and path.stat().st_mtime_ns >= since:
@@ -278,6 +283,9 @@ def _folder(run: Run, since: int) -> dict[str, Any]:
                     facts = read_json(path)
                     known = {key: facts[key] for key in _PARTS_OF[name] if key in facts}
                     files[name] = json.dumps(known)
+                elif name in _TASKS:
+                    short = (replace(each, script="", environment={}) for each in read_specs(path))
+                    files[name] = "".join(each.line() for each in short)
                 else:
                     files[name] = path.read_text("utf-8", "replace")
     for path in run.folder.glob("tasks/*/log.txt"):

@@ -108,10 +108,11 @@ def command(
 
     def look() -> tuple[list[dict[str, Any]], list[Finding]]:
         if remote is not None:
-            return remote.listed(wanted, shown, limit, order, descending=reverse)
-        found = select(store, wanted, limit, order, descending=reverse, refresh=refresh)
-        facts = [listed(each, shown) for each in found.runs]
-        return facts, [*found.findings, *_empty(facts, shown)]
+            facts, wrong = remote.listed(wanted, shown, limit, order, descending=reverse)
+        else:
+            found = select(store, wanted, limit, order, descending=reverse, refresh=refresh)
+            facts, wrong = [listed(each, shown) for each in found.runs], found.findings
+        return facts, [*wrong, *_empty(facts, shown)]
 
     if watch:
         from fairway_cli.ui.progress import until_ended

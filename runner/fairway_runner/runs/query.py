@@ -186,8 +186,7 @@ def select(
     for run in runs:
         with _readable(listing):
             status = run.status
-            fits = not wanted.states or status.state in wanted.states
-            if fits and wanted.takes_words(run, run.labels):
+            if not wanted.states or status.state in wanted.states:
                 listing.runs.append((run, status))
         if len(listing.runs) == last:
             break
@@ -206,10 +205,9 @@ def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]
             if wanted.takes_record(run.record):
                 runs.append(run)
     for run in sorted(runs, key=lambda run: (-run.record.created, run.id)):
-        fits = not (wanted.tags or wanted.text)
-        if not fits:
-            with _readable(listing):
-                fits = wanted.takes_words(run, run.labels)
+        fits = False
+        with _readable(listing):
+            fits = wanted.takes_words(run, run.labels)
         if fits:
             yield run
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -336,3 +338,23 @@ def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> 
     assert [run["run_id"] for run in client.get("/api/v1/runs").json()] == ["job-a"]
     assert client.get("/metrics").status_code == 200
     assert client.get("/api/v1/runs/job-b").status_code == 422
+
+
+def test_records_have_no_scripts(make_run: MakeRun) -> None:
+    """Those of a large sweep would be more than a client takes."""
+    run = make_run("job-a", [{"params": {"lr": 1}}, {}])
+    found = web_runs.records(run, 0)["runs"]["job-a"]["files"]["tasks.jsonl"]
+    lines = [json.loads(line) for line in found.splitlines()]
+    assert [(each["script"], each["params"]) for each in lines] == [("", {"lr": 1}), ("", {})]
+
+
+def test_records_of_a_run_that_has_just_begun_are_told_as_a_whole(make_run: MakeRun) -> None:
+    """What takes long is written first, and the folder appears at last."""
+    run = make_run("job-a", [{}])
+    now = time.time_ns()
+    for path in run.folder.rglob("*"):
+        os.utime(path, ns=(now - 10**10, now - 10**10))
+    assert list(web_runs.records(run, now - 10**9)["runs"]["job-a"]["files"]) == ["state.json"]
+    os.utime(run.folder / "run.json", ns=(now, now))
+    files = web_runs.records(run, now - 10**9)["runs"]["job-a"]["files"]
+    assert {"tasks.jsonl", "tasks/0/state.json", "run.json"} <= files.keys()

@@ -52,6 +52,7 @@ def runs(make_run: MakeRun) -> list[Run]:
         ["list", "--json", "--limit", "2"],
         ["list", "--state", "failed", "--state", "cancelled", "--json"],
         ["list", "--columns", "metric:loss,param:lr", "--sort", "metric:loss", "--reverse"],
+        ["list", "--columns", "metric:los"],
         ["list", "--sort", "name", "--json", "--limit", "1"],
         ["list", "--since", "1d"],
         ["list", "--name", "none"],
