@@ -57,6 +57,11 @@ class Finding:
     severity: Severity = Severity.ERROR
     location: Location | None = None
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """The line and the column in its file; zeros where it has none, which come first."""
+        return (self.location.line, self.location.column) if self.location else (0, 0)
+
 
 class UserError(Exception):
     """An error that the user can fix; printed as its findings, never as a traceback.

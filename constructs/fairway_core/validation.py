@@ -79,7 +79,7 @@ def findings_of(error: ValidationError, document: Source, model: type[BaseModel]
         path for path in telling if path not in meant or by_path[path][0]["type"] != "missing"
     ]
     findings = [_finding(path, by_path[path], document, model) for path in telling]
-    return sorted(findings, key=_place_in_file)
+    return sorted(findings, key=lambda finding: finding.position)
 
 
 def _is_unknown(errors: list[ErrorDetails]) -> bool:
@@ -93,11 +93,6 @@ def _meant_key(path: DataPath, document: Source, model: type[BaseModel]) -> Data
 
 def _is_below(path: DataPath, ancestor: DataPath) -> bool:
     return len(path) > len(ancestor) > 0 and path[: len(ancestor)] == ancestor
-
-
-def _place_in_file(finding: Finding) -> tuple[int, int]:
-    location = finding.location
-    return (location.line, location.column) if location else (0, 0)
 
 
 def describe(value: Any) -> str:

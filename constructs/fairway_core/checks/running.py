@@ -42,7 +42,7 @@ def check_environment(
     for path, _, finding in _run(Subject.ENVIRONMENT, subject, ignore):
         location = _line_of(path, document) if document else None
         found.append(replace(finding, location=location))
-    return sorted(found, key=_place_in_file)
+    return sorted(found, key=lambda finding: finding.position)
 
 
 def check_stack(
@@ -125,8 +125,3 @@ def _line_of(path: DataPath, document: Document) -> Location:
         value, present = value[step], present + 1
     # A mapping is shown by its key, not by the first of its lines.
     return document.location(path[:present], of_key=isinstance(value, dict))
-
-
-def _place_in_file(finding: Finding) -> tuple[int, int]:
-    location = finding.location
-    return (location.line, location.column) if location else (0, 0)
