@@ -89,8 +89,7 @@ class Part(JsonRecord):
     @property
     def wanted(self) -> Wanted | None:
         """Resources that each task takes of its node; None for entire nodes."""
-        wanted = Wanted(self.gpus, self.cores)
-        return None if wanted == Wanted() else wanted
+        return Wanted.of(self.gpus, self.cores)
 
     def task_folder(self, run: Path, index: int) -> Path:
         """The folder of one of its tasks."""
@@ -148,7 +147,7 @@ class Control(JsonRecord):
             if submission >= self.submission and (name.isdecimal() or name == LAST)
         }
 
-    def has_ended(self, task: str) -> bool:
+    def cancels(self, task: str) -> bool:
         """True if a person has cancelled a task, by itself or with its run."""
         return self.is_cancelled or task in self.cancelled_names
 

@@ -49,6 +49,11 @@ class Wanted(JsonRecord):
     gpus: int | None = None
     cores: int | None = None
 
+    @classmethod
+    def of(cls, gpus: int | None, cores: int | None) -> Wanted | None:
+        """What it wants; None where that is not said, for entire nodes."""
+        return None if gpus is None and cores is None else cls(gpus, cores)
+
     def cores_of(self, cores: int, gpus: int) -> int:
         """How many of a node's cores are its own: by default as large a part of them as of the
         GPUs, and none where there are more GPUs than cores.

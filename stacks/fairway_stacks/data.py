@@ -295,7 +295,7 @@ class DataStack(RoleStack):
         # Batch puts VMs of this subscription into groups that it names itself, and tags them with
         # their account alone. No filter takes either: so these nodes are counted by themselves.
         # Source: Azure documentation, plan to manage costs for Azure Batch.
-        if self.batch is not None and self.batch.mode == "UserSubscription":
+        if self.batch is not None and environment.owns_pool_nodes:
             budget("budget-pools", tags={"batchaccountname": self.batch.name})
 
     def _connect(self, name: str, service: str, resource_id: str) -> PrivateEndpoint | None:

@@ -99,7 +99,7 @@ def test_control_cancel_before_submission_ends_the_submission(tmp_path: Path) ->
     control.change(tmp_path, 0, started=1.0)
     control.cancel(tmp_path, 1)
     control.cancel(tmp_path, 1, "3")
-    assert control.read(tmp_path).of(1).has_ended("0")
+    assert control.read(tmp_path).of(1).cancels("0")
     control.change(tmp_path, 1, complete=True)
     assert control.read(tmp_path).is_cancelled
     assert control.read(tmp_path).cancelled_names == {"3"}

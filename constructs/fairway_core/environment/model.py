@@ -216,6 +216,12 @@ class Environment(Model):
         return {n: each for n, each in self.clusters.items() if isinstance(each, BatchCluster)}
 
     @property
+    def owns_pool_nodes(self) -> bool:
+        """True if Batch makes the nodes of pools in the subscription, with its quota and disks, and
+        the account has a vault."""
+        return self.batch is not None and self.batch.mode == "UserSubscription"
+
+    @property
     def node_pools(self) -> dict[str, KubernetesNodes]:
         """The clusters that are node pools of Kubernetes, by name."""
         return {n: each for n, each in self.clusters.items() if isinstance(each, KubernetesNodes)}

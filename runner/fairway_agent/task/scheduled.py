@@ -93,7 +93,7 @@ class Scheduled(Backend):
     def is_cancelled(self, task: Task) -> bool:
         """True if a person has cancelled the run, or this task of it."""
         known = control.read(task.run_folder).of(task.submission or 0)
-        return known.has_ended(task.name)
+        return known.cancels(task.name)
 
     def interrupted(self, attempts: Attempts, code: int) -> bool:
         """Its nodes go, or the scheduler ends it: because somebody cancelled it, or to start it

@@ -459,8 +459,7 @@ class Job(Model):
     @property
     def wanted(self) -> Wanted | None:
         """Resources that a task takes of its node; None for entire nodes."""
-        wanted = Wanted(self.gpus, self.cores)
-        return None if wanted == Wanted() else wanted
+        return Wanted.of(self.gpus, self.cores)
 
     @property
     def priority_number(self) -> int:

@@ -87,7 +87,7 @@ def machines_of(environment: Environment) -> list[Machines]:
                 part.size,
                 round(part.counts.maximum),
                 spot=part.spot,
-                pool=is_pool and not _has_own_pools(environment),
+                pool=is_pool and not environment.owns_pool_nodes,
             )
         )
     return found
@@ -198,11 +198,6 @@ def _path(resource: str) -> str:
     kind, _, name = resource.rpartition(" ")
     section = {"cluster": "clusters", "file system": "filesystems"}.get(kind)
     return f"{section}.{name}" if section else "slurm"
-
-
-def _has_own_pools(environment: Environment) -> bool:
-    """True if the subscription owns the nodes of pools, and not Batch itself."""
-    return environment.batch is not None and environment.batch.mode == "UserSubscription"
 
 
 # As Microsoft.Compute/usages calls the quotas that all sizes share.

@@ -112,7 +112,7 @@ def _public_access(subject: EnvironmentSubject) -> Iterator[Occurrence]:
         hint = "leave `private_endpoints: false` out"
         what = "services would be open to the subnets of the nodes"
         yield ("network", "private_endpoints"), {"what": what, "hint": hint}
-    if _makes_nodes_itself(environment):
+    if environment.owns_pool_nodes:
         hint = "use `mode: BatchService`"
         what = "the vault of a Batch account in mode UserSubscription is open to Azure's services"
         yield ("batch", "mode"), {"what": what, "hint": hint}
@@ -131,11 +131,6 @@ def policy_public_access(what: str, hint: str) -> Iterator[Fault]:
         access: {allowed: [10.0.0.0/16]}
     """
     yield Fault(f"{what}, which `policies.deny_public_access` denies", hint)
-
-
-def _makes_nodes_itself(environment: Environment) -> bool:
-    """Whether Batch makes the nodes of pools in the subscription, and has a vault of its own."""
-    return environment.batch is not None and environment.batch.mode == "UserSubscription"
 
 
 def _keys(subject: EnvironmentSubject) -> Iterator[Occurrence]:
@@ -161,7 +156,7 @@ def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str,
             yield ("filesystems", name), f"the disks of `{name}`", False
     for name, cluster in environment.clusters.items():
         # Those of a pool are Batch's own, unless it makes the nodes in the subscription.
-        if kind == "disks" and (cluster.engine != "batch" or _makes_nodes_itself(environment)):
+        if kind == "disks" and (cluster.engine != "batch" or environment.owns_pool_nodes):
             yield ("clusters", name), f"the disks of `{name}`", False
     if kind == "disks" and environment.access.gateway:
         yield ("access", "gateway"), "the disk of the gateway", False

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job import Job
 
 
+_QUOTA = "ask for more quota, or try another region, zone or VM size"
+
+
 def examine(account: Account, storage: Storage) -> list[Finding]:
     """Everything that keeps jobs from running; empty where nothing does."""
     return [*_of_storage(storage), *_of_account(account)]
@@ -45,8 +48,7 @@ def _of_account(account: Account) -> Iterator[Finding]:
         yield Finding("no-pool", message, "deploy its environment: fairway deploy")
         return
     for text in pools.resize_errors(pool):
-        hint = "ask for more quota, or try another region, zone or VM size"
-        yield Finding("resize-error", f"the pool cannot grow: {text}", hint)
+        yield Finding("resize-error", f"the pool cannot grow: {text}", _QUOTA)
     if not pool.get("enableInterNodeCommunication"):
         message = "inter-node communication is off: each job has one node"
         hint = "for jobs of several nodes: `mpi: true` in the environment, and deploy again"
@@ -176,9 +178,6 @@ def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
     count = pools.wanted_nodes(pool)
     message = f"the pool `{name}` is fixed at {count} nodes, and the job needs {job.nodes}"
     yield Finding("too-few-nodes", message, f"fairway pool resize {target.name} {job.nodes}")
-
-
-_QUOTA = "ask for more quota, or try another region, zone or VM size"
 
 
 def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[Finding]:
