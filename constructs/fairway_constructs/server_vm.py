@@ -20,7 +20,7 @@ from fairway_constructs.scope import place_of
 from fairway_core.catalog import image
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_core.catalog import VmSize
@@ -69,6 +69,7 @@ def server_vm(
     more_identity_ids: Sequence[str] = (),
     host_name: str | None = None,
     ultra_disks: bool = False,
+    more_tags: Mapping[str, str] | None = None,
     depends_on: Sequence[ITerraformDependable] = (),
 ) -> LinuxVirtualMachine:
     """The VM behind such an interface.
@@ -78,12 +79,14 @@ def server_vm(
     """
     place = place_of(scope)
     system = image(SERVER_IMAGE)
+    common = place.common_of(role, serves)
+    common["tags"] = {**(common["tags"] or {}), **(more_tags or {})}
     return LinuxVirtualMachine(
         scope,
         id,
         name=name,
         computer_name=host_name,
-        **place.common_of(role, serves),
+        **common,
         zone=None if place.zone is None else str(place.zone),
         size=size.name,
         disk_controller_type=size.disk_controller or None,

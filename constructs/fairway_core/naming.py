@@ -17,6 +17,9 @@ from fairway_core.findings import UserError
 ROLE_TAG, NAME_TAG = "fairway-role", "fairway-name"
 """The tags by which rules and pictures know what a resource is for, wherever it stands."""
 
+SLURM_TAG = "fairway-slurm"
+"""The tag of a scheduler with its version of Slurm, by which rules know another one."""
+
 # Of the hash that makes a name unique: 16^8 values are enough for all that share a name.
 SUFFIX_LENGTH = 8
 

@@ -17,7 +17,7 @@ from fairway_constructs.cloud_init.proxy import MachineProxy, machine_proxy
 from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of
-from fairway_constructs.slurm.configuration import node_facts, slurm_cluster
+from fairway_constructs.slurm.configuration import node_facts, packages_of, slurm_cluster
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
 from fairway_core.findings import UserError
@@ -175,11 +175,13 @@ def _slurm_node(
     environment: Environment, name: str, spec: SlurmNodes, mounts: Sequence[Mount]
 ) -> SlurmNode:
     has_people = environment.vault is not None and bool(environment.access.users)
+    assert environment.scheduler is not None, "there is a partition"
     return SlurmNode(
         partition=name,
         scheduler=_UNKNOWN,
         vault=_UNKNOWN,
         client_id=_UNKNOWN,
+        packages=packages_of(environment.scheduler),
         people_vault=_UNKNOWN if has_people else "",
         facts=node_facts(vm_size(spec.size), mounts, image_checks=spec.health == "full"),
     )

@@ -144,6 +144,7 @@ class SlurmResources:
                 scheduler=self.scheduler.address,
                 vault=self._foundation.vault_url,
                 client_id=self._foundation.nodes.client_id,
+                packages=self.scheduler.cluster.packages,
                 people_vault=self._people_vault,
                 facts=node_facts(
                     nodes.size,

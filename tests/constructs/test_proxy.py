@@ -21,7 +21,7 @@ from fairway_constructs.cloud_init import (
 from fairway_constructs.cloud_init.proxy import MachineProxy, machine_proxy
 from fairway_constructs.cloud_init.start_task import start_task_script
 from fairway_core.environment import Proxy
-from fairway_core.slurm import cloud_programs
+from fairway_core.slurm import MICROSOFT, cloud_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,8 +176,9 @@ def test_a_node_asks_its_scheduler_directly(template: str) -> None:
     """By its address: urllib knows no ranges in `no_proxy`."""
     more = {"settings_file": "/s", "settings_text": "{}", "library": "/l", "programs": "/p"}
     more |= {"package": "/p.tar.bz2", "packed": "", "tokens_port": "643"}
-    own: dict[str, Any] = {**more, "scripts": {}}
+    own: dict[str, Any] = {**more, "scripts": {}, "slurm": MICROSOFT, "slurm_key": "/k.asc"}
     for proxy in (_proxy(), None):
-        files = _files(_node(proxy, template=template, more=own))
-        unit = files["/etc/systemd/system/fairway-slurm-node.service"]
+        text = _node(proxy, template=template, more=own)
+        unit = _files(text)["/etc/systemd/system/fairway-slurm-node.service"]
         assert ("UnsetEnvironment=http_proxy HTTP_PROXY" in unit) is (proxy is not None)
+        assert (" --proxy http://p.example.com:3128 " in text) is (proxy is not None)

@@ -20,7 +20,7 @@ from fairway_constructs.cloud_init.slurm import (
     scheduler_cloud_init,
     scheduler_settings,
 )
-from fairway_constructs.slurm.configuration import node_facts, partition, slurm_cluster
+from fairway_constructs.slurm.configuration import node_facts, packages_of, partition, slurm_cluster
 from fairway_core import archives
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Person, Slurm, SlurmNodes
@@ -109,6 +109,7 @@ def test_a_node_for_people_boots_with_valid_data(
         scheduler="10.0.0.4",
         vault="https://v/",
         client_id="c",
+        packages=packages_of(Slurm()),
         facts=node_facts(vm_size("Standard_HB176rs_v4"), MOUNTS),
     )
     text = node_cloud_init(
@@ -156,6 +157,7 @@ def test_a_node_boots_with_valid_data(check_cloud_config: Callable[[str], None],
         scheduler="10.0.0.4",
         vault="https://v/",
         client_id="c",
+        packages=packages_of(Slurm()),
         facts=node_facts(vm_size(size), MOUNTS),
     )
     text = node_cloud_init(

@@ -10,10 +10,16 @@ import pytest
 from ruamel.yaml import YAML
 
 from fairway_constructs.cloud_init import node_cloud_init
-from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
-from fairway_constructs.slurm.configuration import node_facts, slurm_cluster
-from fairway_core.catalog import vm_size
+from fairway_constructs.cloud_init.slurm import (
+    SlurmNode,
+    login_cloud_init,
+    scheduler_cloud_init,
+    scheduler_settings,
+)
+from fairway_constructs.slurm.configuration import node_facts, packages_of, slurm_cluster
+from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Slurm, SlurmNodes
+from fairway_core.slurm import DISTRIBUTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,8 +58,12 @@ UBUNTU = {
     "slurmd": SLURM,
     "slurmdbd": SLURM,
 }
+SMD = ("slurm-smd", "slurm-smd-client", *(f"slurm-smd-slurm{end}" for end in ("ctld", "d", "dbd")))
 # The image comes with this repository, at `insiders`. Source: as above.
-MICROSOFT = {"slurm-smd-slurmd": "25.11.5-1", "slurm-smd-client": "25.11.5-1", "pmix": "4.2.9-2"}
+MICROSOFT = {**dict.fromkeys(SMD, "25.11.5-1"), "pmix": "4.2.9-2"}
+NEWER = {**MICROSOFT, **dict.fromkeys(SMD, "25.11.5-1")}
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEXBhA\n-----END PGP PUBLIC KEY BLOCK-----"
+OWN = {"url": "https://apt.example.org/slurm", "key": KEY, "version": "25.05.4"}
 
 
 class Machine:
@@ -68,10 +78,10 @@ class Machine:
             (folder / name).mkdir(parents=True)
         (folder / "status").touch()
         (folder / "etc" / "preferences.d" / "slurm-repository-pin-990").write_text(PIN)
-        self._know("azure.archive.ubuntu.com/ubuntu", "noble", "Ubuntu", UBUNTU)
-        self._know("packages.microsoft.com/repos/x", "insiders", "microsoft", MICROSOFT)
+        self.know("azure.archive.ubuntu.com/ubuntu", "noble", "Ubuntu", UBUNTU)
+        self.know("packages.microsoft.com/repos/x", "insiders", "microsoft", MICROSOFT)
 
-    def _know(self, url: str, suite: str, origin: str, packages: dict[str, str]) -> None:
+    def know(self, url: str, suite: str, origin: str, packages: dict[str, str]) -> None:
         """As after `apt-get update`: indices lie under the name of where they came from."""
         with (self.folder / "etc" / "sources.list").open("a") as sources:
             sources.write(f"deb [trusted=yes] http://{url} {suite} main\n")
@@ -121,8 +131,9 @@ class Machine:
         )
 
 
-def _node() -> str:
+def _node(spec: Slurm) -> str:
     node = SlurmNode(
+        packages=packages_of(spec),
         partition="nd",
         scheduler="10.0.0.4",
         vault="https://v/",
@@ -140,11 +151,11 @@ def _node() -> str:
     )
 
 
-def _scheduler() -> str:
-    spec = {"engine": "slurm", "size": SIZE, "nodes": {"min": 0, "max": 4}, "mounts": ["data"]}
-    partitions = {"nd": SlurmNodes.model_validate(spec)}
+def _scheduler(spec: Slurm) -> str:
+    nodes = {"engine": "slurm", "size": SIZE, "nodes": {"min": 0, "max": 4}, "mounts": ["data"]}
+    partitions = {"nd": SlurmNodes.model_validate(nodes)}
     return scheduler_cloud_init(
-        slurm_cluster("lab", Slurm(), partitions, host="lab-s", address="10.0.0.4"),
+        slurm_cluster("lab", spec, partitions, host="lab-s", address="10.0.0.4"),
         settings=scheduler_settings(scale_sets={}, client_id="c", vault="https://v/", idle=600),
         mounts=(),
         nfs_client_package="nfs-common",
@@ -166,15 +177,72 @@ def test_the_image_forbids_the_distributions_slurm(machine: Machine) -> None:
     assert "slurmd" in refused.stderr
 
 
-@pytest.mark.parametrize("make", [_node, _scheduler])
-def test_scheduler_and_nodes_install_the_same_slurm_on_it(
-    machine: Machine, make: Callable[[], str]
+def _login(spec: Slurm) -> str:
+    return login_cloud_init(
+        slurm_cluster("lab", spec, {}, host="lab-s", address="10.0.0.4"),
+        vault="https://v/",
+        client_id="c",
+        mounts=(),
+        nfs_client_package="nfs-common",
+        host_patterns=["nd-*"],
+    )
+
+
+@pytest.mark.parametrize("make", [_node, _scheduler, _login])
+@pytest.mark.parametrize(
+    ("packages", "version"),
+    [("distribution", SLURM), ("microsoft", "25.11.5-1"), (OWN, "25.05.4-1")],
+    ids=["distribution", "microsoft", "own"],
+)
+def test_all_machines_install_the_same_slurm_on_it(
+    machine: Machine, make: Callable[[Slurm], str], packages: Any, version: str
 ) -> None:
-    config = YAML(typ="safe", pure=True).load(make())
+    # Newer ones are there too, which nobody asked for.
+    machine.know("packages.microsoft.com/repos/slurm-ubuntu-noble", "stable", "microsoft", NEWER)
+    machine.know("apt.example.org/slurm", "stable", "own", dict.fromkeys(SMD, "25.05.4-1"))
+    config = YAML(typ="safe", pure=True).load(make(Slurm(packages=packages)))
     machine.boot(config)
     done = machine.install(config["packages"])
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("Inst ")]
     installed = {words[1]: words[2].strip("(") for words in lines}
     assert set(installed) == set(config["packages"])
-    assert {version for name, version in installed.items() if "slurm" in name} == {SLURM}
+    assert {found for name, found in installed.items() if "slurm" in name} == {version}
+
+
+@pytest.mark.parametrize("make", [_node, _scheduler])
+def test_another_version_than_the_one_named_is_not_installed(
+    machine: Machine, make: Callable[[Slurm], str]
+) -> None:
+    machine.know("apt.example.org/slurm", "stable", "own", dict.fromkeys(SMD, "26.05.1-1"))
+    config = YAML(typ="safe", pure=True).load(make(Slurm.model_validate({"packages": OWN})))
+    machine.boot(config)
+    refused = machine.install(config["packages"])
+    assert refused.returncode == 100
+    assert "slurm-smd" in refused.stderr
+
+
+@pytest.mark.parametrize("make", [_node, _scheduler, _login])
+def test_a_repository_is_trusted_by_its_own_key_alone(
+    make: Callable[[Slurm], str], check_cloud_config: Callable[[str], None]
+) -> None:
+    text = make(Slurm.model_validate({"packages": OWN}))
+    check_cloud_config(text)
+    config = YAML(typ="safe", pure=True).load(text)
+    files = {each["path"]: each["content"] for each in config["write_files"]}
+    file = "/etc/apt/keyrings/fairway-slurm.asc"
+    source = f"deb [signed-by={file}] https://apt.example.org/slurm stable main\n"
+    assert files["/etc/apt/sources.list.d/slurm.list"] == source
+    assert files[file].strip() == KEY
+    assert files["/etc/sysusers.d/fairway-slurm.conf"].startswith("u slurm 64030 ")
+    assert ["systemd-sysusers", "fairway-slurm.conf"] in config["runcmd"]
+    text = make(Slurm(packages="microsoft"))
+    check_cloud_config(text)
+    config = YAML(typ="safe", pure=True).load(text)
+    (fetched,) = [each for each in config["bootcmd"] if each[0] == "sh"]
+    assert fetched[2].endswith(f"-o {file} https://packages.microsoft.com/keys/microsoft.asc")
+    assert "apt/keyrings" not in make(Slurm())
+
+
+def test_the_distribution_has_the_release_that_the_catalogue_says() -> None:
+    assert {row.slurm for row in images().values() if row.slurm} == {DISTRIBUTION.version}

@@ -88,3 +88,36 @@ def test_images_without_a_slurm_that_fits_are_refused_with_the_reason(
         assert finding.severity == "error"
         assert finding.hint == "use `image: ubuntu-hpc-2404`"
         assert finding.path == "clusters.nd.image"
+
+
+PUBLIC = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEXBhA\n-----END PGP PUBLIC KEY BLOCK-----"
+REPOSITORY = 'slurm: {packages: {url: "https://a.example/s", key: apt.asc, version: "25.05.4"}}\n'
+
+
+def test_the_key_of_a_repository_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "apt.asc").write_text(f"{PUBLIC}\n")
+    environment = _load(tmp_path, more=REPOSITORY)
+    assert environment.slurm is not None
+    assert not isinstance(environment.slurm.packages, str)
+    assert environment.slurm.packages.key == PUBLIC
+
+
+@pytest.mark.parametrize(
+    ("content", "id_"),
+    [
+        (b"-----BEGIN PGP PRIVATE KEY BLOCK-----\n", "private-key"),
+        (b"\x99\x01\xa2\x04", "no-repository-key"),
+        (b"ssh-ed25519 AAAA me\n", "no-repository-key"),
+    ],
+)
+def test_a_file_with_another_key_is_refused_at_its_line(
+    tmp_path: Path, content: bytes, id_: str
+) -> None:
+    (tmp_path / "apt.asc").write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        _load(tmp_path, more=REPOSITORY)
+    (finding,) = caught.value.findings
+    assert (finding.id, finding.path) == (id_, "slurm.packages.key")
+    assert finding.location
+    assert finding.location.line == 4
+    assert "gpg --export --armor" in finding.hint

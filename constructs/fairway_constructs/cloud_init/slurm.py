@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.proxy import MachineProxy
-    from fairway_core.slurm import NodeFacts, SlurmCluster
+    from fairway_core.slurm import NodeFacts, Packages, SlurmCluster
 
 # Where the disk with the scheduler's state is mounted.
 STATE = "/var/lib/fairway-slurm"
 
 # Local NVMe disks, see `node.sh`: each job gets a folder there.
 _SCRATCH = "/mnt/resource_nvme"
+
+# The public key of the repository that Slurm comes from.
+_KEY = "/etc/apt/keyrings/fairway-slurm.asc"
 
 # Of the loopback address. Root alone can listen below 1024, and NFS takes ports from 665 on.
 # Source: Linux, Documentation/admin-guide/kernel-parameters (sunrpc.min_resvport).
@@ -43,7 +46,8 @@ class SlurmNode:
 
     `client_id` is that of the identity by which it reads the key; `facts` are what the health
     check holds it against; the secrets of people's jobs are in `people_vault`, "" where there are
-    none. All but `partition` and `facts` may be references.
+    none. `packages` are the scheduler's too. All but these, `partition` and `facts` may be
+    references.
     """
 
     partition: str
@@ -51,6 +55,7 @@ class SlurmNode:
     vault: str
     client_id: str
     facts: NodeFacts
+    packages: Packages
     people_vault: str = ""
 
     def extension(self) -> dict[str, Any]:
@@ -66,7 +71,7 @@ class SlurmNode:
         if self.people_vault:
             settings["people_vault"] = self.people_vault
         return {
-            **_programs(settings, archives.NODE),
+            **_programs(settings, archives.NODE, self.packages),
             "scripts": node_scripts(self.facts, scratch=_SCRATCH),
             "tokens_port": _TOKENS_PORT,
             "has_people_vault": bool(self.people_vault),
@@ -151,7 +156,7 @@ def _scheduler_cloud_init(
         template="slurm_scheduler.yaml.j2",
         proxy=proxy,
         more={
-            **_programs(settings, archives.SCHEDULER),
+            **_programs(settings, archives.SCHEDULER, cluster.packages),
             "files": render(cluster),
             "scripts": cloud_programs(proxy=proxy is not None),
             "accounting": cluster.accounting is not None,
@@ -186,7 +191,7 @@ def login_cloud_init(
         template="slurm_login.yaml.j2",
         proxy=proxy,
         more={
-            **_programs(settings, archives.LOGIN),
+            **_programs(settings, archives.LOGIN, cluster.packages),
             "scripts": {},
             "files": {
                 name: text
@@ -206,9 +211,13 @@ class _Disk:
     EXPORT: str = STATE
 
 
-def _programs(settings: Mapping[str, Any], modules: Sequence[str]) -> dict[str, Any]:
+def _programs(
+    settings: Mapping[str, Any], modules: Sequence[str], packages: Packages
+) -> dict[str, Any]:
     digest, packed = archives.boot(modules)
     return {
+        "slurm": packages,
+        "slurm_key": _KEY,
         "settings_file": SETTINGS,
         "settings_text": json.dumps(settings, indent=1),
         "library": LIBRARY,

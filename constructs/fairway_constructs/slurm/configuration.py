@@ -9,10 +9,13 @@ from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_core.catalog import vm_size
 from fairway_core.environment.slurm import slurm_memory_mib
 from fairway_core.slurm import (
+    DISTRIBUTION,
+    MICROSOFT,
     Accounting,
     Cloud,
     Gpus,
     NodeFacts,
+    Packages,
     Partition,
     Qos,
     SlurmCluster,
@@ -58,7 +61,17 @@ def slurm_cluster(
         timing=Timing(credential=_CREDENTIAL_SECONDS),
         cloud=Cloud(idle=int(spec.idle)),
         accounting=_accounting(spec, several_users) if spec.accounting else None,
+        packages=packages_of(spec),
     )
+
+
+def packages_of(spec: Slurm) -> Packages:
+    """The packages of Slurm that the scheduler, login nodes and nodes have."""
+    if spec.packages == "microsoft":
+        return MICROSOFT
+    if spec.packages == "distribution":
+        return DISTRIBUTION
+    return Packages(**spec.packages.model_dump())
 
 
 def _accounting(spec: Slurm, several_users: bool) -> Accounting:

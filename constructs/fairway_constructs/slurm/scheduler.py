@@ -15,6 +15,7 @@ from fairway_constructs.monitoring_agent import agent_on_machine
 from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_core.catalog import image, vm_size
+from fairway_core.naming import SLURM_TAG
 from fairway_core.slurm.rules import share_commands
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class SlurmScheduler(Component):
                 self.cluster, spec, partitions, scale_sets, foundation, subnet, mounts, place.proxy
             ),
             identity_id=foundation.scheduler.id,
+            more_tags={SLURM_TAG: self.cluster.packages.version},
         )
         self.id = self.virtual_machine.id
         VirtualMachineDataDiskAttachment(

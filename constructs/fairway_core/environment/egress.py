@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.tables import table
 from fairway_core.environment.network import Firewall
+from fairway_core.environment.slurm import SlurmRepository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +42,9 @@ def outbound(environment: Environment) -> list[Outbound]:
     wanted = {*_needs(environment), *(["web"] if environment.web else [])}
     host = environment.web.package_host if environment.web else ""
     own = [Outbound(host, 443, "Fairway itself, for the page of `web:`")] if host else []
+    if environment.scheduler and isinstance(environment.scheduler.packages, SlurmRepository):
+        place = urlsplit(environment.scheduler.packages.url)
+        own.append(Outbound(place.hostname or "", place.port or 443, "packages of Slurm"))
     return own + [
         Outbound(
             name.format(location=environment.location, workspace=_WORKSPACE),
@@ -63,6 +68,8 @@ def _needs(environment: Environment) -> Iterator[str]:
         yield "ubuntu" if is_ubuntu else "almalinux"
     if environment.scheduler is not None:
         yield "slurm"
+        if environment.scheduler.packages == "microsoft":
+            yield "slurm-microsoft"
     if any(cluster.engine == "ssh" and cluster.idle for cluster in environment.clusters.values()):
         yield "idle"
     if environment.monitoring is not None:

@@ -18,6 +18,7 @@ NOBODYS_KEY = (
 _OWN_KEYS = ("id_ed25519.pub", "id_rsa.pub")
 _TYPES = ("ssh-ed25519", "ssh-rsa")
 _KEY = re.compile(r"(?P<type>\S+)\s+(?P<body>[A-Za-z0-9+/]+=*)(\s+.*)?")
+_ARMOUR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _LOOKS_LIKE_A_KEY = ("ssh-", "ecdsa-", "sk-")
 
 
@@ -47,6 +48,26 @@ def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
     if not keys:
         raise UserError.of("no-ssh-key", f"`{entry}` holds no public key", _how_to_make(entry))
     return keys
+
+
+def read_repository_key(entry: str, *, folder: Path) -> str:
+    """The public key of an apt repository: the entry itself, or the file that it names from
+    `folder`. Raises UserError for anything but an armoured public key."""
+    if entry.startswith(_ARMOUR):
+        return entry.strip()
+    how = f"write it with `gpg --export --armor KEY >{entry}`"
+    try:
+        text = (folder / Path(entry).expanduser()).read_text(encoding="ascii").strip()
+    except OSError:
+        raise UserError.of("no-repository-key", f"`{entry}`: no such file", how) from None
+    except UnicodeDecodeError:
+        text = ""
+    if "PRIVATE KEY" in text:
+        hint = f"name the public one: {how.removeprefix('write it with ')}"
+        raise UserError.of("private-key", f"`{entry}` is a private key", hint)
+    if not text.startswith(_ARMOUR):
+        raise UserError.of("no-repository-key", f"`{entry}` is no armoured public key", how)
+    return text
 
 
 def own_public_keys(home: Path) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.documents import Document, read
 from fairway_core.environment.defaults import apply_defaults, once_each, typed_as
-from fairway_core.environment.keys import own_public_keys, read_public_keys
+from fairway_core.environment.keys import own_public_keys, read_public_keys, read_repository_key
 from fairway_core.environment.model import Environment
 from fairway_core.environment.variables import substitute
 from fairway_core.findings import Finding, UserError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_core.environment.people import Person
+    from fairway_core.environment.slurm import Slurm
     from fairway_core.yaml_text import DataPath
 
 # Top-level keys that hold nothing but YAML anchors, as in Compose files.
@@ -81,7 +82,25 @@ def read_environment(
     if "users" in environment.access.model_fields_set:
         update["users"] = _people(environment, document)
     access = environment.access.model_copy(update=update)
-    return LoadedEnvironment(environment.model_copy(update={"access": access}), document)
+    slurm = _with_repository_key(environment.slurm, document)
+    changed = {"access": access, "slurm": slurm}
+    return LoadedEnvironment(environment.model_copy(update=changed), document)
+
+
+def _with_repository_key(slurm: Slurm | None, document: Document) -> Slurm | None:
+    """Slurm with the text of its repository's key in place of its file."""
+    if slurm is None or isinstance(slurm.packages, str):
+        return slurm
+    where = ("slurm", "packages", "key")
+    try:
+        key = read_repository_key(slurm.packages.key, folder=Path(document.file).parent)
+    except UserError as error:
+        location = document.location(where)
+        raise UserError(
+            replace(finding, path=".".join(where), location=location) for finding in error.findings
+        ) from None
+    packages = slurm.packages.model_copy(update={"key": key})
+    return slurm.model_copy(update={"packages": packages})
 
 
 def _said_of_idle(finding: Finding, document: Document) -> Finding:

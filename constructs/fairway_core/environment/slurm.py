@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model
@@ -28,6 +28,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 # What the scheduler's own resources are called.
 _SCHEDULER = "slurm-scheduler"
 _LOGIN = "slurm-login"
+# The first that reaches each node where it registered from.
+_OLDEST = "23.11"
 # Of the scheduler and of login nodes, where nothing is said.
 _SIZE = "Standard_D4s_v6"
 
@@ -47,6 +49,42 @@ def _names(items: dict[str, Any]) -> dict[str, Any]:
                 (name,),
             )
     return items
+
+
+def _repository(url: str) -> str:
+    if "@" in url:
+        raise FieldError(
+            "the address holds a user or a password, which a file must not hold",
+            "let the scheduler's and the nodes' addresses in, and remove it",
+        )
+    if not re.fullmatch(
+        r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[\w.~+-]+)*/?", url
+    ):
+        raise FieldError(
+            f"`{url}` is not the address of a repository by https",
+            "for example https://packages.example.org/slurm",
+        )
+    return url
+
+
+def _slurm_version(version: str) -> str:
+    found = re.fullmatch(r"([0-9]{2}\.[0-9]{2})\.[0-9]+(-[\w.~+-]+)?", version)
+    if found is None:
+        raise FieldError(
+            f"`{version}` is not an exact version of Slurm", 'for example version: "25.05.4"'
+        )
+    if found[1] < _OLDEST:
+        raise FieldError(
+            f"Slurm {version} is too old: nodes come and go as here from {_OLDEST} on",
+            "take a newer release",
+        )
+    return version
+
+
+def _apt_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][\w.+/-]*", name):
+        raise FieldError(f"`{name}` is no word of sources.list", "for example `stable`, `main`")
+    return name
 
 
 class Qos(Model, defer_build=True):
@@ -83,6 +121,38 @@ class LoginNodes(Model, defer_build=True):
         return [self.size] * self.count
 
 
+class SlurmRepository(Model, defer_build=True):
+    """An apt repository of yours with Slurm for Ubuntu 24.04, in packages that are built as SchedMD
+    describes (`slurm-smd`, `slurm-smd-slurmctld` and so on).
+    """
+
+    url: Annotated[str, AfterValidator(_repository)]
+    """Its address, `https://…`, without a user or a password."""
+    key: str = Field(min_length=1)
+    """The file of its public key, from `gpg --export --armor`, relative to this file. Packages that
+    were not signed with it are refused."""
+    version: Annotated[str, AfterValidator(_slurm_version)]
+    """The version to install, such as "25.05.4"; machines that are made later get the same one."""
+    suite: Annotated[str, AfterValidator(_apt_name)] = "stable"
+    """The suite, as in a line of sources.list."""
+    component: Annotated[str, AfterValidator(_apt_name)] = "main"
+    """The component, as there."""
+
+
+def _known_source(packages: object) -> object:
+    if isinstance(packages, str) and packages not in ("distribution", "microsoft"):
+        if "://" in packages:
+            raise FieldError(
+                "a repository is used with its key and an exact version only",
+                f"`packages: {{url: {packages}, key: FILE, version: 25.05.4}}`",
+            )
+        raise FieldError(
+            f"`{packages}` is no source of Slurm's packages",
+            "`distribution`, `microsoft`, or `{url: https://…, key: FILE, version: 25.05.4}`",
+        )
+    return packages
+
+
 class Slurm(Model, defer_build=True):
     """The scheduler of the clusters with `engine: slurm`: one VM for all of them.
 
@@ -108,6 +178,15 @@ class Slurm(Model, defer_build=True):
     """Qualities of service by name; jobs that name none get `normal`."""
     disk_gib: int = Field(default=64, ge=8, le=4096)
     """The size of the disk with jobs and history; it can grow later."""
+    packages: Annotated[
+        Literal["distribution", "microsoft"] | SlurmRepository, BeforeValidator(_known_source)
+    ] = "distribution"
+    """Where scheduler, login nodes and nodes get Slurm from. `distribution`: Ubuntu's 23.11, which
+    gets no more fixes. `microsoft`: 25.11 as CycleCloud has it, from packages.microsoft.com, whose
+    key is fetched from there. Or an apt repository of yours. Choose before the cluster holds jobs
+    and history: 25.11 cannot read what 23.11 has left. The two others have not run on Azure yet,
+    `srun --mpi=pmix` least of all.
+    """
 
     @model_validator(mode="after")
     def _history_is_kept(self) -> Self:

@@ -15,6 +15,7 @@ from fairway_core.slurm.cluster import (
     SlurmCluster,
     Timing,
 )
+from fairway_core.slurm.packages import DISTRIBUTION, MICROSOFT, Packages
 from fairway_core.slurm.rendering import render
 from fairway_core.slurm.rules import accounting_commands
 from fairway_core.slurm.scripts import (
@@ -25,10 +26,13 @@ from fairway_core.slurm.scripts import (
 )
 
 __all__ = [
+    "DISTRIBUTION",
+    "MICROSOFT",
     "Accounting",
     "Cloud",
     "Gpus",
     "NodeFacts",
+    "Packages",
     "Partition",
     "Paths",
     "Programs",

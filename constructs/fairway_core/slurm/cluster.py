@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fairway_core.slurm.packages import DISTRIBUTION, Packages
+
 # Where programs, prolog and epilog of the project lie on schedulers and nodes.
 PROGRAMS = "/usr/local/lib/fairway/slurm"
 
@@ -178,7 +180,8 @@ class SlurmCluster:
 
     `address` is where `host` is reached. With `containment` "cgroup" jobs get the cores, the
     memory and the GPUs that they asked for and no others; "none" is for a machine without
-    systemd. With `configless` nodes fetch all files from slurmctld.
+    systemd. With `configless` nodes fetch all files from slurmctld. All machines have the same
+    `packages`.
 
     >>> nodes = Partition(name="nd", count=2, cpus=96, memory_mib=1_800_000, cloud=True)
     >>> SlurmCluster(name="lab", host="lab-scheduler", address="10.0.0.4",
@@ -201,4 +204,5 @@ class SlurmCluster:
     configless: bool = True
     cloud: Cloud | None = None
     accounting: Accounting | None = None
+    packages: Packages = DISTRIBUTION
     max_array_size: int = 100_001

@@ -147,6 +147,39 @@ def test_a_single_machine_is_a_node_and_a_server_is_none() -> None:
     assert "would restart, as size changes" in found.message
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "ids"),
+    [
+        ("23.11", "25.05.4", {"replaced-server"}),
+        ("23.11", "25.11.5", {"replaced-server", "unreadable-state"}),
+        ("25.11.5", "25.05.4", {"replaced-server", "unreadable-state"}),
+        ("25.05.4", "25.11.5", {"replaced-server"}),
+        ("", "25.11.5", {"replaced-server"}),
+    ],
+)
+def test_slurm_is_told_what_it_can_read(old: str, new: str, ids: set[str]) -> None:
+    def tags(version: str) -> dict[str, str]:
+        return {
+            "fairway-role": "slurm-scheduler",
+            **({"fairway-slurm": version} if version else {}),
+        }
+
+    kind = "azurerm_linux_virtual_machine"
+    change = {
+        "actions": ["delete", "create"],
+        "before": {"tags": tags(old), "custom_data": "a"},
+        "after": {"tags": tags(new), "custom_data": "b"},
+        "replace_paths": [["custom_data"]],
+    }
+    resource = {"address": f"{kind}.slurm-scheduler", "type": kind, "change": change}
+    found = {each.id: each for each in check_plan({"resource_changes": [resource]})}
+    assert set(found) == ids
+    replaced = found["replaced-server"]
+    assert ("no node is up" in replaced.hint) is bool(old)
+    if "unreadable-state" in ids:
+        assert f"Slurm {new} does not start" in found["unreadable-state"].message
+
+
 RULE: dict[str, Any] = {
     "name": "ssh",
     "direction": "Inbound",

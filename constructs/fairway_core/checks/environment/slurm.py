@@ -22,9 +22,9 @@ _BOOT_SECONDS = 300
 def slurm_image(size: VmSize, image: Image) -> Iterator[Fault]:
     """An image whose distribution has no Slurm that fits the scheduler's.
 
-    Nodes install Slurm from the distribution's own packages. Those of Ubuntu 24.04 have 23.11,
-    which is the scheduler's too; Ubuntu 22.04 has 21.08, which knows neither nodes that come
-    and go as these do nor today's control groups, and Enterprise Linux has none.
+    Nodes have the scheduler's packages, which are of Ubuntu 24.04, wherever `slurm.packages` says
+    that they come from. Ubuntu 22.04 has 21.08, which knows neither nodes that come and go as these
+    do nor today's control groups, and Enterprise Linux has none.
 
     Wrong:
         clusters:
@@ -43,7 +43,7 @@ def slurm_image(size: VmSize, image: Image) -> Iterator[Fault]:
         return
     fitting = [each.alias for each in images().values() if each.slurm and each.fits(size)]
     hint = f"use `image: {fitting[0]}`" if fitting else "use another size, or `engine: ssh`"
-    yield Fault(f"image `{image.alias}` has no Slurm 23.11 in its distribution", hint)
+    yield Fault(f"image `{image.alias}` is not of Ubuntu 24.04, as the scheduler is", hint)
 
 
 @check("short-idle", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.idle_times)
