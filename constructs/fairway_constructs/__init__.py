@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from fairway_constructs.registry import Registry as Registry
     from fairway_constructs.scope import place_in_group as place_in_group
     from fairway_constructs.single_vm import SingleVm as SingleVm
+    from fairway_constructs.slurm.configuration import SlurmPartition as SlurmPartition
     from fairway_constructs.slurm.login import SlurmLoginNode as SlurmLoginNode
     from fairway_constructs.slurm.scheduler import SlurmScheduler as SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation as SlurmFoundation
@@ -127,6 +128,7 @@ _NAMES = {
     "registry": "IRegistry Registry",
     "scope": "place_in_group",
     "single_vm": "SingleVm",
+    "slurm.configuration": "SlurmPartition",
     "slurm.shared_resources": "SlurmFoundation",
     "slurm.login": "SlurmLoginNode",
     "slurm.scheduler": "SlurmScheduler",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from fairway_constructs.azurerm.storage_account import NetworkRules, StorageAccount
 from fairway_constructs.azurerm.storage_share import StorageShare
 from fairway_constructs.cloud_init.mounts import Mount
-from fairway_constructs.file_system import FileSystem, specified
+from fairway_constructs.file_system import FileSystem
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.unique_name import client_config
 from fairway_core.environment import AzureFiles as AzureFilesSpec
@@ -43,8 +43,8 @@ class AzureFiles(FileSystem):
         replication: Literal["LRS", "ZRS"] | None = None,
         subnet_ids: Sequence[str] = (),
     ) -> None:
-        spec = specified(
-            AzureFilesSpec, kind="azure_files", path=path, gib=gib, replication=replication
+        spec = AzureFilesSpec.with_defaults(
+            kind="azure_files", path=path, gib=gib, replication=replication
         )
         super().__init__(scope, f"files-{name}", spec)
         place = self.place

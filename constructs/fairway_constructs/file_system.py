@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Component
 
@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import Mount
     from fairway_core.environment.filesystem_base import FileSystem as FileSystemSpec
-
-SpecT = TypeVar("SpecT", bound="FileSystemSpec")
 
 
 class FileSystem(Component):
@@ -27,8 +25,3 @@ class FileSystem(Component):
         super().__init__(scope, id)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
-
-
-def specified(model: type[SpecT], **given: object) -> SpecT:
-    """The description of a file system, by what is given of it; UserError for what cannot be."""
-    return model(**{name: value for name, value in given.items() if value is not None})

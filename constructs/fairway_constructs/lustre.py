@@ -13,7 +13,7 @@ from fairway_constructs.azurerm.managed_lustre_file_system import (
 from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
-from fairway_constructs.file_system import FileSystem, specified
+from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.protection import kept, lock
 from fairway_core.environment import Lustre as LustreSpec
@@ -78,8 +78,7 @@ class Lustre(FileSystem):
         subnet: SubnetRef,
         blob_import: BlobImport | None = None,
     ) -> None:
-        spec = specified(
-            LustreSpec,
+        spec = LustreSpec.with_defaults(
             kind="lustre",
             path=path,
             tib=tib,

@@ -8,7 +8,7 @@ from fairway_constructs.azurerm.netapp_account import NetappAccount
 from fairway_constructs.azurerm.netapp_pool import NetappPool
 from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVolume
 from fairway_constructs.cloud_init.mounts import nfs_mount
-from fairway_constructs.file_system import FileSystem, specified
+from fairway_constructs.file_system import FileSystem
 from fairway_constructs.protection import kept, lock
 from fairway_constructs.scope import once, place_of
 from fairway_core.environment import NetApp as NetAppSpec
@@ -46,8 +46,8 @@ class NetApp(FileSystem):
         subnet: SubnetRef,
         clients: Sequence[IPv4Network] | None = None,
     ) -> None:
-        spec = specified(
-            NetAppSpec, kind="netapp", path=path, service_level=service_level, tib=tib, mibps=mibps
+        spec = NetAppSpec.with_defaults(
+            kind="netapp", path=path, service_level=service_level, tib=tib, mibps=mibps
         )
         super().__init__(scope, f"netapp-{name}", spec)
         place = self.place

@@ -13,7 +13,7 @@ from fairway_constructs.cloud_init import (
     nfs_mount,
     nfs_server_cloud_init,
 )
-from fairway_constructs.file_system import FileSystem, specified
+from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.monitoring_agent import agent_on_machine
 from fairway_constructs.protection import kept, lock
@@ -65,8 +65,7 @@ class NfsServer(FileSystem):
         clients: Sequence[IPv4Network] | None = None,
         monitored: bool = False,
     ) -> None:
-        spec = specified(
-            NfsServerSpec,
+        spec = NfsServerSpec.with_defaults(
             kind="nfs_server",
             path=path,
             size=size,

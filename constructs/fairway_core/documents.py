@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
@@ -57,6 +57,15 @@ class Model(BaseModel, metaclass=_MadeInPython):
     FOREIGN: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @classmethod
+    def with_defaults(cls, **given: object) -> Self:
+        """Made of what is given; what is None has its default. UserError for what cannot be.
+
+        >>> Model.with_defaults(name=None)
+        Model()
+        """
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     @classmethod
     def model_rebuild(cls, **options: Any) -> bool | None:

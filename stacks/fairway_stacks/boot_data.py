@@ -17,7 +17,12 @@ from fairway_constructs.cloud_init.proxy import MachineProxy, machine_proxy
 from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of
-from fairway_constructs.slurm.configuration import node_facts, packages_of, slurm_cluster
+from fairway_constructs.slurm.configuration import (
+    SlurmPartition,
+    node_facts,
+    packages_of,
+    slurm_cluster,
+)
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
 from fairway_core.findings import UserError
@@ -25,7 +30,7 @@ from fairway_core.slurm.rules import share_commands
 from fairway_stacks.people import accounts_of, queue_of, signed_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fairway_constructs.cloud_init import Mount
     from fairway_core.documents import Document
@@ -131,18 +136,35 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
             yield ("access", "users"), partial(extension_settings, nodes.accounts)
 
 
+def partitions_of(environment: Environment) -> dict[str, SlurmNodes]:
+    """The clusters of the environment that are partitions, by name."""
+    return {
+        name: cluster
+        for name, cluster in environment.clusters.items()
+        if isinstance(cluster, SlurmNodes)
+    }
+
+
+def slurm_partitions(clusters: Mapping[str, SlurmNodes]) -> dict[str, SlurmPartition]:
+    """The partitions of these clusters, as the scheduler knows them."""
+    return {
+        name: SlurmPartition(size=each.size, nodes=each.nodes, spot=bool(each.spot))
+        for name, each in clusters.items()
+    }
+
+
 def _scheduler(
     environment: Environment, proxy: MachineProxy | None
 ) -> Iterator[tuple[DataPath, Callable[[], object]]]:
     spec = environment.scheduler
     assert spec is not None
-    partitions = {n: one for n, one in environment.clusters.items() if isinstance(one, SlurmNodes)}
+    partitions = partitions_of(environment)
     filesystems = list(dict.fromkeys(name for one in partitions.values() for name in one.mounts))
     accounts = accounts_of(environment, filesystems, fenced=True)
     cluster = slurm_cluster(
         environment.name,
         spec,
-        partitions,
+        slurm_partitions(partitions),
         host=_UNKNOWN,
         address=_UNKNOWN,
         several_users=accounts is not None,

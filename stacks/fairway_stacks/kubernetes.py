@@ -72,15 +72,23 @@ class AksResources:
         )
 
     def _cluster(self, network: INetwork) -> KubernetesCluster:
-        environment, monitoring = self._environment, self._data.monitoring
+        environment, monitoring, spec = self._environment, self._data.monitoring, self._spec
         assert self._data.kubernetes is not None, "an environment with node pools has one"
         # Of a network that is there already nobody knows; its owner writes routes.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
         return KubernetesCluster(
             self._stack,
-            spec=self._spec,
             subnet=self._subnet,
             kubelet=self._data.kubernetes.kubelet,
+            version=spec.version,
+            tier=spec.tier,
+            api_server=spec.api_server,
+            admins=spec.admins,
+            system_size=spec.system.size,
+            system_nodes=spec.system.nodes,
+            upgrades=spec.upgrades,
+            pod_range=spec.pod_range,
+            service_range=spec.service_range,
             outbound="userDefinedRouting" if routes else "userAssignedNATGateway",
             allowed=environment.access.allowed,
             egress_address=network.egress_address,
@@ -147,7 +155,16 @@ class AksResources:
             name,
             cluster=self.cluster,
             subnet=self._subnet,
-            spec=spec,
+            size=spec.size,
+            nodes=spec.nodes,
+            spot=spec.spot,
+            zones=spec.zones,
+            os_disk=spec.os_disk,
+            os_disk_gib=spec.os_disk_gib,
+            infiniband=spec.infiniband,
+            labels=spec.labels,
+            taints=spec.taints,
+            proximity_placement_group_id=spec.proximity_placement_group,
         )
         mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
         return Target(

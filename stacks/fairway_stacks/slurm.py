@@ -15,8 +15,9 @@ from fairway_constructs.slurm.role_assignments import let_scale
 from fairway_constructs.slurm.scheduler import SlurmScheduler
 from fairway_constructs.unique_name import client_config
 from fairway_constructs.web_page import serve_page
-from fairway_core.environment import SlurmNodes
 from fairway_core.environment.homes import homes
+from fairway_core.slurm import Qos
+from fairway_stacks.boot_data import partitions_of, slurm_partitions
 from fairway_stacks.people import accounts_of
 from fairway_stacks.references import referred_to
 
@@ -66,8 +67,13 @@ class SlurmResources:
         accounts = accounts_of(environment, list(filesystems), fenced=True)
         self.scheduler = SlurmScheduler(
             stack,
-            spec=spec,
-            partitions=self._partitions,
+            size=spec.scheduler_size,
+            idle=spec.idle,
+            packages=spec.packages,
+            accounting=spec.accounting,
+            account_shares=spec.accounts,
+            qos={name: Qos(**dict(each)) for name, each in spec.qos.items()},
+            partitions=slurm_partitions(self._partitions),
             scale_sets=self._ids(),
             foundation=foundation,
             subnet=self._subnet,
@@ -180,12 +186,3 @@ class SlurmResources:
             + place.name("linux_virtual_machine_scale_set", name)
             for name in self._partitions
         }
-
-
-def partitions_of(environment: Environment) -> dict[str, SlurmNodes]:
-    """The clusters of the environment that are partitions, by name."""
-    return {
-        name: cluster
-        for name, cluster in environment.clusters.items()
-        if isinstance(cluster, SlurmNodes)
-    }

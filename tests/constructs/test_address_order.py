@@ -14,7 +14,7 @@ from tests.constructs.test_components import own_classes
 import fairway_constructs as az
 from fairway_constructs.cdk import surroundings
 from fairway_core.catalog import image, vm_size
-from fairway_core.environment import Kubernetes, KubernetesNodes, Schedule, Slurm, SlurmNodes
+from fairway_core.environment import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,15 +61,12 @@ def _kubernetes(scope: az.Construct, name: str) -> az.KubernetesCluster:
     kubelet = az.KubernetesFoundation(
         scope, f"{name}-foundation", storage_account_id="/account", name="manifests"
     ).kubelet
-    return az.KubernetesCluster(scope, name, spec=Kubernetes(), subnet=SUBNET, kubelet=kubelet)
+    return az.KubernetesCluster(scope, name, subnet=SUBNET, kubelet=kubelet)
 
 
 def _node_pool(scope: az.Construct, name: str) -> None:
-    spec = KubernetesNodes(
-        engine="kubernetes", size=H100, nodes=2, mounts=("data",), job_image="a.io/b:1"
-    )
     cluster = _kubernetes(_group(scope, name), name)
-    az.KubernetesNodePool(scope, name, cluster=cluster, subnet=SUBNET, spec=spec)
+    az.KubernetesNodePool(scope, name, cluster=cluster, subnet=SUBNET, size=H100, nodes=2)
 
 
 def _configuration(scope: az.Construct, name: str) -> None:
@@ -88,8 +85,7 @@ def _scheduler(scope: az.Construct, name: str) -> az.SlurmScheduler:
     return az.SlurmScheduler(
         scope,
         name,
-        spec=Slurm(),
-        partitions={"nd": SlurmNodes(engine="slurm", size=H100, nodes=2, mounts=("data",))},
+        partitions={"nd": az.SlurmPartition(size=H100, nodes=2)},
         scale_sets={"nd": "/scale-set"},
         foundation=az.SlurmFoundation(scope, f"{name}-foundation", disk_gib=64),
         subnet=SUBNET,

@@ -11,6 +11,7 @@ from tests.constructs.bindings.validator import validate
 import fairway_constructs as az
 from fairway_core.environment import Disks
 from fairway_core.findings import UserError
+from fairway_core.slurm import Qos
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
@@ -152,3 +153,44 @@ def test_a_stack_may_do_without_protection(tmp_path: Path) -> None:
     resources = _written(app, tmp_path)["resource"]
     assert "azurerm_management_lock" not in resources
     assert "lifecycle" not in next(iter(resources["azurerm_storage_account"].values()))
+
+
+H100 = "Standard_ND96isr_H100_v5"
+# What is looked at only when the rest is right.
+SLURM: dict[str, Any] = dict.fromkeys(("scale_sets", "foundation", "subnet", "mounts"))
+AKS: dict[str, Any] = {"subnet": None, "kubelet": None}
+POOL: dict[str, Any] = {"subnet": None, "cluster": None, "nodes": 2}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda lab: az.SlurmScheduler(
+                lab, accounting=False, qos={"fast": Qos(priority=9)}, partitions={}, **SLURM
+            ),
+            "Slurm keeps accounts and qualities of service in its database",
+        ),
+        (
+            lambda lab: az.SlurmScheduler(lab, idle=5, partitions={}, **SLURM),
+            "nodes stay idle for at least a minute",
+        ),
+        (
+            lambda lab: az.KubernetesCluster(lab, version="1", **AKS),
+            "`1` is not a minor version of Kubernetes",
+        ),
+        (
+            lambda lab: az.KubernetesNodePool(lab, "nd", size=H100, zones=[1, 2], **POOL),
+            f"the InfiniBand of {H100} does not cross zones",
+        ),
+    ],
+)
+def test_argument_that_cannot_be_is_refused(tmp_path: Path, make: Any, said: str) -> None:
+    _, lab = _lab(tmp_path)
+    with pytest.raises(UserError, match=said):
+        make(lab)
+
+
+def test_partition_is_one_scale_set() -> None:
+    with pytest.raises(UserError, match="holds 100 nodes, not 101"):
+        az.SlurmPartition(size="Standard_HB176rs_v4", nodes=101)

@@ -20,10 +20,16 @@ from fairway_constructs.cloud_init.slurm import (
     scheduler_cloud_init,
     scheduler_settings,
 )
-from fairway_constructs.slurm.configuration import node_facts, packages_of, partition, slurm_cluster
+from fairway_constructs.slurm.configuration import (
+    SlurmPartition,
+    node_facts,
+    packages_of,
+    partition,
+    slurm_cluster,
+)
 from fairway_core import archives
 from fairway_core.catalog import vm_size
-from fairway_core.environment import Person, Slurm, SlurmNodes
+from fairway_core.environment import Person, Slurm
 from fairway_core.environment.homes import Homes
 from fairway_core.target import NodeRange
 
@@ -36,16 +42,8 @@ MOUNTS = [
 ]
 
 
-def _spec(size: str, **values: object) -> SlurmNodes:
-    return SlurmNodes.model_validate(
-        {
-            "engine": "slurm",
-            "size": size,
-            "nodes": {"min": 0, "max": 4},
-            "mounts": ["data"],
-            **values,
-        }
-    )
+def _spec(size: str, *, spot: bool = False) -> SlurmPartition:
+    return SlurmPartition(size=size, nodes=NodeRange(min=0, max=4), spot=spot)
 
 
 def test_azures_agent_leaves_the_name_of_a_node_alone() -> None:
@@ -200,5 +198,6 @@ def test_a_partition_says_what_its_nodes_have() -> None:
     assert found.gpus.files[:2] == ("/dev/nvidia0", "/dev/nvidia1")
     assert found.gpus.numa == (1, 1, 0, 0, 3, 3, 2, 2)
     assert found.memory_mib == 900 * 1024 * 95 // 100
-    kept = partition("x", _spec("Standard_HB176rs_v4", nodes=NodeRange(min=2, max=3)), default=True)
+    some = SlurmPartition(size="Standard_HB176rs_v4", nodes=NodeRange(min=2, max=3))
+    kept = partition("x", some, default=True)
     assert (kept.count, kept.kept, kept.gpus) == (3, 2, None)

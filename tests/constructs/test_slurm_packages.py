@@ -16,9 +16,14 @@ from fairway_constructs.cloud_init.slurm import (
     scheduler_cloud_init,
     scheduler_settings,
 )
-from fairway_constructs.slurm.configuration import node_facts, packages_of, slurm_cluster
+from fairway_constructs.slurm.configuration import (
+    SlurmPartition,
+    node_facts,
+    packages_of,
+    slurm_cluster,
+)
 from fairway_core.catalog import images, vm_size
-from fairway_core.environment import Slurm, SlurmNodes
+from fairway_core.environment import Slurm
 from fairway_core.slurm import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -152,8 +157,7 @@ def _node(spec: Slurm) -> str:
 
 
 def _scheduler(spec: Slurm) -> str:
-    nodes = {"engine": "slurm", "size": SIZE, "nodes": {"min": 0, "max": 4}, "mounts": ["data"]}
-    partitions = {"nd": SlurmNodes.model_validate(nodes)}
+    partitions = {"nd": SlurmPartition(size=SIZE, nodes=4)}
     return scheduler_cloud_init(
         slurm_cluster("lab", spec, partitions, host="lab-s", address="10.0.0.4"),
         settings=scheduler_settings(scale_sets={}, client_id="c", vault="https://v/", idle=600),

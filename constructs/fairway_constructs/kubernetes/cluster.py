@@ -34,6 +34,8 @@ from fairway_core.environment.kubernetes import (
     OS_SKU,
     SYSTEM_GIB,
     SYSTEM_POOL,
+    Kubernetes,
+    SystemPool,
 )
 from fairway_core.slurm.rights import PLACES
 
@@ -45,9 +47,9 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.placement import Placement
-    from fairway_core.environment import Kubernetes
     from fairway_core.environment.kubernetes import UpgradeWindow
     from fairway_core.environment.researchers import Researcher
+    from fairway_core.target import NodeRange
 
 Outbound = Literal["userAssignedNATGateway", "userDefinedRouting"]
 
@@ -64,18 +66,25 @@ class KubernetesCluster(Component):
     """A cluster without local accounts, so that Terraform's state holds no credentials of it.
 
     Kubernetes itself acts as an identity that may put nodes into the subnet; nodes are another,
-    `kubelet`, such as that of a `KubernetesFoundation`. With `api_server: private` the API server
-    has an address in the subnet alone, which its public name leads to; otherwise a public one for
-    the public ones of the ranges `allowed` and for `egress_address`, by which it sees the nodes.
+    `kubelet`, such as that of a `KubernetesFoundation`. With `api_server="private"`, the default,
+    the API server has an address in the subnet alone, which its public name leads to; with
+    "allowed" a public one for the public ones of the ranges `allowed` and for `egress_address`, by
+    which it sees the nodes. `admins` are object ids of Entra groups with full rights.
+
+    `version` is a minor one, as "1.36", and Azure's choice where it is not given. Without
+    `upgrades` Azure updates neither Kubernetes nor nodes by itself. `pod_range` is seen inside the
+    cluster alone, 256 addresses a node, and `service_range` too.
 
     `outbound` is the way out that the subnet has: by a NAT gateway, or by routes. `placements` are
     proximity placement groups into which nodes are put, by the name of a pool. What AKS and Fairway
-    run stands on the nodes of the pool `system`, jobs on those of each `KubernetesNodePool`. With
+    run stands on `system_nodes` of `system_size`, jobs on those of each `KubernetesNodePool`. With
     `workspace_id` nodes have the agent that sends to a Log Analytics workspace what it is told to,
     see `Monitoring.watch_kubernetes`. With `spot`, where a pool is of Spot nodes, Azure updates
     nodes by itself, and not Kubernetes.
 
-    >>> cluster = KubernetesCluster(stack, spec=Kubernetes(), subnet=subnet,
+    Raises UserError for what AKS cannot have, such as a system pool without nodes.
+
+    >>> cluster = KubernetesCluster(stack, subnet=network.subnet("kubernetes"),
     ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
     >>> cluster.issuer, cluster.name  # doctest: +SKIP
     """
@@ -85,9 +94,17 @@ class KubernetesCluster(Component):
         scope: Construct,
         id: str = "kubernetes",  # noqa: A002
         *,
-        spec: Kubernetes,
         subnet: SubnetRef,
         kubelet: Identity,
+        version: str | None = None,
+        tier: Literal["Free", "Standard"] | None = None,
+        api_server: Literal["private", "allowed"] | None = None,
+        admins: Sequence[str] = (),
+        system_size: str | None = None,
+        system_nodes: int | NodeRange | None = None,
+        upgrades: UpgradeWindow | None = None,
+        pod_range: IPv4Network | str | None = None,
+        service_range: IPv4Network | str | None = None,
         outbound: Outbound = "userAssignedNATGateway",
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
@@ -95,6 +112,16 @@ class KubernetesCluster(Component):
         workspace_id: str | None = None,
         spot: bool = False,
     ) -> None:
+        spec = Kubernetes.with_defaults(
+            version=version,
+            tier=tier,
+            api_server=api_server,
+            admins=admins,
+            system=SystemPool.with_defaults(size=system_size, nodes=system_nodes),
+            upgrades=upgrades,
+            pod_range=pod_range,
+            service_range=service_range,
+        )
         super().__init__(scope, id)
         place = self.place
         self.kubelet = kubelet

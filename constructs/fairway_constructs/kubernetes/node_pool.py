@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
     KubernetesClusterNodePool,
@@ -11,14 +11,22 @@ from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
 from fairway_constructs.cdk import Component, Lifecycle, Timeouts
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
-from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, POOL_TAINT, SpotPool
+from fairway_core.environment.kubernetes import (
+    MAX_PODS,
+    OS_SKU,
+    POOL_TAINT,
+    NodePool,
+    SpotPool,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
-    from fairway_core.environment import KubernetesNodes
     from fairway_core.environment.kubernetes import UpgradeWindow
+    from fairway_core.target import NodeRange
 
 # AKS puts both on nodes of spare capacity; the provider wants them written out.
 _SPOT = "kubernetes.azure.com/scalesetpriority"
@@ -33,11 +41,18 @@ class KubernetesNodePool(Component):
     """A node pool, all dedicated or all Spot, tainted so that only jobs for it run there.
 
     Drivers of GPUs and of InfiniBand are brought by operators in the cluster, and not by AKS: its
-    own and theirs cannot be combined. With `{min, max}` AKS starts and deletes nodes. A change of
-    the size, the zones or the system disk replaces the pool, and ends its jobs.
+    own and theirs cannot be combined. With a range of `nodes` AKS starts and deletes them. A change
+    of the size, the zones or the system disk replaces the pool, and ends its jobs.
 
-    >>> KubernetesNodePool(stack, "nd", cluster=cluster, subnet=subnet,
-    ...                    spec=spec)  # doctest: +SKIP
+    `zones` are the stack's where they are not given. The system disk, of `os_disk_gib`, is on the
+    node itself where that has room, unless `os_disk` says otherwise. `infiniband` is whether pods
+    are given the adapters: by default where a node always stays. `taints` are written as
+    `key=value:NoSchedule`.
+
+    Raises UserError for what such a pool cannot have.
+
+    >>> KubernetesNodePool(stack, "nd", cluster=cluster, subnet=network.subnet("kubernetes"),
+    ...                    size="Standard_ND96isr_H100_v5", nodes=2)  # doctest: +SKIP
     """
 
     def __init__(
@@ -47,15 +62,35 @@ class KubernetesNodePool(Component):
         *,
         cluster: KubernetesCluster,
         subnet: SubnetRef,
-        spec: KubernetesNodes,
+        size: str,
+        nodes: int | NodeRange,
+        spot: bool | SpotPool = False,
+        zones: Sequence[int] | None = None,
+        os_disk: Literal["local", "managed"] | None = None,
+        os_disk_gib: int | None = None,
+        infiniband: bool | None = None,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[str] = (),
+        proximity_placement_group_id: str | None = None,
     ) -> None:
+        spec = NodePool.with_defaults(
+            size=size,
+            nodes=nodes,
+            spot=spot,
+            zones=zones,
+            os_disk=os_disk,
+            os_disk_gib=os_disk_gib,
+            infiniband=infiniband,
+            labels=labels,
+            taints=taints,
+            proximity_placement_group=proximity_placement_group_id,
+        )
         super().__init__(scope, f"cluster-{name}")
         place = self.place
-        size = vm_size(spec.size)
-        zones = spec.node_zones(place.zone)
+        machine = vm_size(spec.size)
         fixed = _Fixed(
-            vm_size=size.name,
-            zones=zones,
+            vm_size=machine.name,
+            zones=spec.node_zones(place.zone),
             os_disk_type="Ephemeral" if spec.has_local_disk else "Managed",
             os_disk_size_gb=spec.os_gib,
         )
@@ -74,7 +109,7 @@ class KubernetesNodePool(Component):
             os_sku=OS_SKU,
             vnet_subnet_id=subnet.id,
             max_pods=MAX_PODS,
-            gpu_driver="None" if size.gpu else None,
+            gpu_driver="None" if machine.gpu else None,
             node_labels=_labels(spec),
             node_taints=_taints(name, spec),
             proximity_placement_group_id=spec.proximity_placement_group,
@@ -112,14 +147,14 @@ class _Priority(TypedDict, total=False):
     spot_max_price: float
 
 
-def _counts(spec: KubernetesNodes) -> _Counts:
+def _counts(spec: NodePool) -> _Counts:
     nodes = spec.node_range
     if not spec.scales:
         return {"node_count": nodes.min}
     return {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
 
 
-def _priority(spec: KubernetesNodes, window: UpgradeWindow | None) -> _Priority:
+def _priority(spec: NodePool, window: UpgradeWindow | None) -> _Priority:
     if not spec.spot:
         settings = UpgradeSettings(
             # One node after another: no quota has room for more than there are. The provider sends
@@ -135,16 +170,16 @@ def _priority(spec: KubernetesNodes, window: UpgradeWindow | None) -> _Priority:
     return {"priority": "Spot", "eviction_policy": "Delete", "spot_max_price": price}
 
 
-def _labels(spec: KubernetesNodes) -> dict[str, str] | None:
+def _labels(spec: NodePool) -> dict[str, str] | None:
     return {**({_SPOT: "spot"} if spec.spot else {}), **spec.labels} or None
 
 
-def _taints(name: str, spec: KubernetesNodes) -> list[str]:
+def _taints(name: str, spec: NodePool) -> list[str]:
     spot = [f"{_SPOT}=spot:NoSchedule"] if spec.spot else []
     return [f"{POOL_TAINT}={name}:NoSchedule", *spot, *spec.taints]
 
 
-def _tags(tags: dict[str, str], spec: KubernetesNodes) -> dict[str, str]:
+def _tags(tags: dict[str, str], spec: NodePool) -> dict[str, str]:
     adapters = vm_size(spec.size).infiniband
     if spec.offers_infiniband and adapters and spec.node_range.min == 0:
         return {**tags, _TEMPLATE: str(adapters.adapters)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cloud_init import ADMIN_USERNAME
-from fairway_core.catalog import vm_size
+from fairway_core.catalog import limit, vm_size
 from fairway_core.environment.slurm import slurm_memory_mib
+from fairway_core.findings import UserError
 from fairway_core.slurm import (
     DISTRIBUTION,
     MICROSOFT,
@@ -21,13 +22,14 @@ from fairway_core.slurm import (
     SlurmCluster,
     Timing,
 )
+from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cloud_init import Mount
     from fairway_core.catalog import VmSize
-    from fairway_core.environment import Slurm, SlurmNodes
+    from fairway_core.environment import Slurm
 
 # A job's launch is good for as long, and a requeued job waits for as long.
 _CREDENTIAL_SECONDS = 30
@@ -36,10 +38,39 @@ _CREDENTIAL_SECONDS = 30
 _DEVICES = {"nvidia": ("/dev/nvidia{}", 0), "amd": ("/dev/dri/renderD{}", 128)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class SlurmPartition:
+    """Nodes of one VM size that Slurm starts for jobs and deletes when they are idle.
+
+    There are as many as `nodes` says, at least and at most; they are all dedicated or all Spot.
+
+    >>> SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=NodeRange(min=0, max=16)).node_range
+    NodeRange(min=0, max=16)
+    """
+
+    size: str
+    nodes: int | NodeRange
+    spot: bool = False
+
+    def __post_init__(self) -> None:
+        most, asked = limit("placement_group_vms"), self.node_range.max
+        if asked > most:
+            raise UserError.of(
+                "too-many-nodes",
+                f"a partition is one scale set, which holds {most} nodes, not {asked}",
+                "make several partitions for separate jobs",
+            )
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        return NodeRange.of(self.nodes)
+
+
 def slurm_cluster(
     environment: str,
     spec: Slurm,
-    partitions: Mapping[str, SlurmNodes],
+    partitions: Mapping[str, SlurmPartition],
     *,
     host: str,
     address: str,
@@ -83,7 +114,7 @@ def _accounting(spec: Slurm, several_users: bool) -> Accounting:
     )
 
 
-def partition(name: str, spec: SlurmNodes, *, default: bool) -> Partition:
+def partition(name: str, spec: SlurmPartition, *, default: bool) -> Partition:
     """A partition: what nodes of the size have, and what jobs may ask for by a constraint."""
     size = vm_size(spec.size)
     sockets, cores, threads = _topology(size)
@@ -98,7 +129,7 @@ def partition(name: str, spec: SlurmNodes, *, default: bool) -> Partition:
         threads_per_core=threads,
         memory_mib=slurm_memory_mib(spec.size),
         gpus=_gpus(size),
-        features=_features(size, spot=bool(spec.spot)),
+        features=_features(size, spot=spec.spot),
         default=default,
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
@@ -15,6 +15,7 @@ from fairway_constructs.monitoring_agent import agent_on_machine
 from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_core.catalog import image, vm_size
+from fairway_core.environment import Slurm
 from fairway_core.naming import SLURM_TAG
 from fairway_core.slurm.rules import share_commands
 
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.network_access import SubnetRef
+    from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
-    from fairway_core.environment import Slurm, SlurmNodes
-    from fairway_core.slurm.cluster import SlurmCluster
+    from fairway_core.environment.slurm import SlurmRepository
+    from fairway_core.slurm.cluster import Qos, SlurmCluster
 
 # What the machine is called after the environment.
 _NAME = "slurm-scheduler"
@@ -41,9 +43,19 @@ class SlurmScheduler(Component):
     partition is added: jobs go on, and Slurm continues with its queue. `scale_sets` are the
     resource ids of the partitions' scale sets, by name: as text, since these need its address.
 
-    >>> scheduler = SlurmScheduler(stack, spec=Slurm(), partitions=partitions,
-    ...                            scale_sets=ids, foundation=slurm, mounts=mounts,
-    ...                            subnet=network.subnets["compute"])  # doctest: +SKIP
+    `size` is its VM size; an idle node is deleted after `idle` seconds. Slurm comes from
+    `packages`, which have to be those of the nodes. With `accounting` the history of all jobs is
+    kept in a database; jobs are then charged to the accounts of `account_shares`, each with its
+    fair share, and have the qualities of service `qos`. People's `accounts` are those of the
+    machine.
+
+    Raises UserError for what Slurm cannot have, such as qualities of service without accounting.
+
+    >>> partitions = {"nd": SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=16)}
+    ... # doctest: +SKIP
+    >>> scheduler = SlurmScheduler(stack, partitions=partitions, scale_sets=ids, foundation=slurm,
+    ...                            mounts=[home.mount], subnet=network.subnet("compute"))
+    ... # doctest: +SKIP
     >>> scheduler.address  # doctest: +SKIP
     """
 
@@ -52,21 +64,36 @@ class SlurmScheduler(Component):
         scope: Construct,
         id: str = "slurm-scheduler",  # noqa: A002
         *,
-        spec: Slurm,
-        partitions: Mapping[str, SlurmNodes],
+        partitions: Mapping[str, SlurmPartition],
         scale_sets: Mapping[str, str],
         foundation: SlurmFoundation,
         subnet: SubnetRef,
         mounts: Sequence[Mount],
+        size: str | None = None,
+        idle: float | None = None,
+        packages: Literal["distribution", "microsoft"] | SlurmRepository = "distribution",
+        accounting: bool = True,
+        account_shares: Mapping[str, int] | None = None,
+        qos: Mapping[str, Qos] | None = None,
         monitored: bool = False,
         accounts: Accounts | None = None,
     ) -> None:
+        spec = Slurm.with_defaults(
+            scheduler_size=size,
+            idle=idle,
+            packages=packages,
+            accounting=accounting,
+            accounts=account_shares,
+            qos={name: asdict(each) for name, each in (qos or {}).items()},
+        )
         super().__init__(scope, id)
         place = self.place
         host = place.name("computer_name_prefix", _NAME)
-        size = vm_size(spec.scheduler_size)
+        machine = vm_size(spec.scheduler_size)
         # It keeps its address: nodes and running jobs know it.
-        interface = private_interface(self, "slurm-nic", name=_NAME, size=size, subnet_id=subnet.id)
+        interface = private_interface(
+            self, "slurm-nic", name=_NAME, size=machine, subnet_id=subnet.id
+        )
         self.address = interface.private_ip_address
         self.cluster = slurm_cluster(
             place.environment,
@@ -82,7 +109,7 @@ class SlurmScheduler(Component):
             name=place.name("linux_virtual_machine", _NAME),
             host_name=host,
             role="slurm-scheduler",
-            size=size,
+            size=machine,
             interface_id=interface.id,
             cloud_init=_cloud_init(
                 self.cluster, spec, partitions, scale_sets, foundation, subnet, mounts, place.proxy
@@ -113,7 +140,7 @@ class SlurmScheduler(Component):
 def _cloud_init(
     cluster: SlurmCluster,
     spec: Slurm,
-    partitions: Mapping[str, SlurmNodes],
+    partitions: Mapping[str, SlurmPartition],
     scale_sets: Mapping[str, str],
     foundation: SlurmFoundation,
     subnet: SubnetRef,

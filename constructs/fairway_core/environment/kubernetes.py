@@ -197,25 +197,17 @@ class SpotPool(Model, defer_build=True):
     it when it makes the pool."""
 
 
-class KubernetesNodes(Model, defer_build=True):
-    """A node pool of Azure Kubernetes Service (AKS), with nodes of one size.
-
-    `nodes` is a number, or `{min, max}` between which AKS starts nodes for waiting pods and deletes
-    idle ones. The cluster's name has at most 12 lower-case letters and digits.
-    """
+class NodePool(Model, defer_build=True):
+    """The nodes of a pool of Azure Kubernetes Service (AKS), all of one size."""
 
     FOREIGN = FOREIGN_SPOT
 
-    engine: Literal["kubernetes"]
-    """`kubernetes`: jobs are pods, which Kueue queues."""
     size: SizeText
     """The VM size of every node; `fairway sizes` lists them. Describe a size that it does not list
     by one that it does: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
     """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
     """How many nodes there are, or `{min, max}` between which AKS scales the pool."""
-    job_image: Annotated[Image, Field(min_length=1)]
-    """The container image for jobs that name none; docs/kubernetes.md says what it needs."""
     spot: bool | SpotPool = False
     """Whether nodes are Spot: cheaper, but Azure may take them away at any time."""
     zones: Annotated[tuple[Literal[1, 2, 3], ...], Field(min_length=1)] | None = None
@@ -225,8 +217,6 @@ class KubernetesNodes(Model, defer_build=True):
     """Where the system disk is; by default `local`, which is fast, if it has room."""
     os_disk_gib: int = Field(default=_OS_GIB, ge=64, le=2048)
     """Size of the system disk in GiB, which also holds container images."""
-    mounts: tuple[str, ...] = ()
-    """Names of file systems that every pod of a job has as volumes; runs are kept on the first."""
     infiniband: bool | None = None
     """Whether jobs get the InfiniBand adapters of a node; by default if at least one node always
     stays. It is not verified that AKS starts a node for them from `min: 0`: set `true` to try."""
@@ -262,13 +252,6 @@ class KubernetesNodes(Model, defer_build=True):
         return self
 
     @model_validator(mode="after")
-    def _pods_share_a_folder(self) -> Self:
-        require_mounts(
-            self.mounts, "pods need a folder that all of them see, in which runs are kept"
-        )
-        return self
-
-    @model_validator(mode="after")
     def _infiniband_stays_in_a_zone(self) -> Self:
         rdma = vm_size(self.size).rdma
         if rdma and self.zones is not None and len(self.zones) > 1:
@@ -297,11 +280,6 @@ class KubernetesNodes(Model, defer_build=True):
         return NodeRange.of(self.nodes)
 
     @property
-    def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
-        return self.node_range.max
-
-    @property
     def scales(self) -> bool:
         """Whether AKS starts and deletes nodes by itself."""
         return self.node_range.scales
@@ -325,16 +303,43 @@ class KubernetesNodes(Model, defer_build=True):
             return False
         return self.node_range.min > 0 if self.infiniband is None else self.infiniband
 
-    @property
-    def tainted_keys(self) -> tuple[str, ...]:
-        """The keys of the taints that a pod of a job has to tolerate, beside those of Spot."""
-        return (POOL_TAINT, *(each.partition(":")[0].partition("=")[0] for each in self.taints))
-
     def node_zones(self, zone: int | None) -> list[str] | None:
         """The zones of the nodes, where `zone` is the environment's; None where there are none."""
         if self.zones is not None:
             return [str(each) for each in sorted(self.zones)]
         return None if zone is None else [str(zone)]
+
+
+class KubernetesNodes(NodePool, defer_build=True):
+    """A node pool of Azure Kubernetes Service (AKS), with nodes of one size.
+
+    `nodes` is a number, or `{min, max}` between which AKS starts nodes for waiting pods and deletes
+    idle ones. The cluster's name has at most 12 lower-case letters and digits.
+    """
+
+    engine: Literal["kubernetes"]
+    """`kubernetes`: jobs are pods, which Kueue queues."""
+    job_image: Annotated[Image, Field(min_length=1)]
+    """The container image for jobs that name none; docs/kubernetes.md says what it needs."""
+    mounts: tuple[str, ...] = ()
+    """Names of file systems that every pod of a job has as volumes; runs are kept on the first."""
+
+    @model_validator(mode="after")
+    def _pods_share_a_folder(self) -> Self:
+        require_mounts(
+            self.mounts, "pods need a folder that all of them see, in which runs are kept"
+        )
+        return self
+
+    @property
+    def nodes_of_a_job(self) -> int:
+        """The most nodes that one job can take."""
+        return self.node_range.max
+
+    @property
+    def tainted_keys(self) -> tuple[str, ...]:
+        """The keys of the taints that a pod of a job has to tolerate, beside those of Spot."""
+        return (POOL_TAINT, *(each.partition(":")[0].partition("=")[0] for each in self.taints))
 
 
 class SystemPool(Model, defer_build=True):

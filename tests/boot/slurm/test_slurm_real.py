@@ -18,7 +18,7 @@ from fairway_agent.fanout.launchers import free_port
 from fairway_boot.slurm.node_registry import opened
 from fairway_boot.slurm.settings import load
 from fairway_constructs.slurm.configuration import slurm_cluster
-from fairway_core.environment import SlurmNodes, load_environment
+from fairway_core.environment import load_environment
 from fairway_core.slurm import (
     Cloud,
     Gpus,
@@ -32,6 +32,7 @@ from fairway_core.slurm import (
     render,
 )
 from fairway_simulator.slurm.daemon import Daemon
+from fairway_stacks.boot_data import partitions_of, slurm_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -411,7 +412,7 @@ class EnvironmentCluster(Cluster):
         self.generated = slurm_cluster(
             loaded.name,
             loaded.scheduler,
-            {name: each for name, each in loaded.clusters.items() if isinstance(each, SlurmNodes)},
+            slurm_partitions(partitions_of(loaded)),
             host="localhost",
             address="127.0.0.1",
         )
