@@ -9,6 +9,7 @@ of our constructs. The classes for Azure's resources are generated: `fairway_con
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import sys
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.addresses import Addresses, short_id
@@ -143,17 +145,29 @@ class App(CdktfApp):
     """The root of all stacks; `synth` writes them below `outdir`, and raises what is refused."""
 
     def synth(self) -> None:
-        """Writes `stacks/NAME/cdk.tf.json` of each stack.
+        """Writes `stacks/NAME/cdk.tf.json` of each stack, or `cdk.tf` with `hcl_output`.
 
         Raises UserError for a dependency on what is in another stack.
         """
         _raised.clear()
         try:
             super().synth()
+            # cdktf itself asks the variable alone, and would leave JSON in `cdk.tf`.
+            if self.hcl_output and os.environ.get("SYNTH_HCL_OUTPUT") not in ("true", "1"):
+                self._write_hcl()
         except RuntimeError:
             if _raised:
                 raise UserError([each for error in _raised for each in error.findings]) from None
             raise
+
+    def _write_hcl(self) -> None:
+        for stack in self.node.find_all():
+            if isinstance(stack, Stack):
+                written = stack.to_hcl_terraform()
+                folder = Path(self.outdir, "stacks", stack.node.id)
+                folder.joinpath("cdk.tf").write_text(written["hcl"], encoding="utf-8")
+                metadata = json.dumps(written["metadata"], indent=1)
+                folder.joinpath("metadata.json").write_text(metadata, encoding="utf-8")
 
 
 def refuse(error: UserError) -> None:
@@ -441,6 +455,10 @@ class Resource(_Element, TerraformResource):
         _add_dependencies(self)
         return self._attributes
 
+    @jsii.member(jsii_name="synthesizeHclAttributes")
+    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
+        return _hcl_attributes("resource", self.TYPE, self._attributes)
+
     def _comes_after(self) -> Iterator[Resource]:
         """Resources made before this one and destroyed after it; asked as the stack is written."""
         yield from ()
@@ -475,6 +493,10 @@ class DataSource(_Element, TerraformDataSource):
     def _synthesize_attributes(self) -> Mapping[str, Any]:
         _add_dependencies(self)
         return self._attributes
+
+    @jsii.member(jsii_name="synthesizeHclAttributes")
+    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
+        return _hcl_attributes("data", self.TYPE, self._attributes)
 
     def reference(self, path: str) -> str:
         """A reference to any attribute, for example "identity[0].principal_id"."""
@@ -558,3 +580,14 @@ class Provider(TerraformProvider):
     @jsii.member(jsii_name="synthesizeAttributes")
     def _synthesize_attributes(self) -> Mapping[str, Any]:
         return self._attributes
+
+    @jsii.member(jsii_name="synthesizeHclAttributes")
+    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
+        return _hcl_attributes("provider", "azurerm", self._attributes)
+
+
+def _hcl_attributes(section: str, type: str, attributes: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002
+    """The arguments as `cdktf synth --hcl` takes them."""
+    from fairway_constructs.hcl import cdktf_attributes, shape_of
+
+    return cdktf_attributes(attributes, shape_of(section, type))

@@ -21,6 +21,9 @@ def main() -> None:
         # A short life: to look for garbage among thousands of classes is a twentieth of it. And
         # Node.js takes longer to be ready than all that Python imports meanwhile.
         gc.disable()
+        # What `cdktf synth --hcl` sets; Node.js would see it too, and write HCL of cdktf's own.
+        if os.environ.pop("SYNTH_HCL_OUTPUT", "") == "true":
+            sys.argv.insert(2, "--hcl")
         from fairway_constructs.node import start_node_ahead
 
         start_node_ahead()

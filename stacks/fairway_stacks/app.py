@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Warn = Callable[[Finding], None]
 
 
+# A stack in either of Terraform's languages, and what cdktf wants beside HCL.
+_LANGUAGES, _METADATA = ("cdk.tf", "cdk.tf.json"), "metadata.json"
+
+
 @dataclass(frozen=True)
 class WrittenStack:
     """A stack on disk: its name, how many resources it has, and the folder for Terraform."""
@@ -39,13 +43,19 @@ class WrittenStack:
 
 
 def write_stacks(
-    file: Path, outdir: Path | None = None, *, warn: Warn, state: bool = False
+    file: Path,
+    outdir: Path | None = None,
+    *,
+    warn: Warn,
+    state: bool = False,
+    hcl: bool = False,
 ) -> list[WrittenStack]:
     """Checks the environment in `file` and writes its stacks, all of them or none.
 
     `outdir` is the folder that CDKTF_OUTDIR names where it is not given. `state` asks for the
-    stack of the account that holds the others' state, and nothing else: see docs/state.md.
-    `warn` is called with each warning. Raises UserError with the errors.
+    stack of the account that holds the others' state, and nothing else: see docs/state.md. With
+    `hcl` the stacks are `cdk.tf` in place of `cdk.tf.json`. `warn` is called with each warning.
+    Raises UserError with the errors.
     """
     from fairway_core.checks import check_environment
     from fairway_core.environment import read_environment
@@ -67,8 +77,11 @@ def write_stacks(
         if not state:  # the state's own storage is made by Fairway alone
             adopt(environment, drafts)
         resources = _checked(environment, drafts, warn)
+        if hcl:
+            drafts = _as_hcl(draft, drafts)
         files = {name: _publish(file, draft, outdir) for name, file in drafts.items()}
-        _publish(draft / "manifest.json", draft, outdir)
+        for file in (draft / "manifest.json", *draft.glob(f"stacks/*/{_METADATA}")):
+            _publish(file, draft, outdir)
         _remove_others(outdir, environment.name)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -140,10 +153,35 @@ def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -
     return [f"{environment.name}-state"]
 
 
+def _as_hcl(draft: Path, files: Mapping[str, Path]) -> dict[str, Path]:
+    """Puts HCL in place of the JSON of each stack, as cdktf's manifest says then.
+
+    What cdktf's command line asks of a stack is in a file beside it.
+    """
+    from fairway_constructs.hcl import to_hcl
+
+    found = {name: file.with_name("cdk.tf") for name, file in files.items()}
+    for name, file in files.items():
+        document = json.loads(file.read_text(encoding="utf-8"))
+        found[name].write_text(to_hcl(document), encoding="utf-8")
+        asked = {section: document[section] for section in ("//", "terraform")}
+        file.with_name(_METADATA).write_text(json.dumps(asked, indent=1), encoding="utf-8")
+    manifest = draft / "manifest.json"
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace("cdk.tf.json", "cdk.tf"), encoding="utf-8")
+    return found
+
+
 def _publish(file: Path, draft: Path, outdir: Path) -> Path:
-    """Moves a file of the draft to its place; what Terraform keeps beside it stays there."""
+    """Moves a file of the draft to its place; what Terraform keeps beside it stays there.
+
+    Terraform would read the stack twice where it lay there in its other language.
+    """
     target = outdir / file.relative_to(draft)
     _make(target.parent)
+    if target.name in _LANGUAGES:
+        for other in {*_LANGUAGES, _METADATA} - {target.name}:
+            target.with_name(other).unlink(missing_ok=True)
     file.replace(target)
     return target
 
@@ -156,7 +194,8 @@ def _remove_others(outdir: Path, environment: str) -> None:
     from fairway_stacks.stack import ROLES
 
     own = {f"{environment}-{role}" for role in (*ROLES, "state")}
-    for file in outdir.glob("stacks/*/cdk.tf.json"):
+    written = {*_LANGUAGES, _METADATA}
+    for file in [file for file in outdir.glob("stacks/*/*") if file.name in written]:
         if file.parent.name not in own:
             with contextlib.suppress(FileNotFoundError):  # another synthesis was quicker
                 file.unlink()

@@ -259,6 +259,15 @@ def test_a_stack_of_a_program_is_found_by_its_output(tmp_path: Path) -> None:
     assert caught.value.findings[0].id in ("not-deployed", "missing-tool")
 
 
+def test_a_stack_in_hcl_is_found_by_its_output(tmp_path: Path) -> None:
+    stack = tmp_path / "stacks/lab-compute"
+    stack.mkdir(parents=True)
+    (stack / "cdk.tf").write_text('locals {}\n\noutput "targets" {\n  value = []\n}\n')
+    with pytest.raises(UserError) as caught:
+        read_targets(tmp_path)
+    assert caught.value.findings[0].id in ("not-deployed", "missing-tool")
+
+
 def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for Terraform, whose answer and arguments are as the real one's are."""
     _synthesized(tmp_path / "out" / "stacks" / "lab-compute")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
 
 from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
 
@@ -16,13 +19,20 @@ if TYPE_CHECKING:
 _STACKS = "FAIRWAY_STACKS"
 
 
-def command(environment: EnvironmentArgument = None, json_: JsonOption = False) -> None:
+def command(
+    environment: EnvironmentArgument = None,
+    hcl: Annotated[
+        bool, Option("--hcl", help="Write HCL, to read and edit by hand, in place of JSON.")
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
     """Generate Terraform for an environment, one directory per stack in cdktf.out.
 
     cdktf.out is beside cdktf.json, unless CDKTF_OUTDIR names another folder; what other
     environments have left there is removed. `"app": "fairway synth"` in cdktf.json lets
     `cdktf diff`, `cdktf deploy` and `cdktf destroy` run this. With FAIRWAY_STACKS=state it
-    writes the account that holds the state of the others, and nothing else.
+    writes the account that holds the state of the others, and nothing else. With `--hcl` a stack
+    is `cdk.tf` in place of `cdk.tf.json`, to read, to edit and to keep without a CDK.
     """
     from fairway_constructs.node import start_node_ahead
 
@@ -33,7 +43,8 @@ def command(environment: EnvironmentArgument = None, json_: JsonOption = False) 
     from fairway_stacks.app import write_stacks
 
     with collector_paused():
-        stacks = write_stacks(environment_file(environment), warn=warn, state=_state_asked_for())
+        file, state = environment_file(environment), _state_asked_for()
+        stacks = write_stacks(file, warn=warn, state=state, hcl=hcl)
         _print(stacks, json_=json_)
     ahead.join()
 
@@ -53,8 +64,6 @@ def _print(stacks: Iterable[WrittenStack], *, json_: bool) -> None:
 
 def _state_asked_for() -> bool:
     """True if FAIRWAY_STACKS asks for the stack that holds the others' state."""
-    import os
-
     from fairway_core.findings import UserError
 
     choice = os.environ.get(_STACKS, "")

@@ -117,7 +117,7 @@ def _in_outputs(outputs: Any) -> Iterator[Any]:
 
 
 def _of_folder(folder: Path) -> Iterator[Any]:
-    files = sorted((folder / "stacks").glob("*/cdk.tf.json"))
+    files = sorted((folder / "stacks").glob("*/cdk.tf*"))
     stacks = [file.parent for file in files if _has_targets(file)]
     if not stacks:
         message = f"{folder} holds no synthesized stack with clusters"
@@ -150,10 +150,12 @@ def _of_folder(folder: Path) -> Iterator[Any]:
 def _has_targets(file: Path) -> bool:
     """True if a stack publishes targets: an environment's clusters, or a program's own."""
     try:
-        document = json.loads(file.read_bytes())
+        text = file.read_text(encoding="utf-8")
+        if file.suffix == ".tf":
+            return '\noutput "targets" {' in text
+        return "targets" in json.loads(text).get("output", {})
     except (OSError, ValueError):
         return False
-    return "targets" in document.get("output", {})
 
 
 def _first_error(text: str) -> str:

@@ -1,0 +1,10 @@
+"""Terraform's own language, HCL, from the JSON that cdktf writes.
+
+`to_hcl` converts the document of a stack, on which all checks are done, so there is no second
+synthesis. For `cdktf synth --hcl` `cdktf_attributes` hands a resource's arguments to cdktf.
+"""
+
+from fairway_constructs.hcl.attributes import cdktf_attributes
+from fairway_constructs.hcl.document import shape_of, to_hcl
+
+__all__ = ["cdktf_attributes", "shape_of", "to_hcl"]

@@ -1,0 +1,217 @@
+"""The document of a stack, `cdk.tf.json`, as HCL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.bindings.facts import kept_facts
+from fairway_constructs.hcl.expressions import assignments, expression, sequence
+from fairway_constructs.hcl.templates import base64_text, hashed_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from fairway_constructs.bindings.facts import Body
+
+_FIRST = ("count", "for_each", "provider", "name", "resource_group_name", "location")
+_LAST = ("connection", "provisioner", "timeouts", "lifecycle", "depends_on")
+_COMMENT = "//"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What stands in a block: which names are blocks, which of those have labels, and where an
+    address or a keyword stands, which JSON has as a string, and no expression.
+
+    Where the blocks are not known a list of objects is taken for one.
+    """
+
+    blocks: Mapping[str, Shape] = field(default_factory=dict)
+    labelled: frozenset[str] = frozenset()
+    bare: frozenset[str] = frozenset()
+    known: bool = True
+
+    def is_block(self, name: str, value: Any) -> bool:
+        """True if that name, with that value, is of a block."""
+        if self.known or name in self.blocks:
+            return name in self.blocks
+        return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
+
+    def inside(self, name: str) -> Shape:
+        """The shape of the blocks of that name."""
+        return self.blocks.get(name, Shape(known=self.known))
+
+
+_PLAIN = Shape()
+_LIFECYCLE = Shape(
+    {"precondition": _PLAIN, "postcondition": _PLAIN},
+    bare=frozenset({"ignore_changes", "replace_triggered_by"}),
+)
+_PROVISIONER = Shape({"connection": _PLAIN}, bare=frozenset({"when", "on_failure"}))
+_WORKSPACES = Shape({"workspaces": _PLAIN})
+_OWN_BLOCKS = {"lifecycle": _LIFECYCLE, "connection": _PLAIN, "provisioner": _PROVISIONER}
+_LABELLED = frozenset({"dynamic", "provisioner"})
+_REFERENCES = frozenset({"provider", "depends_on"})
+
+_TERRAFORM = Shape(
+    {"required_providers": _PLAIN, "backend": _WORKSPACES, "cloud": _WORKSPACES},
+    labelled=frozenset({"backend"}),
+)
+# By the section of the document: the shape of one block of it, and how many labels that has.
+_SECTIONS = {
+    "terraform": (_TERRAFORM, 0),
+    "provider": (Shape(known=False), 1),
+    "variable": (Shape({"validation": _PLAIN}, bare=frozenset({"type"})), 1),
+    "locals": (_PLAIN, 0),
+    "data": (Shape(_OWN_BLOCKS, _LABELLED, _REFERENCES, known=False), 2),
+    "resource": (Shape(_OWN_BLOCKS, _LABELLED, _REFERENCES, known=False), 2),
+    "module": (Shape(bare=_REFERENCES | {"providers"}), 1),
+    "import": (Shape(bare=frozenset({"provider", "to"})), 0),
+    "moved": (Shape(bare=frozenset({"from", "to"})), 0),
+    "removed": (Shape(_OWN_BLOCKS, _LABELLED, frozenset({"from"})), 0),
+    "output": (Shape({"precondition": _PLAIN}, bare=frozenset({"depends_on"})), 1),
+}
+
+
+def to_hcl(document: Mapping[str, Any]) -> str:
+    """The HCL of a stack: the same configuration, as `terraform fmt` lays it out.
+
+    Resources stand in the order of the constructs that made them. The provider's schema, of which
+    the bindings keep a copy, says what is an argument and what is a block.
+    """
+    document = _with_shared_texts(document)
+    texts = [
+        "\n".join(_block(" ".join([section, *labels]), body, shape, ""))
+        for section, (own, depth) in _SECTIONS.items()
+        for labels, body, shape in sorted(
+            _bodies(section, document.get(section), own, depth), key=_path
+        )
+    ]
+    return "\n\n".join(texts) + "\n"
+
+
+def _with_shared_texts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with a text as a local value where a resource has its MD5 too."""
+    shared: dict[str, str] = {}
+
+    def body_of(resource: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        texts = {value: name for name, value in body.items() if isinstance(value, str)}
+        found = dict(body)
+        for name, value in body.items():
+            text = hashed_text(value) if isinstance(value, str) else None
+            if text in texts and text is not None and "\n" in text:
+                local = f"{resource}-{texts[text]}"
+                shared[local] = text
+                found |= {texts[text]: f"${{local.{local}}}", name: f"${{md5(local.{local})}}"}
+        return found
+
+    resources = {
+        type_: {name: body_of(name, body) for name, body in bodies.items()}
+        for type_, bodies in document.get("resource", {}).items()
+    }
+    local_values = {**document.get("locals", {}), **shared}
+    return {**document, "resource": resources, "locals": local_values}
+
+
+def shape_of(section: str, type: str, own: Shape = _PLAIN) -> Shape:  # noqa: A002
+    """The shape of a resource, a data source or a provider: its own blocks with Terraform's."""
+    facts = kept_facts()
+    known = {
+        "resource": facts.resources,
+        "data": facts.data_sources,
+        "provider": {facts.provider.rpartition("/")[2]: facts.configuration},
+    }[section]
+    if type in ("terraform_data", "terraform_remote_state"):
+        return Shape(own.blocks, own.labelled, own.bare)
+    if type not in known:
+        return own if not own.known else Shape(known=False)
+    return Shape({**_nested(known[type]), **own.blocks}, own.labelled, own.bare)
+
+
+def _nested(body: Body) -> dict[str, Shape]:
+    return {name: Shape(_nested(block.body)) for name, block in body.blocks.items()}
+
+
+_Block = tuple[list[str], dict[str, Any], Shape]
+
+
+def _bodies(section: str, found: Any, own: Shape, depth: int) -> Iterator[_Block]:
+    """The labels, the body and the shape of each block of a section."""
+    if not found:
+        return
+    if not depth:
+        for body in found if isinstance(found, list) else [found]:
+            yield [], body, own
+        return
+    for label, inner in found.items():
+        shape = own
+        if section in ("resource", "data", "provider"):
+            shape = shape_of(section, label, own)
+        for labels, body, _ in _bodies("", inner, own, depth - 1):
+            yield [f'"{label}"', *labels], body, shape
+
+
+def _path(block: _Block) -> tuple[list[str], list[str]]:
+    """Where the construct of a resource stands in the tree."""
+    labels, body, _ = block
+    path = body.get(_COMMENT, {}).get("metadata", {}).get("path", "")
+    return path.split("/"), labels
+
+
+def _block(header: str, body: Mapping[str, Any], shape: Shape, indent: str) -> list[str]:
+    """The lines of a block."""
+    inner = f"{indent}  "
+    names = _in_order(name for name in body if name != _COMMENT)
+    blocks = [name for name in names if shape.is_block(name, body[name]) or name in shape.labelled]
+    arguments = [name for name in names if name not in blocks and name != "depends_on"]
+    groups = [
+        list(assignments(((n, _argument(n, body[n], shape, inner)) for n in arguments), inner))
+    ]
+    for name in blocks:
+        groups += _nested_blocks(name, body[name], shape, inner)
+    if "depends_on" in body:
+        value = _argument("depends_on", body["depends_on"], shape, inner)
+        groups.append([f"{inner}depends_on = {value}"])
+    lines = [line for group in groups if group for line in ("", *group)][1:]
+    return [f"{indent}{header} {{", *lines, f"{indent}}}"] if lines else [f"{indent}{header} {{}}"]
+
+
+def _nested_blocks(name: str, value: Any, shape: Shape, indent: str) -> Iterator[list[str]]:
+    """The lines of each block of that name."""
+    inside = shape.inside(name)
+    for body in value if isinstance(value, list) else [value]:
+        if name not in shape.labelled:
+            yield _block(name, body, inside, indent)
+            continue
+        for label, labelled in body.items():
+            if name == "dynamic":
+                inside = Shape({"content": shape.inside(label)}, bare=frozenset({"iterator"}))
+            for each in labelled if isinstance(labelled, list) else [labelled]:
+                yield _block(f'{name} "{label}"', each, inside, indent)
+
+
+def _in_order(names: Iterator[str]) -> list[str]:
+    """Names of arguments and blocks: first what a resource is called, last what Terraform alone
+    asks for."""
+    places = {name: place for place, name in enumerate(_FIRST, -len(_FIRST))}
+    places |= {name: place for place, name in enumerate(_LAST, 1)}
+    return sorted(names, key=lambda name: places.get(name, 0))
+
+
+def _argument(name: str, value: Any, shape: Shape, indent: str) -> str:
+    """The value of an argument as an expression."""
+    if name in shape.bare:
+        return _bare(value, indent)
+    if name in ("custom_data", "user_data") and isinstance(value, str):
+        return base64_text(value, indent) or expression(value, indent)
+    return expression(value, indent)
+
+
+def _bare(value: Any, indent: str) -> str:
+    """Addresses and keywords as they are."""
+    if isinstance(value, list):
+        return sequence([str(each) for each in value], indent)
+    if isinstance(value, dict):
+        return expression({name: f"${{{each}}}" for name, each in value.items()}, indent)
+    return str(value)
