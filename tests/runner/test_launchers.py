@@ -82,6 +82,24 @@ def test_script_is_the_golden_one(tmp_path: Path, name: str, place: str) -> None
     compare(f"{name}.{place}.sh", script_for(tmp_path, name, place))
 
 
+@pytest.mark.parametrize(("name", "place"), SCRIPTS)
+def test_what_runs_on_another_node_has_the_text_of_all_that_it_calls(
+    tmp_path: Path, name: str, place: str
+) -> None:
+    script = script_for(tmp_path, name, place)
+    lines = [line for line in script.splitlines() if not line.lstrip().startswith("#")]
+    bodies = dict(re.findall(r"^(\w+)\(\) \{\n(.*?)^\}", "\n".join(lines), re.M | re.S))
+    for sent in re.findall(r"declare -f ([\w ]+)\)", script):
+        there = sent.split()
+        for function in there:
+            called = {
+                each
+                for each in bodies
+                if re.search(rf"^ *(if )?{each}( |$)", bodies[function], re.M)
+            }
+            assert called - {function} <= {*there}, (function, sent)
+
+
 @pytest.mark.parametrize(
     ("name", "job"),
     [

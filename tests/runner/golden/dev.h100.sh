@@ -101,7 +101,7 @@ hold &
 # FAIRWAY_EACH_NODE is a command prefix of several words.
 # shellcheck disable=SC2086
 $FAIRWAY_EACH_NODE \
-    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment hold); hold" &
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment hold); hold" &
 echo "fairway: the session has begun"
 
 unused=0
@@ -114,7 +114,7 @@ while ((unused < 30)); do
     if in_use; then unused=0 && continue; fi
     # shellcheck disable=SC2086
     $FAIRWAY_EACH_NODE \
-        bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment in_use node); node" || { unused=0 && continue; }
+        bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment in_use node); node" || { unused=0 && continue; }
     unused=$((unused + 1))
 done
 echo "fairway: nobody has used the session for 1800 s"

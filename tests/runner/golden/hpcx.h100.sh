@@ -157,4 +157,4 @@ done < <(compgen -e | grep -E '^(FAIRWAY_.*|PATH|LD_LIBRARY_PATH|PYTHONPATH|VIRT
 exec "$mpirun" ${FAIRWAY_MPI_ARGS-} --map-by ppr:8:node --bind-to numa -mca coll_hcoll_enable 0 \
     --hostfile "$hostfile" -np "$FAIRWAY_WORLD_SIZE" "${forward[@]}" \
     bash -euo pipefail -c "$(declare -f watch_rank); watch_rank \"\$@\"" fairway-waits \
-    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment rank); rank"
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment rank); rank"

@@ -130,4 +130,4 @@ export I_MPI_FABRICS=${I_MPI_FABRICS:-shm:ofi} FI_PROVIDER=${FI_PROVIDER:-mlx}
 exec mpiexec.hydra -genvall -hosts "$FAIRWAY_HOSTS" \
     -ppn "$FAIRWAY_PROCESSES_PER_NODE" -n "$FAIRWAY_WORLD_SIZE" \
     bash -euo pipefail -c "$(declare -f watch_rank); watch_rank \"\$@\"" fairway-waits \
-    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment rank); rank"
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment rank); rank"

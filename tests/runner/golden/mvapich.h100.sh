@@ -134,4 +134,4 @@ environment
 exec mpiexec -genvall -hosts "$FAIRWAY_HOSTS" \
     -ppn "$FAIRWAY_PROCESSES_PER_NODE" -n "$FAIRWAY_WORLD_SIZE" \
     bash -euo pipefail -c "$(declare -f watch_rank); watch_rank \"\$@\"" fairway-waits \
-    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment rank); rank"
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment rank); rank"

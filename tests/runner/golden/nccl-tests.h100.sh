@@ -168,7 +168,7 @@ report=$FAIRWAY_SCRATCH_DIR/all_reduce
 "$mpirun" ${FAIRWAY_MPI_ARGS-} --map-by ppr:8:node --bind-to numa -mca coll_hcoll_enable 0 \
     --hostfile "$hostfile" -np "$FAIRWAY_WORLD_SIZE" "${forward[@]}" \
     bash -euo pipefail -c "$(declare -f watch_rank); watch_rank \"\$@\"" fairway-waits \
-    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment rank); rank" |
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment rank); rank" |
     tee "$report"
 
 # The best bus bandwidth, out of place, over all sizes: column 8 in GB/s; column 1 is the bytes.

@@ -141,7 +141,7 @@ node() {
 # node alone, and stand in the middle of lines that come in parts.
 label_ranks() {
     command -v python3 >/dev/null ||
-        exec bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process lay_out_cluster node); node"
+        exec bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment process lay_out_cluster node); node"
     exec python3 -IS -c '
 # Runs a command, and writes what its ranks print with the rank before each line. A rank opens its
 # pipe and says there which one it is, behind a NUL and the name of the folder, which no program
@@ -244,10 +244,10 @@ if unended is not None:
 shutil.rmtree(folder, ignore_errors=True)
 sys.exit(child.returncode if child.returncode >= 0 else 128 - child.returncode)
 ' fairway-waits "$FAIRWAY_PROCESSES_PER_NODE" \
-        bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process lay_out_cluster node); node"
+        bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment process lay_out_cluster node); node"
 }
 
 # FAIRWAY_EACH_NODE is a command prefix of several words.
 # shellcheck disable=SC2086
 exec $FAIRWAY_EACH_NODE \
-    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband environment process lay_out_cluster node label_ranks); label_ranks"
+    bash -euo pipefail -c "$(declare -f find_infiniband use_infiniband require_topology environment process lay_out_cluster node label_ranks); label_ranks"
