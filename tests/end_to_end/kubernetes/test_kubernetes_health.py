@@ -38,6 +38,8 @@ POOL = TARGET.model_copy(
         "kubernetes": TARGET.kubernetes.model_copy(update={"rdma": "rdma/ib"}),
     }
 )
+# Of a size without InfiniBand, which this machine has not.
+GPUS = TARGET.model_copy(update={"name": "gpus", "vm_size": "Standard_NC64as_T4_v3"})
 
 
 @dataclass
@@ -144,11 +146,12 @@ def pool(tmp_path: Path, fairway: Fairway) -> Iterator[Pool]:
         pytest.skip(lacking)
     folder = tmp_path / "cluster"
     with (
-        KubernetesCluster(folder, images=("sim*", "python*")) as cluster,
+        KubernetesCluster(folder, images=("sim*", "python*"), path="/mnt/data/bin") as cluster,
         MetadataService(ResourceStore("localhost"), VM) as metadata,
     ):
         prepared.prepare(cluster)
-        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [TARGET.record()]}))
+        targets = [TARGET.record(), GPUS.record()]
+        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
         prepared.publish(cluster, fairway.folder)
         yield Pool(cluster, tmp_path / "nodes", metadata.url)
 
@@ -207,6 +210,22 @@ def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
         found = report_of(find_target(TARGET.name), "sim-0", "HpcMissingGpu")
     assert (found.machine.resource, found.description) == (VM, "7 of 8 GPUs")
     assert found.machine.vm
+
+
+def test_a_task_checks_the_gpus_of_its_nodes_first(pool: Pool, fairway: Fairway) -> None:
+    """By the program that a pod finds in its image."""
+    driver = pool.cluster.folder / "volumes/default" / prepared.CLAIM / "bin/nvidia-smi"
+    driver.parent.mkdir()
+    driver.write_text("#!/bin/sh\nseq 0 3\n")
+    driver.chmod(0o755)
+    job = fairway.job("echo trained", template="every-node", nodes=2)
+    assert "preflight passed on 2 nodes" in fairway.watch(job, "--target", GPUS.name)
+    driver.write_text("#!/bin/sh\nseq 0 2\n")
+    ended = fairway("submit", job, "--watch", "--target", GPUS.name)
+    assert ended.returncode == 69
+    assert "GPU count 3, expected 4" in ended.stdout
+    assert "trained" not in ended.stdout
+    assert "trained" in fairway.watch(job, "--target", GPUS.name, "-s", "preflight=none")
 
 
 def test_the_check_of_one_node_may_not_touch_another(pool: Pool) -> None:
