@@ -87,11 +87,20 @@ def _image(value: str) -> str:
     return value
 
 
+def _scratch(value: str) -> str:
+    if value.startswith("/"):
+        if not re.fullmatch(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+", value):
+            raise FieldError("this is not a folder of nodes", "for example /mnt/disks/scratch")
+        return value
+    return _amount(value) if value else value
+
+
 Text = Annotated[str, AfterValidator(_printable)]
 Label = Annotated[str, AfterValidator(_label)]
 Word = Annotated[str, AfterValidator(_word)]
 Folder = Annotated[str, AfterValidator(_folder)]
 Amount = Annotated[str, AfterValidator(_amount)]
+Scratch = Annotated[str, AfterValidator(_scratch)]
 Image = Annotated[str, AfterValidator(_word), AfterValidator(_image)]
 Name = Annotated[str, AfterValidator(_name)]
 Region = Annotated[str, AfterValidator(_region)]
@@ -206,7 +215,9 @@ class KubernetesAccess(Model):
     of these. `image` is that of jobs that name no container. `selector` are labels of the nodes
     that pods may have, `tolerations` are keys of their taints beside those of GPUs and Spot.
     `resources` is what a whole node offers to a pod, where that does not follow from `vm_size`;
-    `rdma` is the name under which its InfiniBand adapters are offered, if at all. `queue` is a
+    `rdma` is the name under which its InfiniBand adapters are offered, if at all. `scratch` is a
+    folder of the nodes for tasks' scratch, or the most that a whole node's task may have on their
+    system disk, "" for no limit. `queue` is a
     LocalQueue of Kueue's, if the cluster has that, and `priorities` maps the `priority` of jobs to
     its WorkloadPriorityClasses. `patience` is how long the first pod of a task on several nodes
     waits for the others; by default 15 minutes, and as long as a node may take where `nodes` is a
@@ -224,6 +235,7 @@ class KubernetesAccess(Model):
     tolerations: tuple[Word, ...] = ()
     resources: dict[Word, Amount] | None = None
     rdma: Word = ""
+    scratch: Scratch = ""
     queue: Label | None = None
     priorities: dict[Literal["low", "normal", "high"], Label] = Field(default_factory=dict)
     patience: Span | None = None

@@ -12,6 +12,7 @@ from fairway_constructs.cloud_init import shared_folder
 from fairway_constructs.kubernetes.cluster import KubernetesCluster
 from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
 from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
+from fairway_core.catalog import vm_size
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.network import Firewall
 from fairway_core.environment.researchers import researchers_of
@@ -19,6 +20,7 @@ from fairway_core.kubernetes import health
 from fairway_core.kubernetes.credentials import credentials
 from fairway_core.kubernetes.drivers import RDMA, Versions
 from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import KubernetesAccess, Target
@@ -188,6 +190,7 @@ class AksResources:
                 selector={"agentpool": name},
                 tolerations=spec.tainted_keys,
                 rdma=RDMA if spec.offers_infiniband else "",
+                scratch=_scratch(spec),
                 queue=name,
                 cluster=self.cluster.id,
                 priorities=dict(PRIORITIES),
@@ -195,6 +198,12 @@ class AksResources:
                 service_account=_ACCOUNT,
             ),
         )
+
+
+def _scratch(spec: KubernetesNodes) -> str:
+    """On the local disks that `node_setup` mounts, else at most half of the system disk, which has
+    images too: where it is nearly full, Kubernetes ends pods of others."""
+    return SCRATCH if vm_size(spec.size).nvme_disks else f"{spec.os_gib // 2}Gi"
 
 
 def _gib(filesystem: AnyFileSystem) -> int:

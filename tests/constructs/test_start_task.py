@@ -249,12 +249,11 @@ class TestDocker:
 def test_disks_that_batch_mounted_are_not_formatted(
     repository: Path, tmp_path: Path, mounted: str, touched: bool
 ) -> None:
-    script = repository / "constructs/fairway_constructs/cloud_init/node.sh"
+    script = repository / "constructs/fairway_core/local_disks.sh"
     log = tmp_path / "log"
     log.touch()
     program = f"""
     source {shlex.quote(str(script))}
-    scratch={shlex.quote(str(tmp_path / "scratch"))}
     log() {{ printf '%s\\n' "$*" >>{shlex.quote(str(log))}; }}
     mountpoint() {{ false; }}
     lsblk() {{
@@ -265,7 +264,7 @@ def test_disks_that_batch_mounted_are_not_formatted(
     }}
     for name in mdadm mkfs.xfs mount chmod; do eval "$name() {{ log $name \\$*; }}"; done
     blkid() {{ :; }}
-    mount_scratch
+    mount_scratch {shlex.quote(str(tmp_path / "scratch"))}
     """
     subprocess.run(["bash", "-c", program], check=True, capture_output=True)
     assert ("mkfs.xfs -q -f -K " in log.read_text()) is touched

@@ -213,6 +213,9 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     assert nd.cluster == "${azurerm_kubernetes_cluster.kubernetes.id}"
     assert nd.image == "contoso.azurecr.io/train:1"
     assert (nd.selector, nd.rdma, spot.rdma) == ({"agentpool": "nd"}, "rdma/ib", "")
+    # On the local disks that are set up; where there are none, on half of the system disk.
+    assert nd.scratch == cpu.scratch == "/mnt/resource_nvme/fairway"
+    assert spot.scratch == "128Gi"
     assert nd.volumes == {"data": "data", "fast": "fast"}
     assert nd.shared == "/data/fairway"
     assert spot.tolerations == ("fairway.dev/pool", "team")

@@ -18,6 +18,7 @@ from fairway_constructs import nfs_ports
 from fairway_constructs.cloud_init.health import HEALTH_PORT, NodeHealth
 from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 from fairway_constructs.literal import REFERENCE
+from fairway_core.local_disks import with_local_disks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -208,8 +209,8 @@ def render_plain(template: str, **values: Any) -> str:
 
 
 def script(name: str) -> str:
-    """The text of a script of this folder."""
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+    """The text of a script of this folder, with what it shares with nodes of Kubernetes."""
+    return with_local_disks((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
 @cache

@@ -11,32 +11,7 @@ docker_moved=/run/fairway-docker-moved
 
 say() { printf 'fairway-node: %s\n' "$*" >&2; }
 
-# Stripes the local NVMe disks. They lose their content whenever the VM moves, so making
-# the file system anew is right whenever there is none.
-mount_scratch() {
-    local disks=() device
-    mountpoint -q "$scratch" && return
-    mapfile -t disks < <(lsblk -dnpo NAME,MODEL | awk '/NVMe Direct Disk/ { print $1 }' | sort)
-    ((${#disks[@]} > 0)) || return 0
-    # Azure Batch mounts them itself where a size has no other temporary disk.
-    [[ -z $(lsblk -nro MOUNTPOINT "${disks[@]}" | tr -d '[:space:]') ]] || return 0
-    if ((${#disks[@]} == 1)); then
-        device=${disks[0]}
-    else
-        mdadm --assemble --scan --quiet || true
-        device=$(lsblk -nrpo NAME,TYPE "${disks[0]}" | awk '$2 == "raid0" { print $1; exit }')
-        if [[ -z $device ]]; then
-            device=/dev/md/fairway-scratch
-            mdadm --create "$device" --run --quiet --homehost=any --level=0 \
-                --raid-devices="${#disks[@]}" "${disks[@]}"
-        fi
-    fi
-    # -K: the disks are fresh, and to discard 28 TB of them takes a minute.
-    [[ $(blkid -p -s TYPE -o value "$device" || true) == xfs ]] || mkfs.xfs -q -f -K "$device"
-    mkdir -p "$scratch"
-    mount -o noatime,inode64 "$device" "$scratch"
-    chmod 1777 "$scratch"
-}
+# local_disks.sh
 
 mount_shared() {
     local type options source path root device
@@ -146,7 +121,7 @@ main() {
     # shellcheck source=/dev/null
     source /etc/fairway/settings
     let_run_containers
-    mount_scratch
+    mount_scratch "$scratch"
     mount_shared
     trust_peers
     move_docker

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, node_cloud_init, script
-from fairway_core import archives
+from fairway_core import archives, local_disks
 from fairway_core.findings import UserError
 from fairway_core.slurm import accounting_commands, cloud_programs, node_scripts, render
 from fairway_core.slurm.cluster import PROGRAMS, SLURMCTLD_PORT
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 # Where the disk with the scheduler's state is mounted.
 STATE = "/var/lib/fairway-slurm"
 
-# Local NVMe disks, see `node.sh`: each job gets a folder there.
-_SCRATCH = "/mnt/resource_nvme"
 
 # The public key of the repository that Slurm comes from.
 _KEY = "/etc/apt/keyrings/fairway-slurm.asc"
@@ -72,7 +70,7 @@ class SlurmNode:
             settings["people_vault"] = self.people_vault
         return {
             **_programs(settings, archives.NODE, self.packages),
-            "scripts": node_scripts(self.facts, scratch=_SCRATCH),
+            "scripts": node_scripts(self.facts, scratch=local_disks.FOLDER),
             "tokens_port": _TOKENS_PORT,
             "has_people_vault": bool(self.people_vault),
         }

@@ -65,7 +65,7 @@ _TAKEN = ("kubernetes.azure.com/", "kubernetes.io/", "k8s.io/", "fairway.dev/")
 _INSTALLED = frozenset(
     {
         *("fairway-flux", "flux-system", "kueue-system", "gpu-operator", "network-operator"),
-        *("fairway-health",),
+        *("fairway-health", "fairway-nodes"),
         *("aks-command", "aks-istio-system", "app-routing-system", "gatekeeper-system"),
     }
 )

@@ -2,8 +2,9 @@
 
 Everybody who submits may create pods there. What the baseline of Pod Security refuses is refused
 here too, in a policy of its own, because a task's pod locks memory for InfiniBand (IPC_LOCK), which
-that baseline knows no exception for. Beside it: no volume of the node's, no node by its name, no
-toleration but those of tasks, and the accounts of tasks and of the head alone.
+that baseline knows no exception for. Beside it: no volume of the node's but the folder for tasks'
+scratch, no node by its name, no toleration but those of tasks, and the accounts of tasks and of the
+head alone.
 
 The expressions are in the Common Expression Language, which a test runs against each way out.
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
@@ -65,6 +66,7 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
             {"expression": expression, "message": f"{space}: {message}"}
             for message, expression in {
                 **_of_pods(),
+                **_of_volumes(targets),
                 **_of_containers(),
                 f"only the accounts {' and '.join(accounts)}": (
                     "has(object.spec.serviceAccountName)"
@@ -98,9 +100,6 @@ def _of_pods() -> dict[str, str]:
         for field in ("hostNetwork", "hostPID", "hostIPC")
     }
     return found | {
-        "no hostPath": (
-            "!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath))"
-        ),
         # It passes by the scheduler, and so by the taints of nodes. A pod that runs has one.
         "no nodeName": 'request.operation != "CREATE" || !has(object.spec.nodeName)',
         "no sysctls": f"{no_context} || !has(object.spec.securityContext.sysctls)",
@@ -112,6 +111,19 @@ def _of_pods() -> dict[str, str]:
         "no hostProcess of the pod": (
             f"{no_context} || !has(object.spec.securityContext.windowsOptions)"
         ),
+    }
+
+
+def _of_volumes(targets: Sequence[Target]) -> dict[str, str]:
+    """Returns the expression by which pods have no folder of their node but that for scratch."""
+    access = (target.kubernetes for target in targets)
+    folders = sorted({each.scratch for each in access if each and each.scratch.startswith("/")})
+    allowed = f" || v.hostPath.path in {json.dumps(folders)}" if folders else ""
+    where = f" but {' and '.join(folders)}" if folders else ""
+    return {
+        f"no hostPath{where}": (
+            f"!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath){allowed})"
+        )
     }
 
 

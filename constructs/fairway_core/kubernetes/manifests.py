@@ -8,7 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_core.kubernetes import admission, documents, drivers, head, health, queues, volumes
+from fairway_core.kubernetes import (
+    admission,
+    documents,
+    drivers,
+    head,
+    health,
+    node_setup,
+    queues,
+    volumes,
+)
 from fairway_core.kubernetes.documents import Manifest, manifest
 from fairway_core.kubernetes.drivers import Versions
 
@@ -57,6 +66,7 @@ def manifests(
         "drivers/drivers.yaml": drivers.installation(targets, types, content.drivers),
         "devices/devices.yaml": drivers.devices(targets, content.drivers),
         "health/health.yaml": health.objects(targets),
+        "nodes/node-setup.yaml": node_setup.objects(targets),
     }
     if queued:
         files["kueue/kueue.yaml"] = queues.installation(content.kueue, content.wait_for_pods)

@@ -6,11 +6,13 @@ Field by field: https://kubernetes.io/docs/reference/kubernetes-api/workload-res
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import limits
 from fairway_agent.kubernetes import names, shares
+from fairway_agent.kubernetes.settings import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,8 @@ _HOST = "kubernetes.io/hostname"
 SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
 _SHM = "/dev/shm"  # noqa: S108
 _TOPOLOGY = "fairway-topology"
+_SCRATCH = "fairway-scratch"
+_MI = 1 << 20
 # Of the nodes that Fairway and AKS make; what a target has beside is its own to say.
 TAINTS = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
 """The keys of the taints that every task's pod tolerates."""
@@ -143,7 +147,7 @@ def _template(
         **_container(settings, command),
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
     }
-    own = [{"name": "shm", "mountPath": _SHM}, {"name": "scratch", "mountPath": SCRATCH}]
+    own = [{"name": "shm", "mountPath": _SHM}, _scratch_mount(settings)]
     container["volumeMounts"] = [*container["volumeMounts"], *own]
     if settings.resources:
         resources = shares.of(settings.resources, part.wanted)
@@ -161,7 +165,7 @@ def _template(
         "volumes": [
             *_volumes(settings),
             {"name": "shm", "emptyDir": memory},
-            {"name": "scratch", "emptyDir": {}},
+            _scratch(settings, part.wanted),
         ],
     }
     if settings.topology:
@@ -182,6 +186,25 @@ def _template(
         },
         "spec": spec,
     }
+
+
+def _scratch(settings: Settings, wanted: Wanted | None) -> Manifest:
+    """The volume of a task's scratch: where it is a folder of the node, once that is set up."""
+    if settings.scratch.startswith("/"):
+        return {"name": _SCRATCH, "hostPath": {"path": settings.scratch, "type": "Directory"}}
+    most = {}
+    if settings.scratch:
+        part = shares.part_of(settings.resources, wanted) or 1
+        most["sizeLimit"] = f"{int(parse(settings.scratch) * Fraction(part) / _MI)}Mi"
+    return {"name": _SCRATCH, "emptyDir": most}
+
+
+def _scratch_mount(settings: Settings) -> Manifest:
+    """With a folder of its own for each pod, which goes when nothing holds it: see `pod`."""
+    mount = {"name": _SCRATCH, "mountPath": SCRATCH}
+    if settings.scratch.startswith("/"):
+        mount["subPathExpr"] = "$(_FAIRWAY_POD_UID)"
+    return mount
 
 
 def topology_map(path: str) -> str:

@@ -7,6 +7,7 @@ cancelled, evicted, or its node is going away.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from fairway_agent import control, job_facts, processes, state_files
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
+from fairway_agent.kubernetes.manifests import SCRATCH
 from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.resources import Share, device_files, own_cores, ports_beside
 from fairway_agent.shared import receive
@@ -94,6 +96,7 @@ class Kubernetes(Scheduled):
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     run, stage, submission, part_number = Path(sys.argv[1]), *sys.argv[2:5]
+    hold_scratch(Path(SCRATCH))
     (wakeup, _), received = processes.signal_wakeups(signal.SIGCHLD), list[int]()
     # The first process of a pod is ended by no signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
@@ -124,6 +127,13 @@ def main() -> None:
     if received:
         scheduler.asked = ENDED
     sys.exit(run_attempts(Attempts(task, scheduler), scheduler))
+
+
+def hold_scratch(folder: Path) -> None:
+    """Locks the pod's scratch until this program ends, however that is. A folder of the node that
+    was locked, and is no more, is removed: see `node_cleanup.sh`."""
+    fcntl.flock(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), fcntl.LOCK_SH)
+    (folder / ".fairway").touch()
 
 
 def with_share(

@@ -39,9 +39,10 @@ def patience(least: int, most: int) -> float:
 class PodFacts(JsonRecord):
     """Facts of a Kubernetes cluster for a target's pods. They are images and service accounts, for
     the head's own pods and for tasks; claims, by the mounts that they provide; labels of the nodes
-    that pods may use, and the taints that these nodes bear; the Kueue queue in which pods wait, and
-    its priority classes, by the words that jobs use; and for how many seconds the first pod of a
-    task waits for the others."""
+    that pods may use, and the taints that these nodes bear; the folder of these nodes for scratch,
+    or the most that it takes of their system disk; the Kueue queue in which pods wait, and its
+    priority classes, by the words that jobs use; and for how many seconds the first pod of a task
+    waits for the others."""
 
     CALLED = "`kubernetes` of the target"
 
@@ -52,6 +53,7 @@ class PodFacts(JsonRecord):
     volumes: Mapping[str, str] = field(default_factory=dict)
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[str, ...] = ()
+    scratch: str = ""
     queue: str | None = None
     priorities: Mapping[str, str] = field(default_factory=dict)
     patience: float | None = None
@@ -91,8 +93,9 @@ class Settings:
     Kueue's in which they wait ("" for none) with their class of priority there, and the size of
     /dev/shm ("" for all that there is).
     `head_image` is that of pods which run none of the job's programs, `most` how many nodes there
-    can be, 0 for any number, `topology` the path of NCCL's topology file, "" for none, and
-    `patience` for how many seconds the pods of a task on several nodes wait for each other."""
+    can be, 0 for any number, `topology` the path of NCCL's topology file, "" for none,
+    `patience` for how many seconds the pods of a task on several nodes wait for each other, and
+    `scratch` a folder of the nodes, or how much a whole one's task has on the system disk."""
 
     image: str
     head_image: str
@@ -108,6 +111,7 @@ class Settings:
     most: int = 0
     topology: str = ""
     patience: float = _TOGETHER
+    scratch: str = ""
 
 
 def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Settings:
@@ -131,6 +135,7 @@ def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Se
         most=target.most_nodes,
         topology=topology,
         patience=pods.patience or 0.0,
+        scratch=pods.scratch,
     )
 
 

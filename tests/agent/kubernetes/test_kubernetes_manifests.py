@@ -85,6 +85,46 @@ def test_a_pod_has_the_topology_of_its_nodes_where_nccl_looks_for_it(part: Part)
     assert "fairway-topology" not in str(made(part))
 
 
+class TestScratch:
+    """A task's scratch: on the node's disks where these are set up, else within a limit."""
+
+    @staticmethod
+    def of(part: Part, scratch: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The volume and its mount; the object is one that each server takes."""
+        resources = {**SETTINGS.resources, "cpu": "80"}
+        job = made(part, settings=replace(SETTINGS, scratch=scratch, resources=resources))
+        for version in VERSIONS:
+            validate(job, version, strict=True)
+        pod = pod_of(job)
+        [mount] = [
+            each for each in pod["containers"][0]["volumeMounts"] if each["mountPath"] == "/var/tmp"
+        ]
+        [volume] = [each for each in pod["volumes"] if each["name"] == mount["name"]]
+        return volume, mount
+
+    @pytest.mark.parametrize("part", [SWEEP, GANG, SHARES])
+    def test_each_pod_has_a_folder_of_its_own_once_the_node_is_set_up(self, part: Part) -> None:
+        volume, mount = self.of(part, "/mnt/resource_nvme/fairway")
+        # Not made where it is missing: that would be on the system disk.
+        assert volume["hostPath"] == {"path": "/mnt/resource_nvme/fairway", "type": "Directory"}
+        assert mount["subPathExpr"] == "$(_FAIRWAY_POD_UID)"
+        container = pod_of(made(part))["containers"][0]
+        names = {each["name"]: each["valueFrom"] for each in container["env"]}
+        assert names["_FAIRWAY_POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+
+    @pytest.mark.parametrize(
+        ("part", "most"), [(GANG, "131072Mi"), (SHARES, "16384Mi"), (CORES, "6553Mi")]
+    )
+    def test_a_part_of_a_node_has_a_part_of_its_system_disk(self, part: Part, most: str) -> None:
+        volume, mount = self.of(part, "128Gi")
+        assert volume["emptyDir"] == {"sizeLimit": most}
+        assert "subPathExpr" not in mount
+
+    def test_a_target_that_says_nothing_has_no_limit(self) -> None:
+        volume, _ = self.of(SWEEP, "")
+        assert volume["emptyDir"] == {}
+
+
 def test_the_newest_is_among_them() -> None:
     assert newest().startswith(f"{VERSIONS[-1]}.")
 

@@ -198,7 +198,7 @@ class TestOrder:
 
     def test_a_folder_that_is_not_there_is_waited_for_by_none(self) -> None:
         files = manifests([plain(kubernetes={"queue": None})], [DATA], Content())
-        assert flux.kustomizations(files) == [("jobs", "./jobs", ())]
+        assert flux.kustomizations(files) == [("jobs", "./jobs", ()), ("nodes", "./nodes", ())]
 
     def test_flux_objects_are_in_the_flux_namespace_and_use_its_account(self) -> None:
         for each in every(read(manifests([pool()], [DATA, LUSTRE], Content()))):
@@ -546,7 +546,7 @@ class TestText:
 
     def test_terraform_finds_its_own_references_and_no_others(self) -> None:
         files = manifests([pool()], [DATA, LUSTRE], Content(), client_id="${identity.client_id}")
-        # A program has variables of its shell, which `literal` keeps from Terraform.
-        del files["health/health.yaml"]
+        # In scripts they are the shell's, which `literal` keeps from Terraform.
+        del files["health/health.yaml"], files["nodes/node-setup.yaml"]
         found = re.findall(r"[$%]\{[^}]*\}", "".join(files.values()))
         assert sorted(set(found)) == sorted([ADDRESS, "${identity.client_id}"])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_core.kubernetes import flux
+from fairway_core.kubernetes import flux, node_setup
 from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import Target
@@ -17,9 +21,8 @@ from fairway_simulator.kubernetes.cluster import CONTEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from conftest import Fairway
+    from conftest import Fairway, Pipe
 
 SPACE = "training"
 POOL = {"cpu": "64", "memory": "256Gi"}
@@ -79,7 +82,8 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     files = manifests([TARGET], [DATA], Content())
     # Of Kueue the stand-in is what its chart installs.
-    order = [name for name, _, _ in flux.kustomizations(files) if name != "kueue"]
+    # And its nodes are as the set-up leaves them, which needs rights on them.
+    order = [name for name, _, _ in flux.kustomizations(files) if name not in ("kueue", "nodes")]
     assert order == ["jobs", "queues"]
     # Then once more, as Flux looks again and again whether all is as it is written.
     for words in (["apply"], ["apply", "--server-side", "--force-conflicts"]):
@@ -112,3 +116,71 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
     )
     assert refused.returncode == 2
     assert "the job needs 3 nodes, and `cpu` has 2" in refused.stderr
+
+
+FAST = TARGET.model_copy(
+    update={
+        "name": "nd",
+        "vm_size": "Standard_ND96isr_H100_v5",
+        "kubernetes": TARGET.kubernetes
+        and TARGET.kubernetes.model_copy(
+            update={"selector": {"agentpool": "nd"}, "queue": None, "priorities": {}}
+            | {"scratch": SCRATCH}
+        ),
+    }
+)
+# Says what it has, then waits for its end.
+LOOKS = """head -n 1 "$NCCL_TOPO_FILE"; touch "$FAIRWAY_SCRATCH_DIR/mine"
+exec 9>/mnt/data/pipe; echo ready >&9; sleep 3600"""
+
+
+def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
+    tmp_path: Path, fairway: Fairway, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which goes also where the pod is killed."""
+    if lacking := missing():
+        pytest.skip(lacking)
+    served = tmp_path / "served"
+    served.mkdir()
+    os.link(pipe.path, served / "pipe")
+    assert FAST.kubernetes is not None
+    size = {"cpu": "96", "memory": "1900Gi", "nvidia.com/gpu": "8"}
+    nodes = [NodeSpec("nd-0", size, {"agentpool": "nd"}, [TAINT], nvme=True), NodeSpec("system-0")]
+    (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [FAST.record()]}))
+    with KubernetesCluster(
+        tmp_path / "cluster",
+        nodes=nodes,
+        images=("sim*", "python*"),
+        exports={DATA.source: served},
+    ) as cluster:
+        monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+        files = manifests([FAST], [DATA], Content())
+        jobs = "".join(text for path, text in files.items() if path.startswith("jobs/"))
+        cluster.kubectl("apply", "-f", "-", stdin=jobs)
+        cluster.kubectl("-n", SPACE, "rollout", "status", "deployment/fairway-head")
+        job = fairway.job(LOOKS, template="every-node", processes_per_node=1)
+        run = fairway.submit(job, "--target", "nd")
+        assert pipe.lines(1) == ["ready"]
+        disks = cluster.kubelet.disks("nd-0")
+        assert disks is not None
+        [scratch] = (disks / "fairway").iterdir()
+        assert [*scratch.glob("fairway-*/tasks/*/mine")]
+        assert _left(disks) == [scratch]
+        part = f"fairway.dev/run={run},fairway.dev/part=0"
+        name = cluster.kubectl("-n", SPACE, "get", "pods", "-l", part, "-o", "name").strip()
+        killed = cluster.kubelet.pod(SPACE, name.removeprefix("pod/"))
+        assert killed is not None
+        killed.kill("", "OOMKilled")
+        failed = "--for=jsonpath={.status.phase}=Failed"
+        cluster.kubectl("-n", SPACE, "wait", failed, name, "--timeout=280s")
+        assert _left(disks) == []
+        assert fairway.within("wait", run).returncode != 0
+        assert '<system version="1">' in fairway.within("logs", run).stdout
+
+
+def _left(disks: Path) -> list[Path]:
+    """What the set-up of nodes leaves of tasks' scratch."""
+    script = Path(node_setup.__file__).with_name("node_cleanup.sh")
+    steps = 'source "$1"; clean "$2"'
+    subprocess.run(["bash", "-euc", steps, "bash", script, disks / "fairway"], check=True)
+    return [*(disks / "fairway").iterdir()]

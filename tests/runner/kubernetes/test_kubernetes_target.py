@@ -88,6 +88,11 @@ def test_kubernetes_target_record_round_trips() -> None:
         ({"resources": {"cpu": "many"}}, "this is not an amount of Kubernetes"),
         ({"resources": {"memory": "-1Gi"}}, "this is not an amount of Kubernetes"),
         ({"resources": {"memory": "64GB"}}, "this is not an amount of Kubernetes"),
+        ({"scratch": "200GB"}, "this is not an amount of Kubernetes"),
+        ({"scratch": "scratch"}, "this is not an amount of Kubernetes"),
+        ({"scratch": "/mnt/../etc"}, "this is not a folder of nodes"),
+        ({"scratch": "/"}, "this is not a folder of nodes"),
+        ({"scratch": "/mnt/$(A)"}, "this is not a folder of nodes"),
     ],
 )
 def test_kubernetes_target_refuses_invalid_access(access: dict[str, Any], said: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from fairway_core.kubernetes import health
 from fairway_core.kubernetes.admission import policy
+from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.target import Target
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.errors import ApiError
@@ -40,6 +41,7 @@ TARGET = Target.model_validate(
             "shared": "/data/fairway",
             "volumes": {"data": "data"},
             "tolerations": ["fairway.dev/pool"],
+            "scratch": SCRATCH,
         },
     }
 )
@@ -86,6 +88,21 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
     "hostPID": ({"hostPID": True}, {}),
     "hostIPC": ({"hostIPC": True}, {}),
     "hostPath": ({"volumes": [{"name": "root", "hostPath": {"path": "/"}}]}, {}),
+    "hostPath, all disks": (
+        {"volumes": [{"name": "root", "hostPath": {"path": "/mnt/resource_nvme"}}]},
+        {},
+    ),
+    "hostPath, below": ({"volumes": [{"name": "b", "hostPath": {"path": f"{SCRATCH}/../.."}}]}, {}),
+    "hostPath, beside": ({"volumes": [{"name": "b", "hostPath": {"path": f"{SCRATCH}2"}}]}, {}),
+    "hostPath, after it": (
+        {
+            "volumes": [
+                {"name": "scratch", "hostPath": {"path": SCRATCH}},
+                {"name": "root", "hostPath": {"path": "/"}},
+            ]
+        },
+        {},
+    ),
     "nodeName": ({"nodeName": "system-0"}, {}),
     "sysctls": ({"securityContext": {"sysctls": [{"name": "kernel.a", "value": "1"}]}}, {}),
     "profile of the pod": ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, {}),
@@ -128,6 +145,10 @@ def test_a_way_up_is_refused_in_the_namespace_of_jobs_alone(
         ({}, {}),
         ({"serviceAccountName": "fairway-head"}, {"securityContext": {}}),
         ({"tolerations": [{"key": "sku", "operator": "Exists"}]}, {"ports": []}),
+        (
+            {"volumes": [{"name": "scratch", "hostPath": {"path": SCRATCH, "type": "Directory"}}]},
+            {},
+        ),
     ],
 )
 def test_pods_of_fairway_are_admitted(

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import subprocess
+import time
 import urllib.request
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -405,6 +406,67 @@ def test_a_node_that_dies_takes_its_pods_along(tmp_path: Path) -> None:
         cluster.kubelet.lose("a")
         cluster.kubectl("wait", "--for=delete", "pod/p", "--timeout=280s")
         assert cluster.kubectl("get", "nodes", "-o", "name").split() == ["node/b"]
+
+
+class TestFoldersOfNodes:
+    """A pod's folder on the local disks of its node."""
+
+    DISKS = "/mnt/resource_nvme/fairway"
+
+    def pod(self, name: str, node: str, path: str = DISKS, sub: str = "$(ID)") -> dict[str, Any]:
+        field = {"fieldRef": {"fieldPath": "metadata.name"}}
+        mount = {"name": "s", "mountPath": "/scratch", "subPathExpr": sub}
+        container = {"env": [{"name": "ID", "valueFrom": field}], "volumeMounts": [mount]}
+        volumes = [{"name": "s", "hostPath": {"path": path, "type": "Directory"}}]
+        line = f"stat -c %a /scratch; echo {name} > /scratch/{name}; ls /scratch; {_SERVES}"
+        chosen = {"kubernetes.io/hostname": node}
+        return _pod(name, line, container=container, volumes=volumes, nodeSelector=chosen)
+
+    def test_each_node_has_its_own_and_each_pod_its_own_there(self, tmp_path: Path) -> None:
+        nodes = [NodeSpec("a", nvme=True), NodeSpec("b", nvme=True)]
+        with KubernetesCluster(tmp_path / "k", nodes=nodes) as cluster:
+            for name, node in (("one", "a"), ("two", "a"), ("three", "b")):
+                _ready(cluster, self.pod(name, node))
+            for name in ("one", "two", "three"):
+                while not (said := cluster.kubectl("logs", name).split())[1:]:
+                    time.sleep(0.05)
+                assert said == ["777", name]
+            for node, names in (("a", {"one", "two"}), ("b", {"three"})):
+                disks = cluster.kubelet.disks(node)
+                assert disks is not None
+                assert {each.name for each in (disks / "fairway").iterdir()} == names
+
+    @pytest.mark.parametrize(
+        ("path", "sub", "said"),
+        [
+            (DISKS, "$(ID)", "hostPath type check failed: /mnt/resource_nvme/fairway is not a"),
+            ("/etc/hostname", "", "hostPath type check failed: /etc/hostname is not a directory"),
+            ("/", "$(NOBODY)", "failed to expand subPath: missing value for $(NOBODY)"),
+        ],
+        ids=["no disks", "no folder", "no variable"],
+    )
+    def test_a_pod_waits_for_what_is_not_there(
+        self, space: Space, path: str, sub: str, said: str
+    ) -> None:
+        space.create(self.pod("p", "sim-0", path, sub))
+        about = "involvedObject.name=p"
+        while True:
+            events = space.items("events", "--field-selector", about)
+            waiting = space.get("pod", "p").get("status", {}).get("containerStatuses") or [{}]
+            why = (waiting[0].get("state") or {}).get("waiting", {}).get("message", "")
+            if any(said in text for text in [why, *(each["message"] for each in events)]):
+                break
+            time.sleep(0.05)
+        assert space.get("pod", "p")["status"]["phase"] == "Pending"
+
+    def test_a_pod_gets_no_rights_on_this_machine(self, space: Space) -> None:
+        """As that of the set-up of nodes would have, which formats disks."""
+        container = {"securityContext": {"privileged": True}}
+        space.create(_pod("p", "true", container=container, hostPID=True))
+        while not (events := space.items("events", "--field-selector", "involvedObject.name=p")):
+            time.sleep(0.05)
+        assert "hostPID: the stand-in's nodes give no pod rights" in events[-1]["message"]
+        assert space.get("pod", "p")["status"]["phase"] == "Pending"
 
 
 def test_pods_may_share_this_machines_network(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from fairway_agent.batch.notifications import BROUGHT as BROUGHT_ENDINGS
 from fairway_agent.batch.notifications import DONE, is_tracked
 from fairway_agent.batch.notifications import FILE as ENDING
 from fairway_agent.outputs import BROUGHT
+from fairway_core import local_disks
 from fairway_core.catalog import vm_size
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 
 # Docker's own 64 MB make MPI and data loaders crash.
 _SHARED_MEMORY = "8g"
-
-# Where nodes have their local NVMe disks, see cloud_init/node.sh.
-_NVME = "/mnt/resource_nvme"
-
 
 _RETENTION = "P7D"  # of a task's folder on its node; its logs and outputs are in storage
 _MARGIN = 300.0  # seconds after which Batch itself ends a task that is over its time
@@ -133,7 +130,7 @@ class RequestBuilder:
         return {**task, **self._container}
 
     def _release(self) -> dict[str, Any]:
-        scratch = f"/mnt/resource_nvme/fairway/{self.run}"
+        scratch = f"{local_disks.FOLDER}/fairway/{self.run}"
         # What the job says comes last, since the service ends it after 15 minutes.
         steps = [f"rm -rf {scratch}"]
         if self.plan.notify is not None:
@@ -388,7 +385,7 @@ def _options(container: Container, target: Target) -> list[str]:
     if size is not None and size.nvme_disks and target.environment:
         # FAIRWAY_SCRATCH_DIR is there. Nodes that no environment of ours made may have no such
         # folder, which Docker would then make on the system disk.
-        options.append(f"--volume={_NVME}:{_NVME}")
+        options.append(f"--volume={local_disks.FOLDER}:{local_disks.FOLDER}")
     for path in target.mounts.values():
         options.append(f"--volume={path}:{path}")
     return [*options, *container.options]

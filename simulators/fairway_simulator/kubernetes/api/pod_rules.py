@@ -41,7 +41,11 @@ def causes(spec: Object, path: str) -> Iterator[str]:
             f'{path}.restartPolicy: Unsupported value: "{spec["restartPolicy"]}": supported '
             f"values: {policies}"
         )
-    volumes = {each["name"] for each in spec.get("volumes") or ()}
+    volumes = set[str]()
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        if volume["name"] in volumes:
+            yield f'{path}.volumes[{index}].name: Duplicate value: "{volume["name"]}"'
+        volumes.add(volume["name"])
     seen: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
@@ -78,6 +82,9 @@ def _container(container: Object, path: str, volumes: set[str]) -> Iterator[str]
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         if mount["name"] not in volumes:
             yield f'{path}.volumeMounts[{index}].name: Not found: "{mount["name"]}"'
+        if mount.get("subPath") and mount.get("subPathExpr"):
+            place = f"{path}.volumeMounts[{index}].subPathExpr"
+            yield f"{place}: Invalid value: subPathExpr and subPath are mutually exclusive"
         where = mount["mountPath"]
         if where in paths:
             place = f"{path}.volumeMounts[{index}].mountPath"

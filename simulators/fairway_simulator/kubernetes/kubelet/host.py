@@ -12,7 +12,7 @@ from fairway_simulator.kubernetes.events import event
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from fairway_simulator.kubernetes.client import Client
@@ -36,6 +36,8 @@ class Host:
     stopped: threading.Event
     devices: Devices
     exports: Mapping[str, Path] = field(default_factory=dict)
+    disks: Callable[[str], Path | None] = lambda _: None
+    """What stands for the local disks of a node, by its name."""
 
     def has_image(self, name: str) -> bool:
         """Whether containers can be made of an image: its name is one of those known."""

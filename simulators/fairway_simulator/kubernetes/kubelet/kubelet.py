@@ -8,8 +8,11 @@ import sys
 import threading
 import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_core import local_disks
+from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.kubelet.devices import GPU, Devices
 from fairway_simulator.kubernetes.kubelet.environment import of_image
@@ -20,7 +23,6 @@ from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from fairway_simulator.kubernetes.kubelet.network import Network
 
@@ -30,12 +32,14 @@ _FIRST_TAINT = "node.kubernetes.io/not-ready"
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A node to be: its name, what it has, and what distinguishes it."""
+    """A node to be: its name, what it has, and what distinguishes it; `nvme` says whether it has
+    local disks, which are then set up, as by the DaemonSet of an environment."""
 
     name: str
     resources: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
+    nvme: bool = False
 
 
 class Kubelet:
@@ -77,6 +81,7 @@ class Kubelet:
             self._stopped,
             Devices(folder / "devices", self._gpus),
             exports or {},
+            self.disks,
         )
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
 
@@ -102,6 +107,10 @@ class Kubelet:
     def register(self, spec: NodeSpec) -> None:
         """Makes a node, ready for pods."""
         self._nodes[spec.name] = spec
+        if disks := self.disks(spec.name):
+            scratch = disks / Path(SCRATCH).relative_to(local_disks.FOLDER)
+            scratch.mkdir(parents=True, exist_ok=True)
+            scratch.chmod(0o1777)
         node = _node(spec, self._server.port)
         try:
             self._client.send("POST", "/api/v1/nodes", node)
@@ -132,6 +141,11 @@ class Kubelet:
                 if (metadata["namespace"], metadata["name"]) == (namespace, name):
                     return pod
         return None
+
+    def disks(self, node: str) -> Path | None:
+        """The folder that stands for a node's local disks; None where it has none."""
+        spec = self._nodes.get(node)
+        return self._host.folder / "disks" / node if spec and spec.nvme else None
 
     def _gpus(self, node: str) -> int:
         spec = self._nodes.get(node)

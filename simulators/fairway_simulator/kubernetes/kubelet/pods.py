@@ -122,12 +122,14 @@ class PodRunner(threading.Thread):
 
     def _prepare(self) -> bool:
         """Waits for what it is mounted from, for its images, and gets its address."""
-        self._volumes = Volumes(self.pod, self.folder, self._host.client, self._host.exports)
+        host, node = self._host, self.pod["spec"]["nodeName"]
+        self._volumes = Volumes(self.pod, self.folder, host.client, host.exports, host.disks(node))
         for state in self._main:
             state.details = {"reason": "ContainerCreating"}
         self._tell("Pending")
         while True:
             try:
+                _require_no_rights_on_the_host(self.pod["spec"])
                 self._volumes.prepare()
                 break
             except NotReady as why:
@@ -319,7 +321,7 @@ class PodRunner(threading.Thread):
             log=self._log(spec["name"], state.restarts),
             mounts=[
                 *self._mounts,
-                *self._volumes.mounts(spec),
+                *self._volumes.mounts(spec, environment),
                 *self._host.devices.mounts(numbers),
             ],
             user=security.get("runAsUser"),
@@ -379,3 +381,13 @@ class PodRunner(threading.Thread):
 
 def _state(spec: Mapping[str, Any]) -> ContainerState:
     return ContainerState(spec["name"], spec["image"])
+
+
+def _require_no_rights_on_the_host(spec: Mapping[str, Any]) -> None:
+    """NotReady for a pod that is to act on its node: there is no node but this machine."""
+    found = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    rights = [each for each in ("hostPID", "hostNetwork", "hostIPC") if spec.get(each)]
+    if any((each.get("securityContext") or {}).get("privileged") for each in found):
+        rights.append("privileged")
+    if rights:
+        raise NotReady(f"{rights[0]}: the stand-in's nodes give no pod rights on this machine")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fairway_agent.kubernetes.settings import parse
+from fairway_core import local_disks
 from fairway_simulator.kubernetes.client import Refused
-from fairway_simulator.kubernetes.kubelet.environment import field_of
+from fairway_simulator.kubernetes.kubelet.environment import expanded, field_of
 
 if TYPE_CHECKING:
     import threading
@@ -33,15 +34,21 @@ class NotReady(Exception):
 
 class Volumes:
     """The volumes of one pod, in `folder`; `exports` are folders of NFS servers by
-    `server:path`."""
+    `server:path`, and `disks` stands for the local disks of its node, None where that has none."""
 
     def __init__(
-        self, pod: dict[str, Any], folder: Path, client: Client, exports: Mapping[str, Path]
+        self,
+        pod: dict[str, Any],
+        folder: Path,
+        client: Client,
+        exports: Mapping[str, Path],
+        disks: Path | None,
     ) -> None:
         self._pod = pod
         self._folder = folder
         self._client = client
         self._exports = exports
+        self._disks = disks
         self._sources: dict[str, tuple[str, str]] = {}
         self._tokens: dict[Path, Mapping[str, Any]] = {}
 
@@ -66,15 +73,23 @@ class Volumes:
                 raise NotReady(f'volume "{volume["name"]}": the kind {kind} is not known here')
             self._sources[volume["name"]] = make(volume[kind] or {}, folder)
 
-    def mounts(self, container: Mapping[str, Any]) -> Iterator[Mount]:
-        """What is mounted in a container, beside what every one has."""
+    def mounts(
+        self, container: Mapping[str, Any], environment: Mapping[str, str]
+    ) -> Iterator[Mount]:
+        """What is mounted in a container with that environment, beside what every one has."""
         for mount in container.get("volumeMounts") or ():
             kind, source = self._sources[mount["name"]]
             place = _resolved(mount["mountPath"])
-            if sub := mount.get("subPath"):
+            sub = mount.get("subPath") or expanded(mount.get("subPathExpr") or "", environment)
+            if "$(" in sub:
+                raise NotReady(f"failed to expand subPath: missing value for {sub}")
+            if sub:
+                # As the kubelet does: what is made has the mode of its volume.
+                mode = Path(source).stat().st_mode & 0o777
                 source = str(Path(source) / sub)
                 if not Path(source).exists():
                     Path(source).mkdir(parents=True)
+                    Path(source).chmod(mode)
             yield ("read-only" if mount.get("readOnly") and kind == "bind" else kind), source, place
 
     def _make_empty(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
@@ -87,11 +102,15 @@ class Volumes:
         return "bind", str(folder)
 
     def _make_host(self, spec: Mapping[str, Any], _: Path) -> tuple[str, str]:
-        path = Path(spec["path"])
+        named = path = Path(spec["path"])
+        if path.is_relative_to(local_disks.FOLDER):
+            path = (self._disks or Path("/none")) / path.relative_to(local_disks.FOLDER)
         if spec.get("type") == "DirectoryOrCreate":
             path.mkdir(parents=True, exist_ok=True)
+        if spec.get("type") == "Directory" and not path.is_dir():
+            raise NotReady(f"hostPath type check failed: {named} is not a directory")
         if not path.exists():
-            raise NotReady(f"hostPath type check failed: {path} does not exist")
+            raise NotReady(f"hostPath type check failed: {named} does not exist")
         return "bind", str(path)
 
     def _make_claim(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:

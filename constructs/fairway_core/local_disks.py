@@ -1,0 +1,19 @@
+"""The local NVMe disks of nodes, which Azure hands over raw: where they are mounted, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = "/mnt/resource_nvme"
+"""Where nodes with such disks have them, striped."""
+_PLACE = "# local_disks.sh\n"
+
+
+def with_local_disks(script: str) -> str:
+    """A script of a node, with the functions that mount its disks in their place.
+
+    >>> "mount_scratch() {" in with_local_disks("# local_disks.sh\\n")
+    True
+    """
+    text = Path(__file__).with_suffix(".sh").read_text(encoding="utf-8")
+    return script.replace(_PLACE, text)
