@@ -85,6 +85,10 @@ def _waits(workload: Object) -> bool:
 
 def _why(workload: Object, ahead: int) -> str | None:
     """None where Kueue has not looked at it yet."""
+    if not _is_active(workload):
+        evicted = (each for each in conditions_of(workload) if each["type"] == "Evicted")
+        said = next((each.get("message") for each in evicted), "") or "it was stopped by someone"
+        return f"its queue has put it back: {said}"
     checks = (workload.get("status") or {}).get("admissionChecks") or ()
     for check in checks:
         if check.get("state") in _REFUSED:
@@ -97,14 +101,12 @@ def _why(workload: Object, ahead: int) -> str | None:
                 pods = "its pod" if count == 1 else f"all of its {count:,} pods"
                 said = check.get("message") or "the autoscaler was asked for them"
                 return f"waiting for nodes for {pods}: {said}"
-    if not _is_active(workload):
-        evicted = (each for each in conditions_of(workload) if each["type"] == "Evicted")
-        said = next((each.get("message") for each in evicted), "") or "it was stopped by someone"
-        return f"its queue has put it back: {said}"
     for each in conditions_of(workload):
         if each["type"] != "QuotaReserved" or each["status"] != "False":
             continue
-        text = f"waiting for quota: {each.get('message') or each.get('reason', '')}"
+        again = (condition(workload, "Evicted") or {}).get("reason") == "AdmissionCheck"
+        awaited = "to try again" if again else "for quota"
+        text = f"waiting {awaited}: {each.get('message') or each.get('reason', '')}"
         if ahead and each.get("reason") not in _NEVER:
             first = "1 other job comes" if ahead == 1 else f"{ahead:,} other jobs come"
             text = f"{first} first; {text}"

@@ -26,8 +26,9 @@ _TOGETHER = 900.0
 
 
 def patience(least: int, most: int) -> float:
-    """For how many seconds the first pod of a task waits for the others, on a target with so many
-    nodes: where nodes are started by need, for as long as that may take.
+    """Seconds for which the first pod of a task waits for the others, on a target that has at
+    `least` and at `most` these numbers of nodes: as long as it may take to start one, if they
+    differ.
 
     >>> patience(4, 4) / 60, patience(1, 4) / 60
     (15.0, 50.0)

@@ -7,6 +7,7 @@ namespaces of their own. The nodes are a plain client: they serve any API server
 
 from fairway_simulator.kubernetes.api.faults import Fault, Faults
 from fairway_simulator.kubernetes.cluster import KubernetesCluster, default_nodes
+from fairway_simulator.kubernetes.controllers.autoscaler import Pool
 from fairway_simulator.kubernetes.kubelet.containers import missing
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet, NodeSpec
 
@@ -16,6 +17,7 @@ __all__ = [
     "Kubelet",
     "KubernetesCluster",
     "NodeSpec",
+    "Pool",
     "default_nodes",
     "missing",
 ]

@@ -7,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,24 +24,27 @@ from fairway_simulator.kubernetes.api.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
+    PROVISIONING_REQUESTS,
 )
 from fairway_simulator.kubernetes.api.server import Server
 from fairway_simulator.kubernetes.api.service import OWN, ApiService
 from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.controllers.accounts import Accounts
+from fairway_simulator.kubernetes.controllers.autoscaler import Autoscaler, Pool
 from fairway_simulator.kubernetes.controllers.claims import Claims
 from fairway_simulator.kubernetes.controllers.collector import Collector
 from fairway_simulator.kubernetes.controllers.deployments import Deployments
 from fairway_simulator.kubernetes.controllers.jobs import BACKOFF, Jobs
 from fairway_simulator.kubernetes.controllers.kueue import Kueue
 from fairway_simulator.kubernetes.controllers.loop import Controller, Loop
+from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet, NodeSpec
 from fairway_simulator.kubernetes.kubelet.network import Network, network
 from fairway_simulator.private_file import write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from fairway_simulator.kubernetes.api.faults import Faults
@@ -61,7 +65,8 @@ def default_nodes(count: int) -> list[NodeSpec]:
 class KubernetesCluster:
     """Started by `with`: an API server on loopback, its controllers, and nodes that run pods.
 
-    `nodes` is how many of one pool, or their names; `namespace` is there from the start; `kueue`
+    `nodes` is how many of one pool, or their names, and `pools` are those that an autoscaler has,
+    by the `clock`; `namespace` is there from the start; `kueue`
     adds Kueue, with no queue yet; `images` are patterns of the names that nodes can pull; `backoff`
     and `restart_pause` are the seconds after which failed pods are replaced and containers
     restarted; `private` gives each pod a network of its own, where root allows it; what is in
@@ -74,6 +79,8 @@ class KubernetesCluster:
 
     folder: Path
     nodes: int | Sequence[NodeSpec] = 3
+    pools: Sequence[Pool] = ()
+    clock: Callable[[], float] = time.time
     namespace: str = "default"
     kueue: bool = False
     images: Sequence[str] = ("sim*",)
@@ -85,6 +92,7 @@ class KubernetesCluster:
     port: int = 0
     seed: int = 0
     api: ApiService = field(init=False)
+    autoscaler: Autoscaler = field(init=False)
     kubelet: Kubelet = field(init=False)
     network: Network = field(init=False)
     """Where pods have their addresses from."""
@@ -209,19 +217,23 @@ class KubernetesCluster:
             names=["kubernetes", "kubernetes.default", "kubernetes.default.svc"],
             addresses=[between.gateway],
         )
-        self.api = ApiService(kueue=self.kueue, seed=self.seed)
+        self.api = ApiService(kueue=self.kueue, provisioning=bool(self.pools), seed=self.seed)
         self._server = Server(self.api.handle, tls, self.port)
         store, admission = self.api.store, self.api.admission
         accounts = Accounts(store, authority.read_text())
         admission.mutators.append(accounts.complete)
+        self.autoscaler = Autoscaler(
+            store, self.pools, self.clock, lambda spec: self.kubelet.register(spec)
+        )
         controllers: list[Controller] = [
             accounts,
             Claims(store, self.folder / "volumes"),
             Deployments(store, admission),
-            *([self._kueue()] if self.kueue else []),
+            *(self._kueue() if self.kueue else []),
             Jobs(store, admission, self.backoff),
             Scheduler(store),
-            Collector(store, [*BUILT_IN, *(KUEUE if self.kueue else ())]),
+            *([self.autoscaler] if self.pools else []),
+            Collector(store, [*BUILT_IN, *(KUEUE if self.kueue else ()), PROVISIONING_REQUESTS]),
         ]
         self._loop = Loop(store, controllers)
         self._server.start()
@@ -236,10 +248,11 @@ class KubernetesCluster:
         self._write_kubeconfig(self.kubeconfig, token, self.namespace)
         context = ssl.create_default_context(cafile=str(authority))
         client = Client(self.url, context, self.api.access.issue(OWN, ["system:masters"]))
+        nodes = default_nodes(self.nodes) if isinstance(self.nodes, int) else self.nodes
         self.kubelet = Kubelet(
             client,
             self.folder / "nodes",
-            default_nodes(self.nodes) if isinstance(self.nodes, int) else self.nodes,
+            [*nodes, *self.autoscaler.first()],
             between,
             token=self.api.kubelet_token,
             images=self.images,
@@ -250,10 +263,10 @@ class KubernetesCluster:
         )
         self.kubelet.start()
 
-    def _kueue(self) -> Kueue:
-        found = Kueue(self.api.store)
+    def _kueue(self) -> list[Controller]:
+        found = Kueue(self.api.store, self.clock)
         self.api.admission.mutators.append(found.suspend)
-        return found
+        return [found, *([Provisioning(self.api.store)] if self.pools else [])]
 
     def _write_kubeconfig(self, file: Path, token: str, namespace: str) -> None:
         authority = self.folder / "ca.pem"

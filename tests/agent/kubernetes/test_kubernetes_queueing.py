@@ -86,6 +86,23 @@ def test_a_check_that_finds_no_nodes(server: Server, state: str) -> None:
     assert found["x"] == f"waiting for nodes: {said}"
 
 
+def test_what_a_check_has_put_back_waits_for_no_quota(server: Server) -> None:
+    why = "Evicted due to AdmissionCheck in Retry state: Retrying after failure: it is expired"
+    evicted = {"type": "Evicted", "status": "True", "reason": "AdmissionCheck", "message": why}
+    waits = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": why}
+    found = held(server, workload("x", conditions=[evicted, waits]))
+    assert found["x"] == f"waiting to try again: {why}"
+
+
+def test_what_a_check_has_ended_does_not_wait_for_it(server: Server) -> None:
+    why = "The workload is deactivated due to AdmissionCheck in Rejected state"
+    evicted = {"type": "Evicted", "status": "True", "reason": "Deactivated", "message": why}
+    checks = [{"name": "fairway-nodes", "state": "Rejected", "message": "it is expired"}]
+    stopped = {"active": False}
+    found = workload("x", spec=stopped, conditions=[evicted], admissionChecks=checks)
+    assert held(server, found)["x"] == f"its queue has put it back: {why}"
+
+
 @pytest.mark.parametrize(
     ("count", "message", "said"),
     [

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import until
 
 from fairway_core.kubernetes import flux, node_setup
 from fairway_core.kubernetes.manifests import Content, manifests
@@ -16,7 +18,7 @@ from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import Target
-from fairway_simulator.kubernetes import KubernetesCluster, NodeSpec, missing
+from fairway_simulator.kubernetes import KubernetesCluster, NodeSpec, Pool, missing
 from fairway_simulator.kubernetes.cluster import CONTEXT
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ TARGET = Target.model_validate(
         "name": "cpu",
         "engine": "kubernetes",
         "vm_size": "Standard_D64s_v6",
-        "nodes": {"min": 2, "max": 2},
+        "nodes": {"min": 1, "max": 2},
         "mounts": {"data": "/mnt/data"},
         "kubernetes": {
             "context": CONTEXT,
@@ -57,17 +59,25 @@ DATA = Volume(
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, fairway: Fairway) -> Iterator[KubernetesCluster]:
+def time() -> SimpleNamespace:
+    """The clock of the autoscaler."""
+    return SimpleNamespace(now=0.0)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, fairway: Fairway, time: SimpleNamespace) -> Iterator[KubernetesCluster]:
     """A pool, and a node of the system's; a file server; Kueue, which Flux has installed."""
     if lacking := missing():
         pytest.skip(lacking)
     served = tmp_path / "served"
     served.mkdir()
-    nodes = [NodeSpec(f"cpu-{n}", POOL, {"agentpool": "cpu"}, [TAINT]) for n in range(2)]
-    nodes.append(NodeSpec("system-0", {"cpu": "4", "memory": "16Gi"}, {"agentpool": "system"}))
+    system = NodeSpec("system-0", {"cpu": "4", "memory": "16Gi"}, {"agentpool": "system"})
+    node = NodeSpec("", POOL, {"agentpool": "cpu"}, [TAINT])
     with KubernetesCluster(
         tmp_path / "cluster",
-        nodes=nodes,
+        nodes=[system],
+        pools=[Pool("cpu", node, least=1, most=2, stock=1, drivers=0)],
+        clock=lambda: float(time.now),
         kueue=True,
         images=("sim*", "python*"),
         exports={DATA.source: served},
@@ -77,8 +87,12 @@ def cluster(tmp_path: Path, fairway: Fairway) -> Iterator[KubernetesCluster]:
 
 
 def test_a_job_runs_where_flux_has_applied_an_environment(
-    cluster: KubernetesCluster, fairway: Fairway, monkeypatch: pytest.MonkeyPatch
+    cluster: KubernetesCluster,
+    fairway: Fairway,
+    time: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """On a pool that scales: no pod before all nodes are there or being made, and then it waits."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     files = manifests([TARGET], [DATA], Content())
     # Of Kueue the stand-in is what its chart installs.
@@ -96,6 +110,16 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
         "hostname", template="every-node", processes_per_node=1, nodes=2, priority="high"
     )
     run = fairway.submit(job, "--target", "cpu")
+    pods = ("-n", SPACE, "get", "pods", "-o", "name", "-l", "fairway.dev/part=0")
+    none = "waiting for nodes for all of its 2 pods: Capacity is not found"
+    until(lambda: (fairway.show(run)["reason"] or "").startswith(none), lambda: fairway.show(run))
+    assert cluster.kubectl(*pods) == ""
+    cluster.pools[0].stock = 2
+    time.now += 61
+    waits = "1 of its 2 pods run: waiting for a node: "
+    until(lambda: (fairway.show(run)["reason"] or "").startswith(waits), lambda: fairway.show(run))
+    assert fairway.show(run)["reason"].endswith("; the pool scales up")
+    time.now += 241
     ended = fairway.within("wait", run)
     assert ended.returncode == 0, ended.stdout + ended.stderr + fairway.within("logs", run).stdout
     listed = cluster.kubectl("-n", SPACE, "get", "workloads", "-o", "json")

@@ -112,9 +112,12 @@ def test_a_higher_priority_takes_the_place_of_a_lower_one(queue: Space, make: An
     queue.create(make("slow", _SERVES, 8, count=2, **{priority: "low"}))
     queue.wait("job/slow", "jsonpath={.status.ready}=2")
     queue.create(make("fast", "exit 0", 8, count=2, **{priority: "high"}))
-    queue.wait(_workload(queue, "slow"), "Evicted")
     queue.wait("job/fast", "Complete")
-    queue.wait("job/slow", "jsonpath={.status.ready}=2")  # and then it goes on
+    queue.wait(_workload(queue, "slow"), "condition=Evicted=False")  # and then it goes on
+    queue.wait("job/slow", "jsonpath={.status.ready}=2")
+    found = json.loads(queue.do("get", _workload(queue, "slow"), "-o", "json"))
+    (was,) = (each for each in found["status"]["conditions"] if each["type"] == "Evicted")
+    assert was["message"].startswith("Previously: Preempted to accommodate a workload")
 
 
 class TestStrictness:

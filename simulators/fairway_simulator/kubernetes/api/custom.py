@@ -1,7 +1,9 @@
-"""The kinds of Kueue 0.19 that are asked for here, which no published set of schemas has.
+"""The kinds of Kueue 0.19 and of the autoscaler that are asked for here, which no published set of
+schemas has.
 
 Fields, required ones and values: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/ and the
-markers of its API types. What is not named is refused, also where the real server would take it.
+markers of its API types; kubernetes/autoscaler, apis/provisioningrequest/v1/types.go. What is not
+named is refused, also where the real server would take it.
 """
 
 from __future__ import annotations
@@ -82,6 +84,13 @@ _KINDS: dict[str, Any] = {
                 "backoffBaseSeconds": "integer",
                 "backoffMaxSeconds": "integer",
             },
+        }
+    },
+    "ProvisioningRequest": {
+        "spec!": {
+            "provisioningClassName!": "string",
+            "podSets!": [{"podTemplateRef!": {"name!": "string"}, "count!": "integer"}],
+            "parameters": {"*": "string"},
         }
     },
     "LocalQueue": {"spec": {"clusterQueue": "string", "stopPolicy": _STOPS}},

@@ -8,6 +8,7 @@ from typing import Any
 from fairway_simulator.kubernetes.api import custom
 
 _KUEUE = "kueue.x-k8s.io"
+_AUTOSCALING = "autoscaling.x-k8s.io"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Resource:
     @property
     def is_custom(self) -> bool:
         """Whether it is an operator's kind, and none of Kubernetes' own."""
-        return self.group == _KUEUE
+        return self.group in (_KUEUE, _AUTOSCALING)
 
     @property
     def qualified(self) -> str:
@@ -67,6 +68,7 @@ NAMESPACES = _core("namespaces", "Namespace", namespaced=False, status=True, sho
 EVENTS = _core("events", "Event", short=("ev",))
 SECRETS = _core("secrets", "Secret")
 CONFIG_MAPS = _core("configmaps", "ConfigMap", short=("cm",))
+POD_TEMPLATES = _core("podtemplates", "PodTemplate")
 SERVICES = _core("services", "Service", status=True, short=("svc",))
 SERVICE_ACCOUNTS = _core(
     "serviceaccounts", "ServiceAccount", short=("sa",), subresources=("token",)
@@ -110,6 +112,16 @@ CHECKS = _kueue("admissionchecks", "AdmissionCheck", namespaced=False, status=Tr
 CHECK_CONFIGS = _kueue(
     "provisioningrequestconfigs", "ProvisioningRequestConfig", namespaced=False, short=("prc",)
 )
+PROVISIONING_REQUESTS = Resource(
+    _AUTOSCALING,
+    "v1",
+    "provisioningrequests",
+    "ProvisioningRequest",
+    status=True,
+    short=("provreq",),
+    schema=custom.name_of("ProvisioningRequest"),
+)
+"""What a cluster has whose autoscaler knows them."""
 WORKLOAD_PRIORITIES = _kueue("workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)
 
 BUILT_IN = (
@@ -119,6 +131,7 @@ BUILT_IN = (
     EVENTS,
     SECRETS,
     CONFIG_MAPS,
+    POD_TEMPLATES,
     SERVICES,
     SERVICE_ACCOUNTS,
     CLAIMS,

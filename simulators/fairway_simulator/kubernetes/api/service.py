@@ -25,6 +25,7 @@ from fairway_simulator.kubernetes.api.resources import (
     BUILT_IN,
     KUEUE,
     PODS,
+    PROVISIONING_REQUESTS,
     REVIEWS,
     SERVICE_ACCOUNTS,
     Resource,
@@ -40,15 +41,17 @@ OWN = "system:fairway"
 
 
 class ApiService:
-    """Answers requests; `kueue` says whether its resources are there."""
+    """Answers requests; `kueue` and `provisioning` say whether the resources of Kueue, and those of
+    an autoscaler that takes requests, are there."""
 
-    def __init__(self, *, kueue: bool = False, seed: int = 0) -> None:
+    def __init__(self, *, kueue: bool = False, provisioning: bool = False, seed: int = 0) -> None:
         self.store = Store()
         self.access = Access(self.store)
         self.admission = Admission(self.store)
         self.faults = Faults(seed)
         self.kubelet_token = self.access.issue(OWN, ["system:masters"])
         found = [*BUILT_IN, *(KUEUE if kueue else ())]
+        found += [PROVISIONING_REQUESTS] * provisioning
         self._resources = {(each.group, each.version, each.plural): each for each in found}
         self._reviews = {(each.group, each.version, each.plural): each for each in REVIEWS}
         self._discovery = Discovery(found)

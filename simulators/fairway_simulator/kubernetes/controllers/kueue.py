@@ -1,17 +1,19 @@
 """Kueue 0.19 as a Job sees it: suspended until there is quota for all of its pods.
 
-Labels, Workloads and their conditions are the real ones; cohorts, topology and admission checks
-are not there.
+Labels, Workloads and their conditions are the real ones; cohorts and topology are not there. What a
+check has to do is for its controller: see `provisioning`.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api.resources import (
+    CHECKS,
     CLUSTER_QUEUES,
     FLAVORS,
     JOBS,
@@ -21,12 +23,12 @@ from fairway_simulator.kubernetes.api.resources import (
     WORKLOADS,
     Resource,
 )
-from fairway_simulator.kubernetes.conditions import is_true, with_condition
+from fairway_simulator.kubernetes.conditions import condition_of, is_true, with_condition
 from fairway_simulator.kubernetes.controllers.quota import Assignment, Refusal, assign
 from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from fairway_simulator.kubernetes.api.store import Change, Object, Store
 
@@ -36,10 +38,12 @@ _ALL = "all"
 
 
 class Kueue:
-    """Its webhook and its controllers."""
+    """Its webhook and its controllers; `clock` is that by which they wait."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store
+        self._clock = clock
+        self._not_before: dict[str, float] = {}
 
     def suspend(self, resource: Resource, job: Object) -> None:
         """The webhook: a new Job with a queue waits."""
@@ -48,13 +52,13 @@ class Kueue:
 
     def concerned(self, change: Change) -> Iterator[str]:
         """Whatever may want or free quota."""
-        kinds = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS)
+        kinds = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS, CHECKS)
         if change.resource in kinds or (change.resource is JOBS and _queue(change.found)):
             yield _ALL
 
     def due(self) -> Iterator[str]:
-        """Nothing: quota is freed by changes."""
-        return iter(())
+        """Quota is freed by changes; some wait for a time beside it."""
+        return iter([_ALL] if self._not_before else ())
 
     def reconcile(self, _: str) -> None:
         """Looks at all Jobs with a queue, and then at who may start."""
@@ -63,9 +67,44 @@ class Kueue:
                 if _queue(job) and "deletionTimestamp" not in job["metadata"]:
                     self._follow(job)
             self._say_who_is_active()
-            waiting = [each for each in self._store.items(WORKLOADS) if _waits(each)]
+            for workload in self._store.items(WORKLOADS):
+                self._judge(workload)
+            waiting = [each for each in self._store.items(WORKLOADS) if self._may_come(each)]
             for workload in sorted(waiting, key=_order):
                 self._admit(workload)
+
+    def _may_come(self, workload: Object) -> bool:
+        uid = workload["metadata"]["uid"]
+        if not _waits(workload) or self._clock() < self._not_before.get(uid, 0.0):
+            return False
+        self._not_before.pop(uid, None)
+        return True
+
+    def _judge(self, workload: Object) -> None:
+        """Admits what has passed all checks, and takes the quota of what one has failed.
+
+        Source: kueue, pkg/controller/core/workload_controller.go (reconcileCheckBasedEviction).
+        """
+        checks = workload["status"].get("admissionChecks") or []
+        if not is_true(workload, "QuotaReserved") or is_true(workload, "Finished"):
+            return
+        for state in ("Rejected", "Retry"):
+            failed = [each for each in checks if each["state"] == state]
+            if not failed:
+                continue
+            said = "; ".join(f'"{each["name"]}" ({each["message"]})' for each in failed)
+            said = f"AdmissionCheck in {state} state: {said}"
+            if state == "Rejected":
+                said = f"The workload is deactivated due to {said}"
+                self._evict(workload, "Deactivated", said, active=False)
+                return
+            after = max(each.get("requeueAfterSeconds", 0) for each in failed)
+            self._not_before[workload["metadata"]["uid"]] = self._clock() + after
+            self._evict(workload, "AdmissionCheck", f"Evicted due to {said}")
+            return
+        if not is_true(workload, "Admitted") and all(each["state"] == "Ready" for each in checks):
+            admitted = _condition("Admitted", "Admitted", "The workload is admitted")
+            self._write(workload, with_condition(workload["status"], admitted))
 
     def _follow(self, job: Object) -> None:
         """Makes the Job's workload, or tells it how the Job is."""
@@ -144,7 +183,7 @@ class Kueue:
             return Refusal("Misconfigured", f"ClusterQueue {name} doesn't exist")
         if found["spec"].get("stopPolicy", "None") != "None":
             return Refusal("Misconfigured", f"ClusterQueue {name} is inactive")
-        if self._missing_flavor(found):
+        if self._missing_flavor(found) or self._unfit_check(found):
             return Refusal("Misconfigured", f"ClusterQueue {name} is inactive")
         return found
 
@@ -157,6 +196,15 @@ class Kueue:
         groups = queue["spec"].get("resourceGroups") or ()
         named = [flavor["name"] for group in groups for flavor in group["flavors"]]
         return next((name for name in named if name not in known), "")
+
+    def _unfit_check(self, queue: Object) -> tuple[str, str] | None:
+        """The first check of a queue that nobody does: `missing` or `inactive`, and its name."""
+        rules = (queue["spec"].get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+        for name in (each["name"] for each in rules):
+            check = self._store.find(CHECKS, "", name)
+            if check is None or not is_true(check, "Active"):
+                return ("missing" if check is None else "inactive"), name
+        return None
 
     def _reserve(self, workload: Object, queue: str, assignment: Assignment) -> None:
         (pods,) = workload["spec"]["podSets"]
@@ -172,8 +220,26 @@ class Kueue:
         }
         reserved = f"Quota reserved in ClusterQueue {queue}"
         status = with_condition(status, _condition("QuotaReserved", "QuotaReserved", reserved))
-        admitted = "The workload is admitted"
-        self._write(workload, with_condition(status, _condition("Admitted", "Admitted", admitted)))
+        if is_true(workload, "Evicted"):
+            said = f"Previously: {condition_of(workload, 'Evicted')['message']}"
+            again = _condition("Evicted", "QuotaReserved", said, status="False")
+            status = with_condition(status, again)
+        known = {each["name"]: each for each in status.get("admissionChecks") or ()}
+        status["admissionChecks"] = [
+            known.get(name, _check(name)) for name in self._checks(queue, assignment)
+        ]
+        self._write(workload, status)
+
+    def _checks(self, queue: str, assignment: Assignment) -> list[str]:
+        """The checks that a queue has for the flavors that a workload was given."""
+        spec = (self._store.find(CLUSTER_QUEUES, "", queue) or {}).get("spec", {})
+        rules = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+        flavors = {*assignment.flavors.values()}
+        return [
+            each["name"]
+            for each in rules
+            if not each.get("onFlavors") or flavors & {*each["onFlavors"]}
+        ]
 
     def _refuse(self, workload: Object, why: Refusal) -> None:
         condition = _condition("QuotaReserved", why.reason, why.message, status="False")
@@ -191,13 +257,26 @@ class Kueue:
         victim = min(lower, key=lambda each: each["spec"]["priority"])
         said = f"Preempted to accommodate a workload (UID: {workload['metadata']['uid']}) due to "
         said += "prioritization in the ClusterQueue"
-        status = {k: v for k, v in victim["status"].items() if k != "admission"}
-        status = with_condition(status, _condition("Evicted", "Preempted", said))
+        self._evict(victim, "Preempted", said)
+
+    def _evict(self, workload: Object, reason: str, said: str, *, active: bool = True) -> None:
+        """Takes a workload's quota, and suspends its Job; its checks begin anew."""
+        status = {k: v for k, v in workload["status"].items() if k != "admission"}
+        status = with_condition(status, _condition("Evicted", reason, said))
         for kind in ("QuotaReserved", "Admitted"):
             status = with_condition(status, _condition(kind, "Pending", said, status="False"))
-        self._write(victim, status)
-        owner = victim["metadata"]["ownerReferences"][0]["name"]
-        job = self._store.find(JOBS, victim["metadata"]["namespace"], owner)
+        status["admissionChecks"] = [
+            {
+                **_check(each["name"]),
+                "message": f"Reset to Pending after eviction. Previously: {each['state']}",
+                "retryCount": each.get("retryCount", 0),
+            }
+            for each in status.get("admissionChecks") or ()
+        ]
+        spec = {**workload["spec"], "active": active}
+        self._store.replace(WORKLOADS, {**workload, "spec": spec, "status": status})
+        owner = workload["metadata"]["ownerReferences"][0]["name"]
+        job = self._store.find(JOBS, workload["metadata"]["namespace"], owner)
         if job is not None and not job["spec"]["suspend"]:
             self._store.replace(JOBS, {**job, "spec": {**job["spec"], "suspend": True}})
 
@@ -212,6 +291,10 @@ class Kueue:
             template["spec"].setdefault("nodeSelector", {}).update(flavor.get("nodeLabels") or {})
             bearing = template["spec"].setdefault("tolerations", [])
             bearing += [each for each in flavor.get("tolerations") or () if each not in bearing]
+        for check in workload["status"].get("admissionChecks") or ():
+            for update in check.get("podSetUpdates") or ():
+                notes = template.setdefault("metadata", {}).setdefault("annotations", {})
+                notes |= update.get("annotations") or {}
         spec = {**job["spec"], "suspend": False, "template": template}
         self._store.replace(JOBS, {**job, "spec": spec})
 
@@ -225,6 +308,10 @@ class Kueue:
                 said = "Can't admit new workloads"
             elif missing:
                 said = f"Can't admit new workloads: references missing ResourceFlavor(s): {missing}"
+            elif unfit := self._unfit_check(queue):
+                word, name = unfit
+                reason = f"AdmissionCheck{'NotFound' if word == 'missing' else 'Inactive'}"
+                said = f"Can't admit new workloads: references {word} AdmissionCheck(s): {name}"
             self._say_active(CLUSTER_QUEUES, queue, reason, said)
         for queue in self._store.items(LOCAL_QUEUES):
             known = self._store.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])
@@ -270,6 +357,10 @@ def _order(workload: Object) -> tuple[int, str, int]:
     metadata = workload["metadata"]
     version = int(metadata["resourceVersion"])
     return -workload["spec"]["priority"], metadata["creationTimestamp"], version
+
+
+def _check(name: str) -> dict[str, Any]:
+    return {"name": name, "state": "Pending", "message": "", "lastTransitionTime": now()}
 
 
 def _condition(kind: str, reason: str, message: str, *, status: str = "True") -> dict[str, str]:

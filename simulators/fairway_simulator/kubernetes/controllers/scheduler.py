@@ -68,10 +68,10 @@ class Scheduler:
         fitting, reasons, helpless = [], Counter[str](), set()
         for node in nodes:
             name = node["metadata"]["name"]
-            if why := _unsuitable(pod, node):
+            if why := unsuitable(pod, node):
                 reasons[why] += 1
                 helpless.add(name)
-            elif short := _short(wanted, node, used[name]):
+            elif short := short_of(wanted, node, used[name]):
                 reasons.update(short)
             else:
                 fitting.append(name)
@@ -171,7 +171,7 @@ def _used(pods: list[Object], node: Object) -> Counter[str]:
     return total
 
 
-def _short(wanted: Counter[str], node: Object, used: Counter[str]) -> list[str]:
+def short_of(wanted: Counter[str], node: Object, used: Counter[str]) -> list[str]:
     """What a node has too little of."""
     known = node["status"].get("allocatable") or {}
     free = {name: _amount(known.get(name, "0")) - used[name] for name in wanted}
@@ -180,7 +180,7 @@ def _short(wanted: Counter[str], node: Object, used: Counter[str]) -> list[str]:
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in lacking]
 
 
-def _unsuitable(pod: Object, node: Object) -> str:
+def unsuitable(pod: Object, node: Object) -> str:
     """Why no amount of room on a node would help."""
     spec = pod["spec"]
     tolerations = spec.get("tolerations") or ()

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.kubelet.network import Network
 
 _IMAGES = ("sim*", "python*", "*/sim/*", "fairway*")
-_FIRST_TAINT = "node.kubernetes.io/not-ready"
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Kubelet:
         self._network.close()
 
     def register(self, spec: NodeSpec) -> None:
-        """Makes a node, ready for pods."""
+        """Makes a node, ready for pods; of one that is there, what it offers and its taints."""
         self._nodes[spec.name] = spec
         if disks := self.disks(spec.name):
             scratch = disks / Path(SCRATCH).relative_to(local_disks.FOLDER)
@@ -120,8 +119,7 @@ class Kubelet:
         path = f"/api/v1/nodes/{spec.name}"
         self._host.send("PATCH", f"{path}/status", {"status": node["status"]}, _MERGE)
         # Admission taints what is new; no controller of a bare server would take that away.
-        found = self._client.get(path)
-        taints = [t for t in found["spec"].get("taints") or () if t["key"] != _FIRST_TAINT]
+        taints = [dict(each) for each in spec.taints]
         self._host.send("PATCH", path, {"spec": {"taints": taints or None}}, _MERGE)
 
     def lose(self, name: str) -> None:

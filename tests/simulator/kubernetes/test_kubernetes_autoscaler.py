@@ -1,0 +1,328 @@
+"""An autoscaler that takes minutes by its own clock, and Kueue's check that asks it for nodes.
+
+Sources are named where the rules are, in `autoscaler.py` and `provisioning.py` of `controllers`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairway_core.kubernetes import queues
+from fairway_core.target import Target
+from fairway_simulator.kubernetes import NodeSpec, Pool
+from fairway_simulator.kubernetes.api.admission import Admission
+from fairway_simulator.kubernetes.api.resources import (
+    CLUSTER_QUEUES,
+    EVENTS,
+    JOBS,
+    KUEUE,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PROVISIONING_REQUESTS,
+    WORKLOADS,
+)
+from fairway_simulator.kubernetes.api.store import Store
+from fairway_simulator.kubernetes.conditions import condition_of, is_true
+from fairway_simulator.kubernetes.controllers.autoscaler import CONSUMES, STARTUP_TAINT, Autoscaler
+from fairway_simulator.kubernetes.controllers.jobs import Jobs
+from fairway_simulator.kubernetes.controllers.kueue import Kueue
+from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
+from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
+
+SPACE = "training"
+HAS = {"cpu": "96", "memory": "1700Gi", "nvidia.com/gpu": "8", "rdma/ib": "8", "pods": "110"}
+GPUS = {"agentpool": "nd", "accelerator": "nvidia"}
+CPUS = {"agentpool": "nd"}
+STARTS = {"key": f"{STARTUP_TAINT}drivers", "effect": "NoSchedule"}
+MINUTE = 60.0
+
+
+class Cloud:
+    """A pool, Kueue and the controllers on a bare store, whose time goes on only in `wait`."""
+
+    def __init__(self, pool: Pool, *, kueue: bool = True, provisions: bool = True) -> None:
+        self.now, self.store, self.pool = 1000.0, Store(), pool
+        self.admission = Admission(self.store)
+        space = self.admission.new(NAMESPACES, {"metadata": {"name": SPACE}}, "", "")
+        self.store.create(NAMESPACES, space)
+        kueue_ = Kueue(self.store, lambda: self.now)
+        self.admission.mutators.append(kueue_.suspend)
+        self.autoscaler = Autoscaler(self.store, [pool], lambda: self.now, self.launch)
+        self.controllers = [
+            *([kueue_] if kueue else []),
+            *([Provisioning(self.store)] if kueue and provisions else []),
+            Jobs(self.store, self.admission),
+            Scheduler(self.store),
+            self.autoscaler,
+        ]
+        for spec in self.autoscaler.first():
+            self.launch(spec)
+        if kueue:
+            self._queue()
+        self.settle()
+
+    def _queue(self) -> None:
+        """What an environment makes for a pool that scales."""
+        nodes = {"min": self.pool.least, "max": self.pool.most}
+        access = {"namespace": SPACE, "image": "a", "shared": "/data/fairway", "queue": "nd"}
+        access |= {"volumes": {"data": "data"}, "selector": {"agentpool": "nd"}, "rdma": "rdma/ib"}
+        own = {key: amount for key, amount in HAS.items() if key != "pods"}
+        access |= {"resources": own}
+        facts = {"name": "nd", "engine": "kubernetes", "nodes": nodes, "mounts": {"data": "/data"}}
+        kinds = {each.kind: each for each in KUEUE}
+        for each in queues.objects([Target.model_validate({**facts, "kubernetes": access})]):
+            kind = kinds[each["kind"]]
+            self.store.create(kind, self.admission.new(kind, each, SPACE, "Strict"))
+
+    def launch(self, spec: NodeSpec) -> None:
+        status = {"allocatable": dict(spec.resources), "conditions": []}
+        about: dict[str, Any] = {"name": spec.name, "uid": spec.name, "labels": dict(spec.labels)}
+        node = {"metadata": about, "spec": {"taints": list(spec.taints)}, "status": status}
+        known = self.store.find(NODES, "", spec.name)
+        if known is None:
+            self.store.create(NODES, node)
+        else:
+            self.store.replace(NODES, {**node, "metadata": known["metadata"]})
+
+    def settle(self) -> None:
+        """Until nothing changes any more."""
+        for _ in range(100):
+            before = self.store.version
+            for each in self.controllers:
+                changes = self.store.everything()
+                keys = {key for change in changes for key in each.concerned(change)}
+                for key in sorted(keys | {*each.due()}):
+                    each.reconcile(key)
+            if self.store.version == before:
+                return
+        raise AssertionError("it does not come to rest")
+
+    def wait(self, minutes: float) -> None:
+        for _ in range(round(minutes * 2)):
+            self.now += MINUTE / 2
+            self.settle()
+
+    def submit(self, name: str, nodes: int, *, queue: str = "nd") -> None:
+        wanted = {key: amount for key, amount in HAS.items() if key != "pods"}
+        if "nvidia.com/gpu" not in self.pool.node.resources:
+            del wanted["nvidia.com/gpu"]
+        pod = {
+            "restartPolicy": "Never",
+            "nodeSelector": {"agentpool": "nd"},
+            "containers": [{"name": "task", "image": "a", "resources": {"limits": wanted}}],
+        }
+        spec = {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
+        spec |= {"backoffLimit": 0, "template": {"spec": pod}}
+        labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+        sent = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        self.store.create(JOBS, self.admission.new(JOBS, sent, SPACE, "Strict"))
+        self.settle()
+
+    def suspended(self, name: str) -> bool:
+        found: bool = self.store.get(JOBS, SPACE, name)["spec"].get("suspend", False)
+        return found
+
+    def placed(self) -> list[str]:
+        return sorted(
+            pod["spec"]["nodeName"] for pod in self.store.items(PODS) if pod["spec"].get("nodeName")
+        )
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        return self.store.items(PROVISIONING_REQUESTS)
+
+    def check(self) -> tuple[str, str]:
+        (workload,) = self.store.items(WORKLOADS)
+        (check,) = workload["status"]["admissionChecks"]
+        return check["state"], check["message"]
+
+    def events(self, reason: str) -> list[str]:
+        return [each["message"] for each in self.store.items(EVENTS) if each["reason"] == reason]
+
+
+def pool(labels: dict[str, str] | None = None, **changes: Any) -> Pool:
+    return Pool("nd", NodeSpec("", HAS, labels or GPUS), **{"least": 1, "most": 4, **changes})
+
+
+def infiniband_alone(**changes: Any) -> Pool:
+    """Nodes without GPUs, whose adapters come with their drivers."""
+    has = {key: amount for key, amount in HAS.items() if key != "nvidia.com/gpu"}
+    return Pool("nd", NodeSpec("", has, CPUS), **{"least": 1, "most": 9, **changes})
+
+
+class TestPodsAlone:
+    """Without Kueue: the autoscaler follows pods that have no node."""
+
+    def test_a_node_is_ready_before_its_gpus_are_there(self) -> None:
+        cloud = Cloud(pool(), kueue=False)
+        cloud.submit("job", 4, queue="")
+        assert cloud.placed() == ["nd-0"]  # which waits for the others, and is paid for
+        assert cloud.autoscaler.asked["nd"] == 3
+        said = "pod triggered scale-up: [{nd 1->4 (max: 4)}]"
+        assert cloud.events("TriggeredScaleUp") == [said] * 3
+        cloud.wait(5)
+        assert len(cloud.store.items(NODES)) == 4
+        assert cloud.placed() == ["nd-0"]
+        cloud.wait(10)
+        assert cloud.placed() == ["nd-0", "nd-1", "nd-2", "nd-3"]
+        assert cloud.autoscaler.asked["nd"] == 3
+
+    @pytest.mark.parametrize(
+        ("at_first", "asked"), [([], 8), ([STARTS], 2)], ids=["nothing", "startup-taint"]
+    )
+    def test_nodes_are_bought_beyond_need_while_adapters_are_not_there(
+        self, at_first: list[dict[str, str]], asked: int
+    ) -> None:
+        """A node that is Ready and does not fit is no node to come: only GPUs are known to be late.
+        A startup taint says it of other resources."""
+        cloud = Cloud(infiniband_alone(at_first=at_first), kueue=False)
+        cloud.submit("job", 3, queue="")
+        cloud.wait(15)
+        assert cloud.placed() == ["nd-0", "nd-1", "nd-2"]
+        assert cloud.autoscaler.asked["nd"] == asked
+
+    def test_what_azure_does_not_have_is_not_started_and_tried_again(self) -> None:
+        cloud = Cloud(pool(stock=3), kueue=False)
+        cloud.submit("job", 4, queue="")
+        cloud.wait(1)
+        assert cloud.autoscaler.asked["nd"] == 2  # not all, and not none
+        said = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
+        assert said in cloud.events("NotTriggerScaleUp")
+        cloud.pool.stock = 9
+        cloud.wait(20)
+        assert len(cloud.placed()) == 4
+        assert cloud.autoscaler.asked["nd"] == 3
+
+    def test_a_node_that_never_comes_is_given_up_after_half_an_hour_and_asked_for_again(
+        self,
+    ) -> None:
+        cloud = Cloud(pool(lost=1), kueue=False)
+        cloud.submit("job", 2, queue="")
+        cloud.wait(29)
+        assert cloud.autoscaler.asked["nd"] == 1
+        cloud.wait(16)
+        assert cloud.autoscaler.asked["nd"] == 2
+        assert len(cloud.placed()) == 2
+
+    def test_a_pool_without_nodes_starts_none_for_infiniband(self) -> None:
+        cloud = Cloud(infiniband_alone(least=0), kueue=False)
+        cloud.submit("job", 1, queue="")
+        cloud.wait(5)
+        assert cloud.autoscaler.asked["nd"] == 0
+
+
+class TestRequests:
+    """With Kueue: all nodes of a job are asked for at once."""
+
+    def test_a_task_waits_suspended_until_all_of_its_nodes_are_there_or_being_made(self) -> None:
+        cloud = Cloud(pool(stock=3))
+        cloud.submit("job", 4)
+        assert cloud.suspended("job")
+        cloud.wait(3)
+        # Three of its four nodes could be had: none is started, and its pods hold none.
+        assert cloud.suspended("job")
+        assert (cloud.placed(), cloud.autoscaler.asked["nd"]) == ([], 0)
+        (request,) = cloud.requests
+        assert is_true(request, "Accepted")
+        assert condition_of(request, "Provisioned")["reason"] == "CapacityIsNotFound"
+        said = "Capacity is not found, CA will try to find it later."
+        assert cloud.check() == ("Pending", said)
+        cloud.pool.stock = 9
+        cloud.wait(10)
+        assert not cloud.suspended("job")
+        (request,) = cloud.requests
+        assert condition_of(request, "Provisioned")["reason"] == "CapacityIsProvisioned"
+        cloud.wait(10)
+        assert len(cloud.placed()) == 4
+        assert cloud.autoscaler.asked["nd"] == 3
+
+    def test_what_is_there_is_not_bought(self) -> None:
+        cloud = Cloud(pool(least=2))
+        cloud.submit("job", 2)
+        (request,) = cloud.requests
+        assert condition_of(request, "Provisioned")["reason"] == "CapacityIsFound"
+        assert len(cloud.placed()) == 2
+        cloud.wait(1)
+        assert cloud.autoscaler.asked["nd"] == 0
+        (request,) = cloud.requests
+        assert condition_of(request, "BookingExpired")["reason"] == "CapacityBookingConsumed"
+
+    def test_a_request_is_met_before_its_nodes_are_there(self) -> None:
+        """Its class is called best effort for that: one pod runs, and waits for the others."""
+        cloud = Cloud(pool())
+        cloud.submit("job", 4)
+        assert cloud.check()[0] == "Ready"
+        assert not cloud.suspended("job")
+        assert cloud.placed() == ["nd-0"]
+        cloud.wait(14.5)
+        assert len(cloud.placed()) == 4
+
+    def test_pods_whose_nodes_were_asked_for_start_no_others(self) -> None:
+        """Though a node is Ready before its adapters are there."""
+        cloud = Cloud(infiniband_alone())
+        cloud.submit("job", 3)
+        pods = cloud.store.items(PODS)
+        (request,) = cloud.requests
+        notes = {pod["metadata"]["annotations"][CONSUMES] for pod in pods}
+        assert notes == {request["metadata"]["name"]}
+        cloud.wait(15)
+        assert cloud.placed() == ["nd-0", "nd-1", "nd-2"]
+        assert cloud.autoscaler.asked["nd"] == 2
+        assert cloud.events("TriggeredScaleUp") == []
+        assert "it's consuming ProvisioningRequest" in cloud.events("")[0]
+        (request,) = cloud.requests
+        assert is_true(request, "BookingExpired")  # of an admitted one nobody minds
+        assert cloud.check()[0] == "Ready"
+
+    def test_a_node_that_never_comes_is_not_asked_for_again(self) -> None:
+        """So the task has to end, or Kueue has to take it back (`waitForPodsReady`)."""
+        cloud = Cloud(pool(lost=1))
+        cloud.submit("job", 2)
+        cloud.wait(60)
+        assert cloud.autoscaler.asked["nd"] == 1
+        assert cloud.placed() == ["nd-0"]
+
+    def test_a_request_that_has_failed_says_why_and_is_made_again_three_times(self) -> None:
+        cloud = Cloud(pool(stock=1))
+        cloud.submit("job", 4)
+        for attempt, minutes in ((1, 1), (2, 2), (3, 4)):
+            self.fail(cloud, attempt)
+            (workload,) = cloud.store.items(WORKLOADS)
+            evicted = condition_of(workload, "Evicted")
+            assert evicted["reason"] == "AdmissionCheck"
+            why = "Retrying after failure: ProvisioningRequest is expired"
+            assert why in evicted["message"]
+            assert not is_true(workload, "QuotaReserved")  # others may have it meanwhile
+            cloud.wait(minutes)
+            assert len(cloud.requests) == attempt + 1
+        self.fail(cloud, 4)
+        (workload,) = cloud.store.items(WORKLOADS)
+        assert workload["spec"]["active"] is False
+        said = condition_of(workload, "Evicted")["message"]
+        assert said.startswith(
+            "The workload is deactivated due to AdmissionCheck in Rejected state"
+        )
+        cloud.wait(60)
+        assert len(cloud.requests) == 4
+        assert cloud.suspended("job")
+
+    def fail(self, cloud: Cloud, attempt: int) -> None:
+        (request,) = (
+            each for each in cloud.requests if each["metadata"]["name"].endswith(f"-{attempt}")
+        )
+        assert not is_true(request, "Failed")
+        cloud.now += 7 * 86400 + 1
+        cloud.settle()
+
+    def test_a_queue_whose_check_nobody_does_admits_nothing(self) -> None:
+        """As where Kueue began before the cluster had the kind of such requests."""
+        cloud = Cloud(pool(), provisions=False)
+        cloud.submit("job", 1)
+        (queue,) = cloud.store.items(CLUSTER_QUEUES)
+        active = condition_of(queue, "Active")
+        assert (active["status"], active["reason"]) == ("False", "AdmissionCheckInactive")
+        assert active["message"].endswith("references inactive AdmissionCheck(s): fairway-nodes")
+        assert cloud.suspended("job")
