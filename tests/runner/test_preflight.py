@@ -178,6 +178,7 @@ KUBERNETES = Target(
     kubernetes=KubernetesAccess(image="a:1", volumes={"data": "data"}, shared="/data/fairway"),
 )
 CPU = KUBERNETES.model_copy(update={"vm_size": "Standard_HB176rs_v4"})
+AMD = KUBERNETES.model_copy(update={"vm_size": "Standard_ND96isr_MI300X_v5"})
 BY_HAND = KUBERNETES.model_copy(update={"vm_size": ""})
 
 
@@ -189,10 +190,11 @@ BY_HAND = KUBERNETES.model_copy(update={"vm_size": ""})
         (KUBERNETES, {"preflight": "none"}, "none"),
         (KUBERNETES, {"gpus": 1}, "none"),
         (CPU, {}, "none"),
+        (AMD, {}, "none"),
         (BY_HAND, {}, "none"),
         (cluster_of(H100), {}, "none"),
     ],
-    ids=["default", "fabric", "none", "shares", "cpu", "no-size", "slurm"],
+    ids=["default", "fabric", "none", "shares", "cpu", "amd", "no-size", "slurm"],
 )
 def test_kubernetes_checks_whole_nodes_with_gpus_by_default(
     tmp_path: Path, place: Target, job: dict[str, Any], passes: str
@@ -203,6 +205,8 @@ def test_kubernetes_checks_whole_nodes_with_gpus_by_default(
     found = {name: f"check_{name}()" in script for name in ("gpus", "infiniband")}
     assert found == {"gpus": passes != "none", "infiniband": passes == "fabric"}
     assert ("preflight || exit" in script) is (passes != "none")
+    is_unasked = passes != "none" and "preflight" not in job
+    assert ("-s preflight=none" in script) is is_unasked, "only where nobody asked for it"
 
 
 def spoil(path: str, text: str | None) -> Callable[[Nodes], None]:

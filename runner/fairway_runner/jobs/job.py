@@ -345,7 +345,7 @@ class Job(Model):
     """The template's options; `fairway templates NAME` lists them."""
     preflight: Literal["none", "gpus", "fabric"] | None = None
     """What every node must pass before the launcher starts; by default `gpus` on Kubernetes for
-    tasks that have whole nodes with GPUs, and else `none`."""
+    tasks that have whole nodes with NVIDIA GPUs, and else `none`."""
     code: Code = Code()
     """The files that the job needs."""
     setup: ProgramText | Setup | None = None

@@ -112,7 +112,9 @@ def _preflight(job: Job, target: Target) -> str:
         return job.preflight
     if job.wanted is not None or not capabilities(target.engine).checks_gpus:
         return "none"
-    return "gpus" if target.vm_size and vm_size(target.vm_size).gpu else "none"
+    gpu = vm_size(target.vm_size).gpu if target.vm_size else None
+    # AMD's program for that is the image's own, if it has one.
+    return "gpus" if gpu and gpu.vendor == "nvidia" else "none"
 
 
 def _made_ready(job_file: JobFile, job: Job) -> Launcher:
