@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog import vm_size
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.engines.capabilities import capabilities
@@ -112,7 +111,11 @@ def _preflight(job: Job, target: Target) -> str:
         return job.preflight
     if job.wanted is not None or not capabilities(target.engine).checks_gpus:
         return "none"
-    gpu = vm_size(target.vm_size).gpu if target.vm_size else None
+    if not target.vm_size:
+        return "none"
+    from fairway_core.catalog import vm_size
+
+    gpu = vm_size(target.vm_size).gpu
     # AMD's program for that is the image's own, if it has one.
     return "gpus" if gpu and gpu.vendor == "nvidia" else "none"
 
