@@ -160,6 +160,7 @@ def _scheduler_cloud_init(
             "accounting": cluster.accounting is not None,
             "rules": accounting_commands(cluster),
             "scheduler_script": script("slurm_scheduler.sh"),
+            "key_script": script("munge_key.sh"),
             "volume_script": script("nfs_server.sh"),
             "disk_settings": asdict(_Disk()),
             "state": STATE,

@@ -3,7 +3,8 @@ read who have it.
 
 All read the key by their VM's identity. Started as a program, on the scheduler, this makes it once
 in the cluster's life; a scheduler that takes the place of another gets the key of that one. With
-`--read`, on a login node, it makes none.
+`--read`, on all other machines, it makes none. With `--new` it puts another into the vault, which
+this machine too has only once it reads it.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def main(arguments: Sequence[str]) -> int:
     tried again."""
     settings, metadata = begin()
     try:
-        key = read_key(settings, metadata)
+        is_new = "--new" in arguments
+        key = None if is_new else read_key(settings, metadata)
         if key is None and "--read" in arguments:
             _log.info("the scheduler has put no key into the vault yet")
             return 1
@@ -102,7 +104,7 @@ def main(arguments: Sequence[str]) -> int:
     except Failure as failure:
         _log.error("%s", failure)
         return 1
-    if install_key(settings, key):
+    if not is_new and install_key(settings, key):
         subprocess.run(settings.restart_munge, check=True)
     return 0
 

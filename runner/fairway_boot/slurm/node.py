@@ -56,6 +56,8 @@ def main() -> int:
         return 1
     while (name := ask_for_name(settings, me)) is None:
         time.sleep(settings.poll)
+        # The scheduler may have another by now, without which it takes no question.
+        _has_key(settings, metadata)
     _log.info("this is %s", name)
     start(settings, name)
     return 0

@@ -202,6 +202,21 @@ class TestClaims:
             process.kill()
         assert (lab.folder / "slurmd-started").exists()
 
+    def test_a_node_that_waits_for_its_name_reads_the_key_again(
+        self, service: Settings, lab: Lab
+    ) -> None:
+        assert service.poll < 1
+        lab.azure.secret = base64.b64encode(b"o" * 128).decode()
+        command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
+        process = subprocess.Popen(command, env=lab.environment)
+        try:
+            until(lambda: (lab.folder / "munge.key").exists())
+            lab.azure.secret = base64.b64encode(b"n" * 128).decode()
+            until(lambda: (lab.folder / "munge.key").read_bytes() == b"n" * 128)
+        finally:
+            process.kill()
+            process.wait()
+
     def test_a_node_without_slurmd_tells_the_scheduler_which_tells_why_it_never_joined(
         self, service: Settings, lab: Lab
     ) -> None:
@@ -342,6 +357,20 @@ class TestKey:
         scheduler.azure.secret = base64.b64encode(b"k" * 64).decode()
         assert scheduler.run("munge", "--read").returncode == 0
         assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"k" * 64
+
+    def test_a_new_one_is_put_into_the_vault_and_waits_there(self, scheduler: Lab) -> None:
+        assert scheduler.run("munge").returncode == 0
+        old = (scheduler.folder / "etc" / "munge.key").read_bytes()
+        (scheduler.folder / "restarted").unlink()
+        assert scheduler.run("munge", "--new").returncode == 0
+        new = base64.b64decode(scheduler.azure.secret or "")
+        assert len(new) == 128
+        assert new != old
+        assert (scheduler.folder / "etc" / "munge.key").read_bytes() == old, "nodes have it first"
+        assert not (scheduler.folder / "restarted").exists()
+        assert scheduler.run("munge", "--read").returncode == 0
+        assert (scheduler.folder / "etc" / "munge.key").read_bytes() == new
+        assert (scheduler.folder / "restarted").exists()
 
     @pytest.mark.parametrize("secret", ["", "short", "!!!", base64.b64encode(b"a").decode()])
     def test_a_secret_that_is_no_key_is_never_used(self, scheduler: Lab, secret: str) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -315,6 +316,31 @@ def test_a_node_that_is_taken_away_is_cloud_again_and_its_job_runs_elsewhere(
     cluster.until(lambda: cluster.job(job) == "COMPLETED")
     assert (cluster.folder / "out").read_text().split() == ["0", "1"]
     assert sorted(cluster.azure.instances) == ["1"]
+
+
+def test_a_job_outlives_the_change_of_the_munge_key(cluster: Cluster, munge: Path) -> None:
+    """While machines have different keys none understands another: here, while munge is gone."""
+    folder, out = munge.parent, cluster.folder / "out"
+    words = ["munged", "--foreground", "--force", f"--socket={munge}"]
+    words += [f"--{name}-file={folder / name}" for name in ("key", "pid", "log", "seed")]
+    text = "echo before; sleep 15; srun echo after"
+    job = cluster.ask("sbatch", "--parsable", "-p", "n", "-o", "out", "--wrap", text)
+    cluster.until(lambda: out.exists() and out.read_text() == "before\n")
+    os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
+    cluster.until(lambda: not munge.exists())
+    (folder / "key").unlink()
+    (folder / "key").write_bytes(os.urandom(64))
+    (folder / "key").chmod(0o400)
+    time.sleep(5)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as munged:
+        try:
+            cluster.until(lambda: cluster.job(job) == "COMPLETED", seconds=120)
+            assert out.read_text() == "before\nafter\n"
+            assert "Restarts=0" in cluster.ask("scontrol", "show", "job", job)
+            cluster.until(lambda: cluster.state("n-0") == "idle")
+        finally:
+            cluster.stop()
+            munged.terminate()
 
 
 def test_a_bad_node_takes_no_jobs_until_it_is_sound(cluster: Cluster, tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""The scheduler's program that replaces the munge key, with stand-ins for what it calls."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SCRIPT = "constructs/fairway_constructs/cloud_init/munge_key.sh"
+NODES = """\
+NodeName=nd-0 Arch=x86_64 NodeAddr=10.0.0.10 State=ALLOCATED+CLOUD ThreadsPerCore=1
+NodeName=nd-1 Arch=x86_64 NodeAddr=10.0.0.11 State=IDLE+CLOUD ThreadsPerCore=1
+NodeName=nd-2 NodeAddr=nd-2 NodeHostName=nd-2 State=IDLE+CLOUD+POWERED_DOWN ThreadsPerCore=1
+NodeName=nd-3 NodeAddr=10.0.0.13 NodeHostName=nd-3 State=IDLE+CLOUD+POWERING_DOWN ThreadsPerCore=1
+"""
+
+
+@pytest.fixture
+def run(repository: Path, tmp_path: Path) -> Callable[[str], tuple[int, list[str], str]]:
+    """Runs it where ssh fails for lines that hold a text; what it did, and what it said."""
+
+    def run(fails: str) -> tuple[int, list[str], str]:
+        log, bin_ = tmp_path / "log", tmp_path / "bin"
+        bin_.mkdir(exist_ok=True)
+        (tmp_path / "settings").write_text("ADMIN=azureuser\n")
+        (tmp_path / "nodes").write_text(NODES)
+        programs = {
+            "scontrol": f"cat {tmp_path / 'nodes'}",
+            "python3": f'echo "key ${{!#}}" >>{log}',
+            "runuser": f'shift 3; line="${{*:6}}"; echo "$line" >>{log}\n'
+            f"case $line in {fails}) exit 255 ;; esac",
+        }
+        for name, text in programs.items():
+            (bin_ / name).write_text(f"#!/bin/bash\n{text}\n")
+            (bin_ / name).chmod(0o755)
+        done = subprocess.run(
+            ["bash", str(repository / SCRIPT)],
+            env={"PATH": f"{bin_}:/usr/bin:/bin", "FAIRWAY_SETTINGS": str(tmp_path / "settings")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        return done.returncode, log.read_text().splitlines(), done.stderr
+
+    return run
+
+
+def test_nodes_that_are_up_get_the_key_and_the_scheduler_last(
+    run: Callable[[str], tuple[int, list[str], str]],
+) -> None:
+    status, did, said = run("nothing")
+    assert status == 0, said
+    reads = "sudo -n systemctl start fairway-munge-key.service"
+    assert sorted(did[:2]) == ["10.0.0.10 sudo -n true", "10.0.0.11 sudo -n true"]
+    assert did[2] == "key --new"
+    assert sorted(did[3:5]) == [f"10.0.0.10 {reads}", f"10.0.0.11 {reads}"]
+    assert did[5:] == ["key --read"]
+    assert "the scheduler and 2 nodes have the new key" in said
+
+
+def test_nothing_changes_where_a_node_cannot_be_reached(
+    run: Callable[[str], tuple[int, list[str], str]],
+) -> None:
+    status, did, said = run("'10.0.0.11 sudo -n true'")
+    assert status == 1
+    assert not [line for line in did if line.startswith("key")]
+    assert "not on nd-1" in said
+    assert "nothing was changed" in said
+
+
+def test_a_node_that_lacks_the_key_is_named_and_the_others_go_on(
+    run: Callable[[str], tuple[int, list[str], str]],
+) -> None:
+    status, did, said = run("*10.0.0.10*systemctl*")
+    assert status == 1
+    assert did[-1] == "key --read"
+    assert "not on nd-0" in said
+    assert "repeat this within two minutes" in said
