@@ -18,9 +18,10 @@ nodes_up() {
     }'
 }
 
-# The login user gets to nodes with the key that they share.
+# The login user gets to nodes with the key that they share. A command reads $input.
 on() {
-    runuser -u "$ADMIN" -- ssh -o BatchMode=yes -o ConnectTimeout=10 "$1" sudo -n "${@:2}" </dev/null
+    runuser -u "$ADMIN" -- ssh -o BatchMode=yes -o ConnectTimeout=10 "$1" sudo -n "${@:2}" \
+        <<<"$input" >/dev/null
 }
 
 # Runs a command on all nodes at once; says on which it failed, and then fails itself.
@@ -38,7 +39,7 @@ on_all() {
 }
 
 main() {
-    local nodes status=0
+    local nodes input=''
     # shellcheck source=/dev/null
     source "${FAIRWAY_SETTINGS:-/etc/fairway/settings}"
     mapfile -t nodes < <(nodes_up)
@@ -47,9 +48,10 @@ main() {
         return 1
     fi
     python3 -B -m fairway_boot.slurm.munge --new
-    on_all systemctl start fairway-munge-key.service || status=1
+    on_all systemctl start fairway-munge-key.service || true
     python3 -B -m fairway_boot.slurm.munge --read
-    if ((status > 0)); then
+    input=$(munge --no-input)
+    if ! on_all unmunge; then
         printf 'the others have the new key: repeat this within two minutes, or these are down\n' >&2
         return 1
     fi
