@@ -94,7 +94,11 @@ def test_nodes_get_security_patches_where_no_image_is_asked_for(written: Written
     cluster = _one(ours, "azurerm_kubernetes_cluster")
     assert cluster["node_os_upgrade_channel"] == "SecurityPatch"
     settings = _all(ours, "azurerm_kubernetes_cluster_node_pool")["cluster-nd"]["upgrade_settings"]
-    assert settings == {"max_unavailable": "1", "undrainable_node_behavior": "Schedule"}
+    assert settings == {
+        "max_unavailable": "1",
+        "drain_timeout_in_minutes": 30,
+        "undrainable_node_behavior": "Schedule",
+    }
 
 
 def test_drivers_have_the_versions_of_the_file(pods: Stacks) -> None:
@@ -167,6 +171,7 @@ def test_kubernetes_pools_have_the_described_settings(pods: Stacks) -> None:
     assert "gpu_driver" not in cpu
     assert cpu["upgrade_settings"] == {
         "max_unavailable": "1",
+        "drain_timeout_in_minutes": 30,
         "node_soak_duration_in_minutes": 30,
         "undrainable_node_behavior": "Schedule",
     }

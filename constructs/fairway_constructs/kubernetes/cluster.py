@@ -59,6 +59,8 @@ USER_ROLE = "Azure Kubernetes Service Cluster User Role"
 WRITER_ROLE = "Azure Kubernetes Service RBAC Writer"
 # The tenth address of the services', by custom.
 _DNS_ADDRESS = 10
+# What AKS takes where nothing is said; the provider would send 0.
+DRAIN_MINUTES = 30
 _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
@@ -307,7 +309,9 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
         node_count=nodes.min,
         # Another size then changes the pool, and does not replace the cluster.
         temporary_name_for_rotation=f"{SYSTEM_POOL}tmp",
-        upgrade_settings=DefaultNodePoolUpgradeSettings(max_surge="10%"),
+        upgrade_settings=DefaultNodePoolUpgradeSettings(
+            max_surge="10%", drain_timeout_in_minutes=DRAIN_MINUTES
+        ),
         tags=place.tags,
     )
 

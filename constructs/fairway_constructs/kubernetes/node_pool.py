@@ -9,6 +9,7 @@ from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
     UpgradeSettings,
 )
 from fairway_constructs.cdk import Component, Lifecycle, Timeouts
+from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
 from fairway_core.environment.kubernetes import (
@@ -160,6 +161,7 @@ def _priority(spec: NodePool, window: UpgradeWindow | None) -> _Priority:
             # One node after another: no quota has room for more than there are. The provider sends
             # `maxSurge: 0` with it, and takes only one of the two.
             max_unavailable="1",
+            drain_timeout_in_minutes=DRAIN_MINUTES,
             # A node that is not drained in time ends the update: without more nodes there is none
             # to replace it, as `Cordon` would.
             undrainable_node_behavior="Schedule",
