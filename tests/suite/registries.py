@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 OPTIONS = ["--volume=/usr:/usr:ro"]
 """Of a container of the image, in which /bin and its like are links into /usr."""
 
+USER, PASSWORD = "robot", "a password of tests"
+"""Whom it lets in."""
+
+_AUTHORIZATION = f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
 _INDEX = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
@@ -29,7 +34,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass
 class Registry:
-    """Where its image is; `sent` counts what was asked for, by path."""
+    """Where its image is; `sent` counts what was asked for, by path. It sends to USER alone."""
 
     address: str
     layer: str
@@ -49,6 +54,12 @@ class Registry:
         """Lets machines with that /etc ask it, which has no certificate."""
         file = etc / "containers/registries.conf.d/99-test.conf"
         file.write_text(f'[[registry]]\nlocation = "{self.address}"\ninsecure = true\n')
+
+    @property
+    def login(self) -> str:
+        """The command by which a person logs in for their jobs."""
+        own = f"--authfile ~/.config/containers/auth.json --username {USER} --password-stdin"
+        return f"echo '{PASSWORD}' | podman login {own} {self.address}"
 
 
 @contextmanager
@@ -73,6 +84,9 @@ def registry() -> Iterator[Registry]:
 
     class Answers(Handler):
         def do_GET(self) -> None:
+            if self.headers["Authorization"] != _AUTHORIZATION:
+                self.answer(status=401, WWW_Authenticate='Basic realm="tests"')
+                return
             sent[self.path] += 1
             last = self.path.rpartition("/")[2]
             blob = blobs.get(_digest(manifest) if last == "1" else last, b"{}")

@@ -25,29 +25,22 @@ install_podman() {
     DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" --quiet=2 --yes install "${missing[@]}"
 }
 
-# The users of a person's containers, beside the person: each range is above what fairway-people
-# keeps from the machine's identity, so that they are kept from it too.
+# The users of a person's containers, beside the person. fairway-people keeps the machine's identity
+# from all of them, as their numbers are above 65535.
 give_range() {
-    local file
+    local file first
     for file in /etc/subuid /etc/subgid; do
         touch "$file"
         ! grep -q "^$1:" "$file" || continue
-        awk -F: -v name="$1" '
-            BEGIN { first = 100000 }
-            $2 + $3 > first { first = $2 + $3 }
-            END { printf "%s:%d:65536\n", name, first }' "$file" >>"$file.new"
-        cat "$file.new" >>"$file"
-        rm "$file.new"
+        first=$(awk -F: '
+            BEGIN { first = 100000 } $2 + $3 > first { first = $2 + $3 } END { print first }' "$file")
+        printf '%s:%d:65536\n' "$1" "$first" >>"$file"
     done
 }
 
-# Images fill the small system disk, and a home on NFS cannot hold them. Made by root, so that
-# nobody makes another's: see fairway_agent.scratch.
-make_folder() {
-    local place=$scratch
-    mountpoint -q "$place" || place=/var/tmp
-    install -d -m 700 -o "$1" -g "$1" "$place/fairway-$1"
-    install -d -m 755 /etc/containers/registries.conf.d
+# Images fill the small system disk, and a home on NFS cannot hold them.
+set_up_podman() {
+    install -d /etc/cdi /etc/containers/registries.conf.d /etc/tmpfiles.d
     cat >/etc/containers/storage.conf <<CONF
 # Written by Fairway, for whoever starts Podman by hand. Jobs have a store beside it.
 [storage]
@@ -59,12 +52,15 @@ CONF
     # Names without a registry are Docker's, as Docker has it.
     printf 'unqualified-search-registries = ["docker.io"]\n' \
         >/etc/containers/registries.conf.d/90-fairway.conf
+    # systemd removes old files there, and would leave parts of images.
+    printf 'x /var/tmp/fairway-*\n' >/etc/tmpfiles.d/fairway.conf
 }
 
 # By which names Podman knows NVIDIA's GPUs. Source: NVIDIA Container Toolkit, "Support for
 # Container Device Interface".
 name_gpus() {
-    [[ -e /dev/nvidia0 ]] || return 0
+    # It loads the driver too.
+    nvidia-smi --list-gpus &>/dev/null || return 0
     if ! command -v nvidia-ctk >/dev/null; then
         say "no nvidia-ctk: containers have no GPUs"
         return 0
@@ -73,13 +69,16 @@ name_gpus() {
 }
 
 main() {
-    local name uid
+    local name uid place=/var/tmp
     # shellcheck source=/dev/null
     source "${FAIRWAY_PEOPLE_SETTINGS:-/etc/fairway/people-settings}"
+    ! mountpoint -q "$scratch" || place=$scratch
     install_podman
+    set_up_podman
     while read -r name uid; do
         give_range "$name"
-        make_folder "$uid"
+        # Made by root, so that nobody makes another's: see fairway_agent.scratch.
+        install -d -m 700 -o "$uid" -g "$uid" "$place/fairway-$uid"
     done < <(awk '!seen[$1]++ { print $1, $2 }' "$people")
     # Entra ID makes these accounts, with numbers of its own, when they first sign in.
     for name in $SIGNED_IN; do give_range "$name"; done

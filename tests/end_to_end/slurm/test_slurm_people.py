@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import shutil
 import subprocess
 import threading
@@ -242,6 +243,7 @@ def test_a_person_without_the_rights_of_docker_runs_containers_as_themselves(
     team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
 ) -> None:
     lab.allow(team.folder / "etc")
+    assert team.ssh("ada", f"srun sh -c {shlex.quote(lab.login)}").returncode == 0
     own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
     fairway.folder = team.project("ada", tmp_path / "ada")
     job = fairway.job(
@@ -265,6 +267,7 @@ def test_what_a_container_has_started_ends_with_its_task(
     team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
 ) -> None:
     lab.allow(team.folder / "etc")
+    assert team.ssh("ada", f"srun sh -c {shlex.quote(lab.login)}").returncode == 0
     own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
     fairway.folder = team.project("ada", tmp_path / "ada")
     job = fairway.job(

@@ -191,6 +191,7 @@ def test_people_run_containers_by_podman_and_what_these_have_started_ends_with_t
     team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
 ) -> None:
     lab.allow(team.folder / "etc")
+    assert team.ssh("ada", lab.login).returncode == 0
     own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
     fairway.folder = team.project("ada", tmp_path / "ada")
     job = fairway.job(
