@@ -187,7 +187,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
         raise Fault("no-containers", *missing(os.uname().nodename), _NO_TOOL)
     if runtime.is_rootless and target.engine != "local":
         runtime = replace(runtime, options=podman.own_store())
-    told = _told(runtime, target)
+    told = _environment(runtime, target)
     if not runtime.is_oci:
         require_memory(container)
     own = {*_MARKS, *job.secrets}
@@ -212,17 +212,17 @@ def _run(run: Path, command: Sequence[str]) -> int:
         return _until_it_ends(runtime, words, told, name)
 
 
-def _told(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
-    """The environment that the container's is chosen from."""
-    told = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
+def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
+    """The client's environment, which the container's is chosen from."""
+    found = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
     if target.engine == "local":
         # Its folder is not on PATH in there.
-        told["FAIRWAY_EACH_NODE"] = str(bundle.package() / "fanout/local/fairway-each-node")
+        found["FAIRWAY_EACH_NODE"] = str(bundle.package() / "fanout/local/fairway-each-node")
     if runtime.is_oci and (gpus := os.environ.get(GPUS)):
         # It has no others in there, whatever they are called outside.
-        told["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
-        told["ROCR_VISIBLE_DEVICES"] = gpus
-    return told | podman.ENVIRONMENT if runtime.is_rootless else told
+        found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
+        found["ROCR_VISIBLE_DEVICES"] = gpus
+    return found | podman.ENVIRONMENT if runtime.is_rootless else found
 
 
 def _until_it_ends(

@@ -23,7 +23,7 @@ OPTIONS = ["--volume=/usr:/usr:ro"]
 """Of a container of the image, in which /bin and its like are links into /usr."""
 
 USER, PASSWORD = "robot", "a password of tests"
-"""Whom it lets in."""
+"""The account that it sends images to."""
 
 _AUTHORIZATION = f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
 _INDEX = "application/vnd.oci.image.manifest.v1+json"
@@ -34,7 +34,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass
 class Registry:
-    """Where its image is; `sent` counts what was asked for, by path. It sends to USER alone."""
+    """Where its image is, for one account; `sent` counts what was asked for, by path."""
 
     address: str
     layer: str

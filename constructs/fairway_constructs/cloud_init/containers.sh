@@ -42,7 +42,7 @@ give_range() {
 set_up_podman() {
     install -d /etc/cdi /etc/containers/registries.conf.d /etc/tmpfiles.d
     cat >/etc/containers/storage.conf <<CONF
-# Written by Fairway, for whoever starts Podman by hand. Jobs have a store beside it.
+# Written by Fairway, for Podman by hand. Jobs have a store beside it.
 [storage]
 driver = "overlay"
 runroot = "/run/containers/storage"
