@@ -186,6 +186,7 @@ def test_the_cloud_config_says_what_it_should(
     assert "10.40.128.4:/srv/fairway/data /data " in files["/etc/fairway/mounts"]
     assert "SHARED=/data/fairway\n" in files["/etc/fairway/settings"]
     assert "memlock  unlimited" in files["/etc/security/limits.d/90-fairway.conf"]
+    assert "RemoveIPC=no" in files["/etc/systemd/logind.conf.d/90-fairway.conf"]
     assert "Host lab-pair* 10.40.*\n" in files["/etc/ssh/ssh_config.d/50-fairway.conf"]
     assert "nfs-common" in config["packages"]
 

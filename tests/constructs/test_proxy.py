@@ -126,7 +126,7 @@ def test_the_start_task_of_a_pool_knows_it_before_it_installs() -> None:
 def test_an_image_without_docker_becomes_a_node_all_the_same(tmp_path: Path) -> None:
     """systemctl fails for a unit that is not there, and a start task ends with what fails."""
     script = start_task_script(_node(_proxy(), peers=False))
-    (line,) = (each for each in script.splitlines() if "try-restart" in each)
+    (line,) = (each for each in script.splitlines() if "try-restart containerd" in each)
     (tmp_path / "systemctl").write_text("#!/bin/sh\nexit 5\n")
     (tmp_path / "systemctl").chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}

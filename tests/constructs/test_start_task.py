@@ -134,6 +134,7 @@ def test_start_task_runs_the_steps_of_cloud_init_in_the_same_order(
         "apt-get DPkg::Lock::Timeout=600 update",
         "apt-get nfs-common xfsprogs",  # mdadm is there
         "systemctl daemon-reexec",
+        "systemctl try-restart systemd-logind.service",
         "systemctl enable --now fairway-gpu-metrics.timer",
         "node",
     ]
