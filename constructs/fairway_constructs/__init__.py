@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from fairway_constructs.cluster import Cluster as Cluster
     from fairway_constructs.egress import FirewallEgress as FirewallEgress
     from fairway_constructs.egress import NatEgress as NatEgress
-    from fairway_constructs.encryption import CustomerKey as CustomerKey
-    from fairway_constructs.encryption import customer_key as customer_key
     from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
     from fairway_constructs.file_system import FileSystem as FileSystem
     from fairway_constructs.gateway import Gateway as Gateway
@@ -74,6 +72,8 @@ if TYPE_CHECKING:
     from fairway_constructs.registry import IRegistry as IRegistry
     from fairway_constructs.registry import Registry as Registry
     from fairway_constructs.scope import place_in_group as place_in_group
+    from fairway_constructs.service import RoleAssignment as RoleAssignment
+    from fairway_constructs.service import Service as Service
     from fairway_constructs.single_vm import SingleVm as SingleVm
     from fairway_constructs.slurm.configuration import SlurmPartition as SlurmPartition
     from fairway_constructs.slurm.login import SlurmLoginNode as SlurmLoginNode
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from fairway_constructs.tags import Tags as Tags
     from fairway_constructs.targets import TakesJobs as TakesJobs
     from fairway_constructs.targets import Targets as Targets
+    from fairway_constructs.vault import CustomerManagedKey as CustomerManagedKey
     from fairway_constructs.vault import Vault as Vault
     from fairway_constructs.working_hours import WorkingHours as WorkingHours
 
@@ -105,7 +106,6 @@ _NAMES = {
     "cloud_init.slurm": "SlurmNode",
     "cluster": "Cluster",
     "egress": "FirewallEgress NatEgress",
-    "encryption": "CustomerKey customer_key",
     "environment_stack": "EnvironmentStack",
     "file_system": "FileSystem",
     "gateway": "Gateway",
@@ -127,6 +127,7 @@ _NAMES = {
     "private_endpoint": "PrivateEndpoints",
     "registry": "IRegistry Registry",
     "scope": "place_in_group",
+    "service": "RoleAssignment Service",
     "single_vm": "SingleVm",
     "slurm.configuration": "SlurmPartition",
     "slurm.shared_resources": "SlurmFoundation",
@@ -135,7 +136,7 @@ _NAMES = {
     "storage": "Container IStorage Storage",
     "tags": "Tags",
     "targets": "TakesJobs Targets",
-    "vault": "Vault",
+    "vault": "CustomerManagedKey Vault",
     "working_hours": "WorkingHours",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fairway_constructs.azurerm.storage_account import NetworkRules, StorageAccount
 from fairway_constructs.azurerm.storage_share import StorageShare
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
-from fairway_constructs.protection import kept, lock
+from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.service import Service
 from fairway_constructs.unique_name import client_config
 from fairway_core.environment import AzureFiles as AzureFilesSpec
 from fairway_core.naming import unique_suffix
@@ -22,16 +23,19 @@ if TYPE_CHECKING:
 _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
 
 
-class AzureFiles(FileSystem):
+class AzureFiles(FileSystem, Service):
     """A file share in a storage account of its own, which takes no keys and no tokens.
 
-    NFS knows no identities: anyone who reaches the share may use it, so it is reached by a private
-    endpoint (of service `file` to `account.id`), or from `subnet_ids`, and by nobody else. In a
-    stack with `protect` neither Terraform nor Azure deletes it.
+    NFS knows no identities: anyone who reaches the share may use it, so it is reached by private
+    endpoints, or from `subnet_ids`, and by nobody else. In a stack with `protect` neither Terraform
+    nor Azure deletes it; `lock` decides about Azure alone.
 
     >>> files = AzureFiles(stack, "home", path="/home")  # doctest: +SKIP
+    >>> files.private_endpoints(network)  # doctest: +SKIP
     >>> files.mount, files.throughput_mbps  # doctest: +SKIP
     """
+
+    LINKS: ClassVar = {"": "file"}
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class AzureFiles(FileSystem):
         gib: int | None = None,
         replication: Literal["LRS", "ZRS"] | None = None,
         subnet_ids: Sequence[str] = (),
+        lock: bool | None = None,
     ) -> None:
         spec = AzureFilesSpec.with_defaults(
             kind="azure_files", path=path, gib=gib, replication=replication
@@ -50,7 +55,7 @@ class AzureFiles(FileSystem):
         place = self.place
         id = f"files-{name}-account"  # noqa: A001
         self.account = self._account(id, spec, subnet_ids)
-        account_id = self.account.id
+        self.id = account_id = self.account.id
         self.share = StorageShare(
             self,
             f"files-{name}-share",
@@ -60,7 +65,7 @@ class AzureFiles(FileSystem):
             quota=spec.gib,
             lifecycle=kept(self),
         )
-        lock(self, id=id, on=self.account)
+        delete_lock(self, id=id, on=self.account, lock=lock)
         self.mount = Mount(
             name=name,
             type="nfs",

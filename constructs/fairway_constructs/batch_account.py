@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fairway_constructs.azurerm.batch_account import BatchAccount as BatchAccountResource
 from fairway_constructs.azurerm.batch_account import (
@@ -15,9 +15,9 @@ from fairway_constructs.azurerm.batch_account import (
     NetworkProfileNodeManagementAccess,
     NetworkProfileNodeManagementAccessIpRule,
 )
-from fairway_constructs.cdk import Component
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import kept
+from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.unique_name import unique_name
 
 if TYPE_CHECKING:
@@ -44,14 +44,13 @@ class AutoStorage:
     node_identity: str
 
 
-class BatchAccount(Component):
+class BatchAccount(Service):
     """A Batch account that only Entra ID identities can use: shared keys do not work.
 
     Jobs are submitted from the public ones of the ranges `allowed`, and through private
-    endpoints, for which `id` is there. Nodes report to the account from `egress_address`, the
-    public address that they go out by, or through a private endpoint too (services `batch`
-    and `batch_node_management`). Where no outside range is allowed, the account has no
-    public side at all.
+    endpoints. Nodes report to the account from `egress_address`, the public address that they go
+    out by, or through a private endpoint too. Where no outside range is allowed, the account has
+    no public side at all.
 
     With `user_subscription` Batch makes the VMs in the subscription, against its own quota, and
     otherwise in one of Microsoft's against the account's. In a stack with `protect` Terraform does
@@ -62,6 +61,9 @@ class BatchAccount(Component):
     ...                        allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
     >>> account.endpoint  # doctest: +SKIP
     """
+
+    LINKS: ClassVar = {"": "batch", "-nodes": "batch_node_management"}
+    DIAGNOSTICS = Diagnostics(metrics=True)
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.key_vault import key_vault
-from fairway_constructs.protection import lock
+from fairway_constructs.protection import delete_lock
 from fairway_constructs.unique_name import client_config
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class BatchUserSubscription(Component):
             bypass="AzureServices",
             for_machines=True,
         )
-        lock(self, id="batch-vault", on=vault)
+        delete_lock(self, id="batch-vault", on=vault)
         self.vault_id = vault.id
         self.vault_url = vault.vault_uri
         give = partial(give_role, self, principal_id=service_principal, new=False)

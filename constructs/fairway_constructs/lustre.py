@@ -15,7 +15,7 @@ from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity_role import give_role
-from fairway_constructs.protection import kept, lock
+from fairway_constructs.protection import delete_lock, kept
 from fairway_core.environment import Lustre as LustreSpec
 from fairway_core.environment.filesystems import lustre_log_container
 from fairway_core.findings import UserError
@@ -56,7 +56,8 @@ class Lustre(FileSystem):
     With `blob_import` a file for each blob is there from the start, and is read when it is first
     opened; what it imported is logged in a container of its own. Files that are written go back
     only when somebody asks for it: `az amlfs archive`. In a stack with `protect` neither Terraform
-    nor Azure deletes the file system.
+    nor Azure deletes the file system; `lock` decides
+    about Azure alone.
 
     Raises UserError where `place` names no zone.
 
@@ -77,6 +78,7 @@ class Lustre(FileSystem):
         maintenance: Maintenance | None = None,
         subnet: SubnetRef,
         blob_import: BlobImport | None = None,
+        lock: bool | None = None,
     ) -> None:
         spec = LustreSpec.with_defaults(
             kind="lustre",
@@ -112,7 +114,7 @@ class Lustre(FileSystem):
             lifecycle=kept(self),
             depends_on=ready,
         )
-        lock(self, id=id, on=self.file_system)
+        delete_lock(self, id=id, on=self.file_system, lock=lock)
         self.mount = Mount(
             name=name,
             type="lustre",

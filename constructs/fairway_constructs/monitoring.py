@@ -21,11 +21,6 @@ from fairway_constructs.azurerm.monitor_data_collection_rule import (
 from fairway_constructs.azurerm.monitor_data_collection_rule_association import (
     MonitorDataCollectionRuleAssociation,
 )
-from fairway_constructs.azurerm.monitor_diagnostic_setting import (
-    EnabledLog,
-    EnabledMetric,
-    MonitorDiagnosticSetting,
-)
 from fairway_constructs.cdk import Component
 from fairway_constructs.scope import place_of
 
@@ -58,9 +53,6 @@ _OF_KUBERNETES = (
     "Microsoft-KubePodInventory",
     "Microsoft-Perf",
 )
-# Of its control plane: who changed what, and why the autoscaler starts no node. Who has read what
-# (kube-audit) is most of what there is.
-_CONTROL_PLANE = ("cluster-autoscaler", "guard", "kube-audit-admin")
 
 # What nodes say about themselves goes to local0, see gpu_metrics.sh; the rest from warning on.
 _OWN_FACILITY = "local0"
@@ -74,7 +66,7 @@ class Monitoring(Component):
     With `workspace_id` it is one that is there already, in the same region.
 
     A machine sends once it is `watch`ed and has the agent, see `monitoring_agent`. A service
-    sends its logs once it is `record`ed. Alerts are in `alerts`.
+    sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
 
     >>> monitoring = Monitoring(stack, emails=["team@example.com"])
     ... # doctest: +SKIP
@@ -146,7 +138,7 @@ class Monitoring(Component):
 
     def watch_kubernetes(self, scope: Construct, *, cluster_id: str) -> None:
         """Lets the agent on the nodes of a cluster, which its `oms_agent` brings, know what to send
-        and where; and the control plane what to record."""
+        and where."""
         place = place_of(scope)
         rule = MonitorDataCollectionRule(
             scope,
@@ -165,29 +157,6 @@ class Monitoring(Component):
             name="ContainerInsightsExtension",
             target_resource_id=cluster_id,
             data_collection_rule_id=rule.id,
-        )
-        self.record(scope, "kubernetes", resource_id=cluster_id, categories=_CONTROL_PLANE)
-
-    def record(
-        self,
-        scope: Construct,
-        name: str,
-        *,
-        resource_id: str,
-        categories: Sequence[str] = (),
-        metrics: bool = False,
-    ) -> None:
-        """Sends a service's logs to the workspace: all of them, or those of `categories`."""
-        place = place_of(scope)
-        logs = [EnabledLog(category=category) for category in categories]
-        MonitorDiagnosticSetting(
-            scope,
-            f"{name}-is-recorded",
-            name=place.name("monitor_diagnostic_setting", name),
-            target_resource_id=resource_id,
-            log_analytics_workspace_id=self.workspace_id,
-            enabled_log=logs or [EnabledLog(category_group="allLogs")],
-            enabled_metric=[EnabledMetric(category="AllMetrics")] if metrics else None,
         )
 
 

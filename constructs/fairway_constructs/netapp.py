@@ -9,7 +9,7 @@ from fairway_constructs.azurerm.netapp_pool import NetappPool
 from fairway_constructs.azurerm.netapp_volume import ExportPolicyRule, NetappVolume
 from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.file_system import FileSystem
-from fairway_constructs.protection import kept, lock
+from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import once, place_of
 from fairway_core.environment import NetApp as NetAppSpec
 
@@ -27,7 +27,8 @@ class NetApp(FileSystem):
     It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new volume to
     root alone: so root of `clients` is root there, and opens it to every user when it is first
     mounted. They are the ranges of nodes in that network, where they are not given. In a stack with
-    `protect` neither Terraform nor Azure deletes the volume.
+    `protect` neither Terraform nor Azure deletes the volume; `lock` decides
+    about Azure alone.
 
     >>> volume = NetApp(stack, "data", subnet=network.subnet("netapp"),
     ...                 path="/data", tib=4)  # doctest: +SKIP
@@ -45,6 +46,7 @@ class NetApp(FileSystem):
         mibps: int | None = None,
         subnet: SubnetRef,
         clients: Sequence[IPv4Network] | None = None,
+        lock: bool | None = None,
     ) -> None:
         spec = NetAppSpec.with_defaults(
             kind="netapp", path=path, service_level=service_level, tib=tib, mibps=mibps
@@ -54,7 +56,7 @@ class NetApp(FileSystem):
         folder = f"{place.environment}-{name}"
         clients = subnet.nodes if clients is None else clients
         self.volume = self._volume(name, spec, folder, subnet, clients, kept(self))
-        lock(self, id=f"netapp-{name}-volume", on=self.volume)
+        delete_lock(self, id=f"netapp-{name}-volume", on=self.volume, lock=lock)
         self.mount = nfs_mount(
             name=name,
             server=self.volume.reference("mount_target[0].ip_address"),

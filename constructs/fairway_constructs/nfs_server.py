@@ -16,7 +16,7 @@ from fairway_constructs.cloud_init import (
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.monitoring_agent import agent_on_machine
-from fairway_constructs.protection import kept, lock
+from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_constructs.vm_backup import back_up
 from fairway_core.catalog import vm_size
@@ -43,11 +43,11 @@ class NfsServer(FileSystem):
 
     Disks and network interface are resources of their own: the VM may be replaced, as it is for
     each further disk, and what it holds and its address stay. In a stack with `protect` neither
-    Terraform nor Azure deletes a disk; with `monitored` the VM has the Azure Monitor agent.
+    Terraform nor Azure deletes a disk, and `lock` decides about Azure alone; with `monitored` the
+    VM has the Azure Monitor agent.
 
-    >>> server = NfsServer(stack, "data", spec=spec, subnet=storage,
-    ...                    clients=[compute.range], ssh_keys=["ssh-ed25519 AAAA…"])
-    ... # doctest: +SKIP
+    >>> server = NfsServer(stack, "data", subnet=network.subnet("storage"), path="/data",
+    ...                    disks=Disks(count=4, gib=2048))  # doctest: +SKIP
     >>> server.mount, server.throughput_mbps  # doctest: +SKIP
     """
 
@@ -64,6 +64,7 @@ class NfsServer(FileSystem):
         backup: Backup | None = None,
         clients: Sequence[IPv4Network] | None = None,
         monitored: bool = False,
+        lock: bool | None = None,
     ) -> None:
         spec = NfsServerSpec.with_defaults(
             kind="nfs_server",
@@ -91,7 +92,7 @@ class NfsServer(FileSystem):
             agent_on_machine(
                 self, name, virtual_machine_id=self.virtual_machine.id, identity_id=identity_id
             )
-        self.disks, attachments = self._disks()
+        self.disks, attachments = self._disks(lock)
         if spec.backup:
             back_up(
                 self,
@@ -148,7 +149,9 @@ class NfsServer(FileSystem):
             depends_on=depends_on,
         )
 
-    def _disks(self) -> tuple[list[ManagedDisk], list[VirtualMachineDataDiskAttachment]]:
+    def _disks(
+        self, lock: bool | None
+    ) -> tuple[list[ManagedDisk], list[VirtualMachineDataDiskAttachment]]:
         """The data disks, and how each is attached at the LUN of its number."""
         machine_id = self.virtual_machine.id
         disks, attachments = [], []
@@ -167,7 +170,7 @@ class NfsServer(FileSystem):
                 )
             )
             id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
-            lock(self, id=id, on=disk)
+            delete_lock(self, id=id, on=disk, lock=lock)
             disks.append(disk)
         return disks, attachments
 

@@ -23,11 +23,19 @@ def kept(scope: Construct) -> Lifecycle | None:
     return Lifecycle(prevent_destroy=True) if place_of(scope).protect else None
 
 
-def lock(scope: Construct, *, id: str, on: Resource) -> None:  # noqa: A002
-    """A delete lock on a resource that holds data, where that is protected: Azure refuses to delete
-    it for anyone."""
+def delete_lock(
+    scope: Construct,
+    *,
+    id: str,  # noqa: A002
+    on: Resource,
+    lock: bool | None = None,
+) -> None:
+    """A delete lock on a resource that holds data: Azure refuses to delete it for anyone.
+
+    There is one where data is protected, unless `lock` says otherwise.
+    """
     place = place_of(scope)
-    if not place.protect:
+    if not (place.protect if lock is None else lock):
         return
     made = _Lock(
         scope,

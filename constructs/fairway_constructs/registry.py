@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fairway_constructs.azurerm.container_registry import (
     ContainerRegistry,
     NetworkRuleSet,
     NetworkRuleSetIpRule,
 )
-from fairway_constructs.cdk import Component
 from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.protection import kept, lock
+from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.service import Service
 from fairway_constructs.unique_name import unique_name
 
 if TYPE_CHECKING:
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 30
 
 
-class IRegistry(Component):
+class IRegistry(Service):
     """A container registry that is made, or that is there already."""
 
-    id: str
+    LINKS: ClassVar = {"": "registry"}
+
     login_server: str
 
     def grant_pull(self, grantee: Grantee) -> None:
@@ -48,7 +49,7 @@ class Registry(IRegistry):
     A Premium one is reached by private endpoints and from outside only by the public ones of
     the ranges `allowed`, and by `egress_address`, where nodes have no private endpoint. Basic
     and Standard registries have no network rules: every address reaches their sign-in. With
-    `protect` neither Terraform nor Azure deletes it.
+    `protect` neither Terraform nor Azure deletes it; `lock` decides about Azure alone.
 
     >>> registry = Registry(stack)  # doctest: +SKIP
     >>> registry.grant_pull(identity)  # doctest: +SKIP
@@ -63,6 +64,7 @@ class Registry(IRegistry):
         retention_days: int | None = None,
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
+        lock: bool | None = None,
     ) -> None:
         super().__init__(scope, id)
         place = self.place
@@ -84,7 +86,7 @@ class Registry(IRegistry):
         )
         self.id = self.registry.id
         self.login_server = self.registry.login_server
-        lock(self, id="registry", on=self.registry)
+        delete_lock(self, id="registry", on=self.registry, lock=lock)
 
     @classmethod
     def from_id(

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from fairway_constructs.azurerm.data_storage_container import DataStorageContainer
 from fairway_constructs.azurerm.storage_account import (
     BlobProperties,
     BlobPropertiesContainerDeleteRetentionPolicy,
     BlobPropertiesDeleteRetentionPolicy,
-    CustomerManagedKey,
     Identity,
     NetworkRules,
     SasPolicy,
     StorageAccount,
 )
+from fairway_constructs.azurerm.storage_account import CustomerManagedKey as KeyBlock
 from fairway_constructs.azurerm.storage_container import StorageContainer
-from fairway_constructs.cdk import Component
 from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_addresses
-from fairway_constructs.protection import kept, lock
+from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.storage_lifecycle import storage_lifecycle
 from fairway_constructs.unique_name import unique_name
 from fairway_core.catalog.private_links import blob_host
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.encryption import CustomerKey
     from fairway_constructs.identity import Grantee
     from fairway_constructs.network import INetwork
+    from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.environment.storage import Replication
 
 # Long enough to notice a deletion after a holiday.
@@ -54,10 +54,15 @@ class _ExistingContainer:
     id: str
 
 
-class IStorage(Component):
+class IStorage(Service):
     """A storage account that is made, or that is there already, and its containers."""
 
-    id: str
+    LINKS: ClassVar = {"": "blob"}
+    # A training job reads millions of blobs: to record each would cost more than it tells.
+    DIAGNOSTICS = Diagnostics(
+        part="/blobServices/default", categories=("StorageWrite", "StorageDelete")
+    )
+
     host: str
     account_url: str
     containers: Mapping[str, Container]
@@ -90,7 +95,7 @@ class Storage(IStorage):
     reaches it. Deleted and overwritten blobs can be brought back for two weeks; in the containers
     of `expire_days` what nobody changed for so long is deleted. `account` is the name to use;
     otherwise Terraform makes one that nobody else has, see `unique_suffix`. In a stack with
-    `protect` neither Terraform nor Azure deletes the account.
+    `protect` neither Terraform nor Azure deletes the account; `lock` decides about Azure alone.
 
     Raises UserError for a name that Azure does not take, and for `expire_days` of a container that
     is not made.
@@ -112,8 +117,9 @@ class Storage(IStorage):
         replication: Replication | None = None,
         account: str | None = None,
         expire_days: Mapping[str, int] | None = None,
-        customer_managed_key: CustomerKey | None = None,
+        customer_managed_key: CustomerManagedKey | None = None,
         account_keys: bool = False,
+        lock: bool | None = None,
     ) -> None:
         for container in containers:
             check_name("storage_container", container)
@@ -160,9 +166,9 @@ class Storage(IStorage):
         storage_lifecycle(
             self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
-        lock(self, id="storage", on=self.account)
+        delete_lock(self, id="storage", on=self.account, lock=lock)
         if network is not None and network.endpoints is not None:
-            network.endpoints.connect(self, id, service="blob", resource_id=account_id)
+            self.private_endpoints(network)
 
     @classmethod
     def from_id(
@@ -226,11 +232,11 @@ def _account_name(scope: Construct, account: str | None) -> str:
     return unique_name(scope, "storage_account")
 
 
-def _identity(key: CustomerKey | None) -> Identity | None:
+def _identity(key: CustomerManagedKey | None) -> Identity | None:
     return Identity(type="UserAssigned", identity_ids=[key.identity_id]) if key else None
 
 
-def _customer_managed_key(key: CustomerKey | None) -> CustomerManagedKey | None:
+def _customer_managed_key(key: CustomerManagedKey | None) -> KeyBlock | None:
     if key is None:
         return None
-    return CustomerManagedKey(key_vault_key_id=key.url, user_assigned_identity_id=key.identity_id)
+    return KeyBlock(key_vault_key_id=key.url, user_assigned_identity_id=key.identity_id)

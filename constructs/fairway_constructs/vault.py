@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
-from fairway_constructs.cdk import Component
+from fairway_constructs.identity import Identity
 from fairway_constructs.key_vault import key_vault
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.protection import lock
+from fairway_constructs.protection import delete_lock
+from fairway_constructs.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,15 +53,31 @@ class Key:
         )
 
 
-class Vault(Component):
+@dataclass(frozen=True, kw_only=True)
+class CustomerManagedKey:
+    """A key, and the identity by which a service reaches it once all of `ready` is made.
+
+    `url` names no version: the service follows the key when it rotates.
+    """
+
+    url: str
+    identity_id: str
+    ready: Sequence[ITerraformDependable]
+
+
+class Vault(Service):
     """A key vault with role-based access and purge protection.
 
     It is reached by private endpoints, and from outside only by the public ones of the ranges
-    `allowed`, and by `egress_address`, where nodes have no private endpoint.
+    `allowed`, and by `egress_address`, where nodes have no private endpoint. In a stack with
+    `protect` Azure does not delete it, unless `lock` says otherwise.
 
     >>> vault = Vault(stack)  # doctest: +SKIP
-    >>> key = vault.key("storage")  # doctest: +SKIP
+    >>> key = vault.customer_managed_key("storage")  # doctest: +SKIP
+    >>> Storage(stack, containers=["outputs"], customer_managed_key=key)  # doctest: +SKIP
     """
+
+    LINKS: ClassVar = {"": "vault"}
 
     def __init__(
         self,
@@ -70,6 +87,7 @@ class Vault(Component):
         sku: Literal["standard", "premium"] = "standard",
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
+        lock: bool | None = None,
     ) -> None:
         super().__init__(scope, id)
         ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
@@ -86,7 +104,7 @@ class Vault(Component):
         )
         self.id = self.vault.id
         self.url = self.vault.vault_uri
-        lock(self, id="vault", on=self.vault)
+        delete_lock(self, id="vault", on=self.vault, lock=lock)
 
     def grant_read(self, grantee: Grantee) -> None:
         """Lets it read secrets, and nothing else."""
@@ -95,6 +113,15 @@ class Vault(Component):
             "Key Vault Secrets User",
             on=self.id,
             reason="Nodes read the secrets that jobs name",
+        )
+
+    def customer_managed_key(self, name: str) -> CustomerManagedKey:
+        """A key, and an identity that may wrap and unwrap with it and nothing else."""
+        key = self.key(name)
+        identity = Identity(self._beside, f"{name}-key")
+        key.grant_encryption(identity)
+        return CustomerManagedKey(
+            url=key.url, identity_id=identity.id, ready=[key.ready, *identity.assignments]
         )
 
     def key(self, name: str) -> Key:

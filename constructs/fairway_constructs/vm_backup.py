@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.backup_policy_vm import Backup, BackupPolicyVm, RetentionDaily
 from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
-from fairway_constructs.protection import kept, lock
+from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import once, place_of
 from fairway_constructs.unique_name import client_config
 
@@ -92,7 +92,7 @@ def _vault(scope: Construct) -> RecoveryServicesVault:
             public_network_access_enabled=False,
             lifecycle=kept(stack),
         )
-        lock(stack, id=id, on=vault)
+        delete_lock(stack, id=id, on=vault)
         return vault
 
     return once(scope, "backup-vault", make)

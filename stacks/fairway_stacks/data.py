@@ -9,14 +9,13 @@ from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.batch_user_subscription import BatchUserSubscription
 from fairway_constructs.budget import Budget
 from fairway_constructs.cdk import Output
-from fairway_constructs.encryption import customer_key
 from fairway_constructs.identity import Identity
 from fairway_constructs.kubernetes.configuration import KubernetesFoundation
 from fairway_constructs.registry import Registry
 from fairway_constructs.researchers import let_submit
 from fairway_constructs.slurm.shared_resources import SlurmFoundation
 from fairway_constructs.storage import Storage
-from fairway_constructs.vault import Vault
+from fairway_constructs.vault import CustomerManagedKey, Vault
 from fairway_constructs.web_page import page_identity
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.monitoring import budget_contacts
@@ -27,10 +26,10 @@ from fairway_stacks.stack import ROLES, RoleStack
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
-    from fairway_constructs.encryption import CustomerKey
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import INetwork
     from fairway_constructs.registry import IRegistry
+    from fairway_constructs.service import Service
     from fairway_constructs.storage import IStorage
     from fairway_core.environment import Budget as BudgetSpec
     from fairway_core.environment import Environment, Slurm, Web
@@ -65,7 +64,7 @@ class DataStack(RoleStack):
                 environment=environment,
                 network=network,
                 storage=self.storage,
-                storage_endpoint=self._storage_endpoint,
+                storage_endpoints=self._storage_endpoints,
             )
             for name, spec in environment.filesystems.items()
         }
@@ -107,9 +106,7 @@ class DataStack(RoleStack):
             if spec.existing
             else self._made_storage()
         )
-        self._storage_endpoint = (
-            self._connect("storage", "blob", storage.id) if spec.has_endpoint else None
-        )
+        self._storage_endpoints = self._connect(storage) if spec.has_endpoint else []
         return storage
 
     def _made_storage(self) -> Storage:
@@ -148,9 +145,9 @@ class DataStack(RoleStack):
             registry=self.registry,
         )
 
-    def _storage_key(self) -> CustomerKey:
+    def _storage_key(self) -> CustomerManagedKey:
         assert self.vault is not None
-        return customer_key(self, "storage", vault=self.vault)
+        return self.vault.customer_managed_key("storage")
 
     def _vault(self) -> Vault:
         environment = self._environment
@@ -160,7 +157,7 @@ class DataStack(RoleStack):
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
         )
-        self._connect("vault", "vault", vault.id)
+        self._connect(vault)
         Output(
             self,
             "vault_url",
@@ -187,7 +184,7 @@ class DataStack(RoleStack):
             egress_address=self._egress_address(),
         )
         if premium:
-            self._connect("registry", "registry", registry.id)
+            self._connect(registry)
         Output(
             self,
             "registry_login_server",
@@ -213,8 +210,7 @@ class DataStack(RoleStack):
                 else None
             ),
         )
-        self._connect("batch", "batch", account.id)
-        self._connect("batch-nodes", "batch_node_management", account.id)
+        self._connect(account)
         return account
 
     def _let_researchers_in(self) -> None:
@@ -247,7 +243,7 @@ class DataStack(RoleStack):
             egress_address=self._egress_address(),
         )
         self._let_work(foundation.nodes)
-        self._connect("slurm-vault", "vault", foundation.vault.id)
+        self._connect(foundation)
         return foundation
 
     def _page(self, web: Web) -> Identity:
@@ -298,11 +294,9 @@ class DataStack(RoleStack):
         if self.batch is not None and environment.owns_pool_nodes:
             budget("budget-pools", tags={"batchaccountname": self.batch.name})
 
-    def _connect(self, name: str, service: str, resource_id: str) -> PrivateEndpoint | None:
-        """A private endpoint, where the environment has those."""
-        if not self._network.endpoints:
-            return None
-        return self._network.endpoints.connect(self, name, service=service, resource_id=resource_id)
+    def _connect(self, service: Service) -> list[PrivateEndpoint]:
+        """Private endpoints, where the environment has those."""
+        return service.private_endpoints(self._network) if self._network.endpoints else []
 
     def _egress_address(self) -> str:
         """By which services know the nodes where there are no private endpoints."""

@@ -10,6 +10,8 @@ from fairway_constructs.netapp import NetApp
 from fairway_constructs.nfs_server import NfsServer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.file_system import FileSystem
@@ -30,11 +32,11 @@ def make_filesystem(
     environment: Environment,
     network: INetwork,
     storage: IStorage,
-    storage_endpoint: PrivateEndpoint | None = None,
+    storage_endpoints: Sequence[PrivateEndpoint] = (),
 ) -> FileSystem:
     """The file system in a stack; only what its kind needs is imported.
 
-    `storage_endpoint` is by which the network reaches `storage`, where it does so privately.
+    By `storage_endpoints` the network reaches `storage`, where it does so privately.
     """
     settings = {key: value for key, value in spec if key not in _NO_ARGUMENTS}
     clients = [network.subnets[role].range for role in environment.node_roles]
@@ -52,7 +54,7 @@ def make_filesystem(
                 stack, name, subnet=network.subnets["netapp"], clients=clients, **settings
             )
         case "lustre":
-            blobs = _blob_import(spec, storage, storage_endpoint)
+            blobs = _blob_import(spec, storage, storage_endpoints)
             subnet = network.subnets["lustre"]
             return Lustre(stack, name, subnet=subnet, blob_import=blobs, **settings)
 
@@ -69,14 +71,12 @@ def _azure_files(
     subnet_ids = [network.subnets[role].id for role in roles]
     files = AzureFiles(stack, name, subnet_ids=subnet_ids, **settings)
     if network.endpoints:
-        network.endpoints.connect(
-            stack, f"files-{name}", service="file", resource_id=files.account.id
-        )
+        files.private_endpoints(network)
     return files
 
 
 def _blob_import(
-    spec: LustreSpec, storage: IStorage, endpoint: PrivateEndpoint | None
+    spec: LustreSpec, storage: IStorage, endpoints: Sequence[PrivateEndpoint]
 ) -> BlobImport | None:
     if spec.import_ is None or spec.service_principal is None:
         return None
@@ -84,5 +84,5 @@ def _blob_import(
         account_id=storage.id,
         container_id=storage.containers[spec.import_].id,
         service_principal=spec.service_principal,
-        ready=[endpoint] if endpoint else [],
+        ready=endpoints,
     )

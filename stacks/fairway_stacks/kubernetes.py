@@ -58,6 +58,7 @@ class AksResources:
         self._trust_tasks()
         if data.monitoring is not None:
             data.monitoring.watch_kubernetes(stack, cluster_id=self.cluster.id)
+            self.cluster.diagnostic_settings(data.monitoring)
         for person in researchers_of(environment.access.researchers):
             self.cluster.let_in(person, namespace=self._spec.namespace)
         Output(

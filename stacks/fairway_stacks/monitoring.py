@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from fairway_constructs.vault import Vault
     from fairway_core.environment import Monitoring as MonitoringSpec
 
-# A training job reads millions of blobs: to record each would cost more than it tells.
-_RECORDED_OF_BLOBS = ("StorageWrite", "StorageDelete")
-
 
 def watch_data(
     stack: EnvironmentStack,
@@ -43,20 +40,11 @@ def watch_data(
         workspace_id=spec.workspace,
     )
     alerts = Alerts(stack, monitoring=monitoring)
-    if storage is not None:
-        monitoring.record(
-            stack,
-            "storage",
-            resource_id=f"{storage.id}/blobServices/default",
-            categories=_RECORDED_OF_BLOBS,
-        )
-    for name, service in (("vault", vault), ("registry", registry)):
+    for service in (storage, vault, registry, batch):
         if service is not None:
-            monitoring.record(stack, name, resource_id=service.id)
+            service.diagnostic_settings(monitoring)
     if batch is not None:
-        account_id = batch.id
-        monitoring.record(stack, "batch", resource_id=account_id, metrics=True)
-        alerts.batch_account(account_id)
+        alerts.batch_account(batch.id)
     _watch_file_servers(stack, monitoring, alerts, filesystems)
     return monitoring
 

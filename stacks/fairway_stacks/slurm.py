@@ -92,7 +92,7 @@ class SlurmResources:
                 mounts=mounts,
                 monitored=data.monitoring is not None,
                 accounts=accounts,
-                more_identity_ids=[data.page.id] if data.page and number == 0 else (),
+                managed_identities=[data.page] if data.page and number == 0 else (),
             )
             for number, size in enumerate(spec.login.sizes if spec.login else ())
         ]

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_constructs.alerts import Alerts
+from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.budget import Budget
 from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
+from fairway_constructs.storage import Storage
+from fairway_constructs.vault import Vault
 from fairway_core.catalog import default_image, vm_size
 
 if TYPE_CHECKING:
@@ -38,9 +41,16 @@ def everything(synthesize: Synthesize) -> dict[str, Any]:
     def build(stack: Stack) -> None:
         monitoring = _monitoring(stack)
         monitoring.watch(stack, "pair", resource_id="/scale-set")
-        monitoring.record(stack, "vault", resource_id="/vault")
-        monitoring.record(stack, "storage", resource_id="/blobs", categories=["StorageDelete"])
-        monitoring.record(stack, "batch", resource_id="/batch", metrics=True)
+        existing = (
+            "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/g"
+            "/providers/Microsoft.Storage/storageAccounts/labdata"
+        )
+        for service in (
+            Vault(stack),
+            Storage.from_id(stack, "storage", existing, containers=[]),
+            BatchAccount(stack),
+        ):
+            service.diagnostic_settings(monitoring)
         alerts = Alerts(stack, monitoring=monitoring)
         alerts.batch_account("/batch")
         alerts.file_server_down("data", "/vm")
@@ -88,7 +98,11 @@ def test_machines_send_counters_and_syslog_to_the_workspace(everything: dict[str
 def test_services_send_all_logs_or_those_that_are_named(everything: dict[str, Any]) -> None:
     settings = everything["azurerm_monitor_diagnostic_setting"]
     assert settings["vault-is-recorded"]["enabled_log"] == [{"category_group": "allLogs"}]
-    assert settings["storage-is-recorded"]["enabled_log"] == [{"category": "StorageDelete"}]
+    assert settings["storage-is-recorded"]["enabled_log"] == [
+        {"category": "StorageWrite"},
+        {"category": "StorageDelete"},
+    ]
+    assert settings["storage-is-recorded"]["target_resource_id"].endswith("/blobServices/default")
     assert "enabled_metric" not in settings["vault-is-recorded"]
     assert settings["batch-is-recorded"]["enabled_metric"] == [{"category": "AllMetrics"}]
 

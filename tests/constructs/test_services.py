@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs.encryption import customer_key
+from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.identity import Identity
+from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef, public_addresses, public_ranges
 from fairway_constructs.private_endpoint import PrivateEndpoints
 from fairway_constructs.registry import Registry
+from fairway_constructs.service import RoleAssignment
+from fairway_constructs.slurm.shared_resources import SlurmFoundation
 from fairway_constructs.storage import Storage
 from fairway_constructs.vault import Vault
 from fairway_core.findings import UserError
@@ -151,7 +155,7 @@ class TestVault:
     def _encrypted(self, synthesize: Synthesize, sku: Any) -> dict[str, Any]:
         def build(stack: Stack) -> None:
             vault = Vault(stack, sku=sku)
-            key = customer_key(stack, "storage", vault=vault)
+            key = vault.customer_managed_key("storage")
             Storage(stack, containers=["outputs"], customer_managed_key=key)
 
         resources: dict[str, Any] = synthesize(build)["resource"]
@@ -286,3 +290,65 @@ class TestPrivateEndpoints:
 
         with pytest.raises(UserError, match="unknown private link service"):
             synthesize(build)
+
+
+class TestInterfaces:
+    """The interfaces that services share with Azure Verified Modules."""
+
+    def test_service_is_reached_by_each_of_its_endpoints(self, synthesize: Synthesize) -> None:
+        def build(stack: Stack) -> None:
+            network = Network(stack, address_space="10.40.0.0/16", private_endpoints=True)
+            for service in (BatchAccount(stack), Vault(stack), SlurmFoundation(stack, disk_gib=64)):
+                service.private_endpoints(network)
+
+        made = synthesize(build)["resource"]["azurerm_private_endpoint"]
+        assert {
+            name: each["private_service_connection"]["subresource_names"]
+            for name, each in made.items()
+        } == {
+            "batch-endpoint": ["batchAccount"],
+            "batch-nodes-endpoint": ["nodeManagement"],
+            "vault-endpoint": ["vault"],
+            "slurm-vault-endpoint": ["vault"],
+        }
+
+    def test_network_without_endpoints_gives_none(self, synthesize: Synthesize) -> None:
+        def build(stack: Stack) -> None:
+            network = Network(stack, address_space="10.40.0.0/16", private_endpoints=False)
+            Vault(stack).private_endpoints(network)
+
+        with pytest.raises(UserError, match="`vault` gets no private endpoint"):
+            synthesize(build)
+
+    def test_roles_are_given_on_the_service_by_name_or_by_id(self, synthesize: Synthesize) -> None:
+        role = "/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/r"
+        team = RoleAssignment(
+            role_definition_id_or_name="AcrPush",
+            principal_id="11111111-2222-3333-4444-555555555555",
+            principal_type="Group",
+            description="The team pushes images",
+        )
+
+        def build(stack: Stack) -> None:
+            own = replace(team, role_definition_id_or_name=role)
+            Registry(stack).role_assignments({"team": team, "own": own})
+
+        made = synthesize(build)["resource"]["azurerm_role_assignment"]
+        pushes, own = made["registry-role-team"], made["registry-role-own"]
+        assert pushes["scope"] == "${azurerm_container_registry.registry.id}"
+        assert pushes["role_definition_name"] == "AcrPush"
+        assert (pushes["principal_type"], pushes["description"]) == ("Group", team.description)
+        assert "role_definition_id" not in pushes
+        assert own["role_definition_id"] == role
+        assert "role_definition_name" not in own
+
+    @pytest.mark.parametrize("protect", [True, False])
+    @pytest.mark.parametrize("lock", [True, False, None])
+    def test_lock_is_made_where_data_is_protected_or_as_said(
+        self, synthesize: Synthesize, protect: bool, lock: bool | None
+    ) -> None:
+        made = synthesize(lambda stack: Vault(stack, lock=lock), protect=protect)["resource"]
+        wanted = protect if lock is None else lock
+        assert ("azurerm_management_lock" in made) == wanted
+        (vault,) = made["azurerm_key_vault"].values()
+        assert ("lifecycle" in vault) == protect, "what Terraform may do is another question"

@@ -21,12 +21,13 @@ from fairway_constructs.azurerm.kubernetes_cluster import (
 )
 from fairway_constructs.azurerm.kubernetes_cluster import Identity as ClusterIdentity
 from fairway_constructs.azurerm.kubernetes_cluster import KubernetesCluster as ClusterResource
-from fairway_constructs.cdk import Component, Lifecycle, Timeouts
+from fairway_constructs.cdk import Lifecycle, Timeouts
 from fairway_constructs.identity import Identity
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.own_role import own_role
 from fairway_constructs.researchers import give_researcher
+from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.unique_name import client_config, unique_name
 from fairway_core.environment.kubernetes import (
     MAX_PODS,
@@ -64,7 +65,7 @@ DRAIN_MINUTES = 30
 _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
-class KubernetesCluster(Component):
+class KubernetesCluster(Service):
     """A cluster without local accounts, so that Terraform's state holds no credentials of it.
 
     Kubernetes itself acts as an identity that may put nodes into the subnet; nodes are another,
@@ -90,6 +91,10 @@ class KubernetesCluster(Component):
     ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
     >>> cluster.issuer, cluster.name  # doctest: +SKIP
     """
+
+    # Who changed what, and why the autoscaler starts no node. Who has read what (kube-audit) is
+    # most of what there is.
+    DIAGNOSTICS = Diagnostics(categories=("cluster-autoscaler", "guard", "kube-audit-admin"))
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.identity import Identity
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.scheduler import SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
@@ -26,7 +27,7 @@ class SlurmLoginNode(Component):
     """A VM in the nodes' subnet with Slurm's commands and key and the nodes' file systems.
 
     It knows the configuration of `scheduler`, and is replaced when that changes; its address and
-    what lies on the file systems stay. Its identity is that of the nodes; `more_identity_ids` are
+    what lies on the file systems stay. Its identity is that of the nodes; `managed_identities` are
     those of what else runs there.
 
     >>> node = SlurmLoginNode(stack, "slurm-login-0", size="Standard_D4s_v6",
@@ -47,7 +48,7 @@ class SlurmLoginNode(Component):
         mounts: Sequence[Mount],
         monitored: bool = False,
         accounts: Accounts | None = None,
-        more_identity_ids: Sequence[str] = (),
+        managed_identities: Sequence[Identity] = (),
     ) -> None:
         super().__init__(scope, name)
         place = self.place
@@ -77,7 +78,7 @@ class SlurmLoginNode(Component):
                 proxy=place.proxy,
             ),
             identity_id=foundation.nodes.id,
-            more_identity_ids=more_identity_ids,
+            more_identity_ids=[each.id for each in managed_identities],
         )
         self.id = self.virtual_machine.id
         if accounts is not None:

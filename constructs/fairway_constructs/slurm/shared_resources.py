@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
-from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Identity
 from fairway_constructs.key_vault import key_vault
-from fairway_constructs.protection import kept, lock
+from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import place_of
+from fairway_constructs.service import Service
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _KEPT_DAYS = 90
 
 
-class SlurmFoundation(Component):
+class SlurmFoundation(Service):
     """The vault holds the munge key and nothing else, so that a role on it is one on the key.
 
     The scheduler makes the key when it boots first, and puts it there; nodes read it. Neither
@@ -25,11 +25,16 @@ class SlurmFoundation(Component):
     `nodes`: pools of Batch do not read the key. A disk keeps jobs and history where the scheduler's
     VM is replaced.
 
-    Without private endpoints `egress_address` is by which the vault knows nodes and scheduler.
+    Nodes and scheduler reach the vault, whose `id` it has, by private endpoints, or else from
+    `egress_address`. In a stack with `protect` neither Terraform nor Azure deletes vault and disk;
+    `lock` decides about Azure alone.
 
     >>> slurm = SlurmFoundation(stack, disk_gib=64)  # doctest: +SKIP
+    >>> slurm.private_endpoints(network)  # doctest: +SKIP
     >>> slurm.nodes.id, slurm.scheduler.client_id  # doctest: +SKIP
     """
+
+    LINKS: ClassVar = {"-vault": "vault"}
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class SlurmFoundation(Component):
         *,
         disk_gib: int,
         egress_address: str = "",
+        lock: bool | None = None,
     ) -> None:
         super().__init__(scope, id)
         self.vault = key_vault(
@@ -47,7 +53,7 @@ class SlurmFoundation(Component):
             kept_days=_KEPT_DAYS,
             ranges=[f"{egress_address}/32"] if egress_address else [],
         )
-        vault_id = self.vault.id
+        self.id = self.vault.id
         self.vault_url = self.vault.vault_uri
         self.scheduler = Identity(self, "slurm-scheduler")
         self.nodes = Identity(self, "slurm-nodes")
@@ -58,12 +64,12 @@ class SlurmFoundation(Component):
             identity.grant(
                 key,
                 f"Key Vault Secrets {role}",
-                on=vault_id,
+                on=self.id,
                 reason=f"{what} the munge key, which is all that this vault holds",
             )
         self.disk = _disk(self, disk_gib)
-        lock(self, id="slurm-vault", on=self.vault)
-        lock(self, id="slurm-disk", on=self.disk)
+        delete_lock(self, id="slurm-vault", on=self.vault, lock=lock)
+        delete_lock(self, id="slurm-disk", on=self.disk, lock=lock)
 
 
 def _disk(scope: Construct, gib: int) -> ManagedDisk:
