@@ -282,7 +282,7 @@ def _own_id(scope: Construct, id: str) -> Iterator[None]:  # noqa: A002
     surroundings(scope).ids.add(id)
 
 
-class _Signature:
+class Signature:
     """The arguments of a class, where cdktf's metaclass would show `*args`."""
 
     def __get__(self, made: object, owner: type) -> inspect.Signature:
@@ -328,7 +328,7 @@ class Component(Construct):
     >>> Room(stack, "here"), Room(stack, "there")  # doctest: +SKIP
     """
 
-    __signature__ = _Signature()
+    __signature__ = Signature()
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         with _own_id(scope, id):
@@ -362,7 +362,7 @@ class _Element(TerraformElement):
     """What resources and data sources have in common; a class of cdktf's own comes after it."""
 
     TYPE: ClassVar[str]
-    __signature__ = _Signature()
+    __signature__ = Signature()
 
     def __init__(
         self,
@@ -552,6 +552,8 @@ def _addresses(construct: IConstruct, stack: Stack) -> Iterator[str]:
 
 class Provider(TerraformProvider):
     """The azurerm provider's configuration in a stack; `AzurermProvider` names its arguments."""
+
+    __signature__ = Signature()
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from fairway_constructs.azurerm.provider import (
     FeaturesTemplateDeployment,
     FeaturesVirtualMachineScaleSet,
 )
-from fairway_constructs.cdk import Stack, Validation, refuse, surroundings
+from fairway_constructs.cdk import Signature, Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, place_of, put
 from fairway_core.checks.subjects import Asked
 
@@ -59,6 +59,8 @@ class EnvironmentStack(Stack):
     >>> stack = EnvironmentStack(app, "lab", location="westeurope", zone=2)  # doctest: +SKIP
     >>> Network(stack, address_space="10.40.0.0/16")  # doctest: +SKIP
     """
+
+    __signature__ = Signature()
 
     def __init__(
         self,

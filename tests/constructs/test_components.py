@@ -435,6 +435,30 @@ def test_components_are_all_named_in_the_documentation(repository: Path) -> None
     assert [each.__name__ for each in own_classes() if f"`{each.__name__}`" not in text] == []
 
 
+@pytest.mark.parametrize("name", fairway_constructs.__all__)
+def test_reference_has_each_argument_with_its_default(repository: Path, name: str) -> None:
+    exported = getattr(fairway_constructs, name)
+    if re.match(r"(cdktf|constructs)\b", exported.__module__) or name == "App":
+        return  # cdktf's own
+    page = (repository / "docs/constructs.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert inspect.cleandoc(exported.__doc__).splitlines()[0] in section
+    made = exported.__init__ if inspect.isclass(exported) else exported
+    if f"{name}." not in made.__qualname__ and inspect.isclass(exported):
+        return  # the section of its base has them
+    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (\S.*) \|$", section, re.M))
+    known = {each.name: each.default for each in inspect.signature(exported).parameters.values()}
+    assert rows.keys() == known.keys() - {"scope"}
+    for argument, shown in rows.items():
+        default = known[argument]
+        if default is inspect.Parameter.empty:
+            assert shown == "required"
+        elif isinstance(default, str | int | float | tuple | None):
+            assert shown == f"`{default!r}`"
+        else:
+            assert shown.endswith("()`"), "made anew for each"
+
+
 def test_type_checkers_see_what_is_exported() -> None:
     tree = ast.parse(inspect.getsource(fairway_constructs))
     block = next(each for each in tree.body if isinstance(each, ast.If))
