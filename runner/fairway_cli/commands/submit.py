@@ -23,6 +23,7 @@ from fairway_core.findings import UserError, format_finding
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.submit.prepare import PreparedRun
 
 
 def command(
@@ -76,13 +77,20 @@ def command(
     targets, or are started by a command that follows the run; the output says which.
     """
     from fairway_cli.server import remote_store, require_unset, run_store
-    from fairway_cli.ui.progress import print_started, print_valid, watch_to_the_end
+    from fairway_cli.ui.progress import print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.submit.submission import prepare_submission, recorded_before, submit
+    from fairway_runner.submit.submission import prepare_submission, submit
 
     require_unset("submit", resume=resume)
     remote = remote_store()
-    if job is not None and remote is not None:
+    if resume is not None:
+        from fairway_runner.submit.stored_submission import resume as go_on
+
+        run = go_on(_unfinished(run_store(), resume))
+    elif job is None:
+        hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
+        raise UserError.of("no-job", "no job is given", hint)
+    elif remote is not None:
         from fairway_cli.server.submit import RemoteSubmission
 
         file, settings, names = load_job(job, set_ or ()), set_ or (), target_names(target)
@@ -90,43 +98,33 @@ def command(
         if dry_run:
             asked.check(json_=json_)
             return
-        begun = asked.submit(yes=yes)
-        if not watch:
-            print_started(begun, json_=json_, quiet=quiet, by_server=True)
-            return
-        raise Exit(watch_to_the_end(begun, json_=json_, quiet=quiet))
-    store = run_store()
-    if resume is not None:
-        from fairway_runner.submit.stored_submission import resume as go_on
-
-        run = go_on(_unfinished(store, resume))
-    elif job is None:
-        hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
-        raise UserError.of("no-job", "no job is given", hint)
+        run = asked.submit(yes=yes)
     else:
+        store, file, names = run_store(), load_job(job, set_ or ()), target_names(target)
         prepared = prepare_submission(
-            load_job(job, set_ or ()),
-            store,
-            target_names(target),
-            run_id=run_id,
-            tags=tag or (),
-            note=note,
-            copies=not dry_run,
+            *(file, store, names), run_id=run_id, tags=tag or (), note=note, copies=not dry_run
         )
         for finding in prepared.warnings:
             print(format_finding(finding), file=sys.stderr)
         if dry_run:
-            recorded_before(prepared, store)
-            record, targets = prepared.record, [prepared.record.target, *prepared.next_targets]
-            kind = "step" if prepared.steps else "task"
-            print_valid(record.name, targets, record.tasks, kind, json_=json_)
+            _print_valid(prepared, store, json_=json_)
             return
         _ask(prepared.tasks, yes=yes)
         run = submit(prepared, store)
-    if not watch:
-        print_started(run, json_=json_, quiet=quiet)
-        return
-    raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
+    if watch:
+        raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
+    print_started(run, json_=json_, quiet=quiet, by_server=remote is not None)
+
+
+def _print_valid(prepared: PreparedRun, store: RunStore, *, json_: bool) -> None:
+    """Prints what it would start; UserError where its ID is another run's."""
+    from fairway_cli.ui.progress import print_valid
+    from fairway_runner.submit.submission import recorded_before
+
+    recorded_before(prepared, store)
+    record, targets = prepared.record, [prepared.record.target, *prepared.next_targets]
+    kind = "step" if prepared.steps else "task"
+    print_valid(record.name, targets, record.tasks, kind, json_=json_)
 
 
 def _unfinished(store: RunStore, run_id: str) -> Run:

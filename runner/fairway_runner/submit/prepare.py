@@ -177,13 +177,6 @@ def prepare(
     facts, diff = provenance(folder, source, collected.digest)
     facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
     facts |= {"inputs": origins} if origins else {}
-    files = {
-        "job.yaml": job_file.document.text.source,
-        "job.json": job.model_dump_json(indent=1, by_alias=True),
-        "target.json": json.dumps(target.record(), indent=1),
-        "provenance.json": json.dumps(facts, indent=1),
-        "code.diff": diff,
-    }
     swept = job_file.sweep()
     sweep = swept.section if swept else None
     here = runs_here(target.engine)
@@ -207,12 +200,22 @@ def prepare(
         engine=engine,
         plan=plan,
         code=collected,
-        files=files,
+        files={**_texts(job_file, job, target, facts), "code.diff": diff},
         lines=lines,
         secrets=secrets,
         first_script=str(json.loads(points.first)["script"]),
         warnings=[*warnings, *to_list, *collected.warnings],
     )
+
+
+def _texts(job_file: JobFile, job: Job, target: Target, facts: Mapping[str, Any]) -> dict[str, str]:
+    """The files that say what was submitted, where to, and where it came from."""
+    return {
+        "job.yaml": job_file.document.text.source,
+        "job.json": job.model_dump_json(indent=1, by_alias=True),
+        "target.json": json.dumps(target.record(), indent=1),
+        "provenance.json": json.dumps(facts, indent=1),
+    }
 
 
 def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
