@@ -279,7 +279,7 @@ class RunFolder:
         return lock
 
     def mirroring(self) -> AbstractContextManager[None]:
-        """Held by whoever writes here what its target says, or begins another submission."""
+        """Holds the lock that is held where its target's news, or its next submission, are written."""
         return alone(self.folder / MIRROR_LOCK)
 
     @property
