@@ -15,6 +15,7 @@ from azure.core.exceptions import ServiceRequestError
 
 from fairway_agent.kubernetes.api import Api
 from fairway_agent.main import MARK
+from fairway_agent.spec import RunPlan
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
@@ -162,6 +163,28 @@ def test_wait_ends_where_nobody_goes_on_with_a_submission(
     monkeypatch.setattr(engine, "pause", 0.0)
     with pytest.raises(UserError, match="fairway submit --resume job-a"):
         engine(_target(kind), deadline=600.0).wait(run)
+
+
+def test_cancel_ends_a_run_of_which_a_scheduler_has_a_part(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster tells of no end: it waits for the rest of the submission."""
+    run = make_run("job-a", state="queued", engine="slurm", target="lab")
+    (run.folder / "engine.json").write_text('{"submission": 0, "complete": false}')
+    (run.folder / "plan.json").write_text(RunPlan(run.id, "/code", grace=0.0).text())
+    looks, ends = iter(range(9)), []
+
+    def request_end(_: object, __: object, *, kill: bool = False) -> None:
+        ends.append(kill)
+
+    monkeypatch.setattr(SlurmEngine, "refresh", lambda *_, **__: next(looks))
+    monkeypatch.setattr(SlurmEngine, "request_end", request_end)
+    monkeypatch.setattr(Mirror, "cancel_unknown", lambda *_: None)
+    monkeypatch.setattr(SlurmEngine, "mirror", Mirror(SimpleNamespace(deadline=600.0)))
+    monkeypatch.setattr(SlurmEngine, "pause", 0.0)
+    monkeypatch.setattr("fairway_runner.engines.remote.engine._CANCEL_SLACK", 0.0)
+    SlurmEngine(_target("slurm"), deadline=600.0).cancel(run)
+    assert (run.state, ends) == ("cancelled", [False, True])
 
 
 @pytest.mark.parametrize(("kind", "deadline"), [(TargetUnavailable, 0.0), (UserError, 600.0)])

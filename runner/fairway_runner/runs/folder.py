@@ -279,7 +279,7 @@ class RunFolder:
         return lock
 
     def mirroring(self) -> AbstractContextManager[None]:
-        """Holds the lock that is held where its target's news, or its next submission, are written."""
+        """Holds the lock by which what its target says and its submissions are written."""
         return alone(self.folder / MIRROR_LOCK)
 
     @property

@@ -311,9 +311,8 @@ class ScheduledEngine(RemoteEngine):
                 self.request_end(run, kill=True)
                 break
             time.sleep(min(self.pause, left))
-        if run.cut_off and not submission_state.is_final(
-            run
-        ):  # of what was not handed over as a whole, no end is told
+        # Of what was not handed over as a whole no end is told.
+        if run.cut_off and not submission_state.is_final(run):
             end_cancelled(run)
         self.wait(run)
 

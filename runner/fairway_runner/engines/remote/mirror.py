@@ -229,7 +229,8 @@ class Mirror:
     def cancel_unknown(self, run: RunFolder) -> None:
         """Writes the end of a run that the cluster has never begun with and is not to begin."""
         found = self._state(run)
-        if found is None or (found.state is None and not found.damaged):
+        is_cut_off = found is not None and found.state is None and not found.damaged and run.cut_off
+        if found is None or is_cut_off:
             end_cancelled(run)
 
     def require_latest(self, run: RunFolder) -> None:
