@@ -296,6 +296,7 @@ class RunFolder:
 
     @property
     def _is_handed_over(self) -> bool:
+        """True if its target has it as a whole, and for a run of this machine."""
         try:
             known = read_json(self.folder / "engine.json") if self._is_elsewhere else None
         except FileNotFoundError:
