@@ -408,6 +408,19 @@ def test_a_node_that_dies_takes_its_pods_along(tmp_path: Path) -> None:
         assert cluster.kubectl("get", "nodes", "-o", "name").split() == ["node/b"]
 
 
+def test_a_pod_that_takes_more_of_the_disk_than_its_limit_is_ended(space: Space) -> None:
+    volumes = [{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}]
+    mounts = [{"name": "scratch", "mountPath": "/scratch"}]
+    line = f"head -c 3M /dev/zero > /scratch/deep; {_SERVES}"
+    space.create(_pod("p", line, volumes=volumes, container={"volumeMounts": mounts}))
+    space.wait("pod/p", "jsonpath={.status.phase}=Failed")
+    status = space.get("pod", "p")["status"]
+    said = 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". '
+    assert (status["reason"], status["message"]) == ("Evicted", said)
+    # What Fairway makes of it is a failure, and no disruption that Kubernetes begins again.
+    assert "DisruptionTarget" not in {each["type"] for each in status["conditions"]}
+
+
 class TestFoldersOfNodes:
     """A pod's folder on the local disks of its node."""
 
@@ -463,9 +476,10 @@ class TestFoldersOfNodes:
         """As that of the set-up of nodes would have, which formats disks."""
         container = {"securityContext": {"privileged": True}}
         space.create(_pod("p", "true", container=container, hostPID=True))
-        while not (events := space.items("events", "--field-selector", "involvedObject.name=p")):
+        about = "involvedObject.name=p,reason=FailedMount"
+        while not (events := space.items("events", "--field-selector", about)):
             time.sleep(0.05)
-        assert "hostPID: the stand-in's nodes give no pod rights" in events[-1]["message"]
+        assert "hostPID: the stand-in's nodes give no pod rights" in events[0]["message"]
         assert space.get("pod", "p")["status"]["phase"] == "Pending"
 
 

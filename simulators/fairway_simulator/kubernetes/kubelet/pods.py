@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _PAUSE = 1.0  # seconds between two tries at what is not there yet
 _LONGEST_PAUSE = 300.0
+_LIMITS = 0.5  # seconds between two looks at the sizes of volumes: the kubelet has 10
+_EVICTION = 1.0  # seconds that a pod has which its node ends
 
 
 class PodRunner(threading.Thread):
@@ -48,6 +50,8 @@ class PodRunner(threading.Thread):
         self._grace: float | None = None
         """Seconds that it has from when it is to end, None while it is not."""
         self._lost = False
+        self._evicted = ""
+        """Why its node has ended it, "" while it has not."""
         self._sandbox: Sandbox | None = None
         self._containers: dict[str, Container] = {}
         self._reason = ""
@@ -103,6 +107,7 @@ class PodRunner(threading.Thread):
         try:
             if self._prepare():
                 threading.Thread(target=self._volumes.keep, args=(ended,), daemon=True).start()
+                threading.Thread(target=self._hold_to_limits, args=(ended,), daemon=True).start()
                 self._tell("Pending")
                 if self._run_first() and self._start_all():
                     self._tell("Running")
@@ -116,9 +121,18 @@ class PodRunner(threading.Thread):
                 self._sandbox.close()
             self._host.devices.give_back(self.uid)
         if not self._lost:
-            self._tell(phase)
-            if self._grace is not None:
+            self._tell("Failed" if self._evicted else phase)
+            if self._grace is not None and not self._evicted:
                 self._forget()
+
+    def _hold_to_limits(self, ended: threading.Event) -> None:
+        """Ends the pod where a volume has more than its limit. Source: Kubernetes, "Local ephemeral
+        storage"; in pkg/kubelet/eviction such a pod has no condition DisruptionTarget."""
+        while not ended.wait(_LIMITS):
+            if self._grace is None and (said := self._volumes.beyond_limits()):
+                self._evicted = said
+                self._host.event(self.pod, "Evicted", said, bad=True)
+                self.end(_EVICTION)
 
     def _prepare(self) -> bool:
         """Waits for what it is mounted from, for its images, and gets its address."""
@@ -361,6 +375,8 @@ class PodRunner(threading.Thread):
         address = self._sandbox.address if self._sandbox else ""
         found = status.wire(self.pod, phase, self._first, self._main, address)
         found |= {"hostIP": self._host.address}
+        if self._evicted:
+            found |= {"reason": "Evicted", "message": self._evicted}
         if self._lost or found == self._written:
             return
         self._written = found

@@ -73,6 +73,17 @@ class Volumes:
                 raise NotReady(f'volume "{volume["name"]}": the kind {kind} is not known here')
             self._sources[volume["name"]] = make(volume[kind] or {}, folder)
 
+    def beyond_limits(self) -> str:
+        """Which volume on the node's disk has more than its limit, in the kubelet's words."""
+        for volume in self._pod["spec"].get("volumes") or ():
+            limit = (volume.get("emptyDir") or {}).get("sizeLimit")
+            if limit is None or volume["name"] not in self._sources:
+                continue
+            kind, source = self._sources[volume["name"]]
+            if kind == "bind" and _size(Path(source)) > parse(limit):
+                return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
+        return ""
+
     def mounts(
         self, container: Mapping[str, Any], environment: Mapping[str, str]
     ) -> Iterator[Mount]:
@@ -260,6 +271,16 @@ def common_mounts(folder: Path, address: str, hostname: str) -> list[Mount]:
     programs = dict.fromkeys((sys.prefix, sys.base_prefix))
     hidden = [path for path in programs if path.startswith(("/tmp/", "/run/", "/mnt/"))]  # noqa: S108
     return found + [("bind", path, path) for path in hidden]
+
+
+def _size(folder: Path) -> int:
+    """What the files below take on the disk."""
+    found = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with suppress(OSError):  # a file that has just gone
+                found += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118
+    return found
 
 
 def _resolved(place: str) -> str:
