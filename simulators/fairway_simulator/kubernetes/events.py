@@ -49,13 +49,23 @@ class Recorder:
         self._last: dict[tuple[str, str], str] = {}
 
     def record(
-        self, resource: Resource, about: Object, reason: str, message: str, *, bad: bool = False
+        self,
+        resource: Resource,
+        about: Object,
+        reason: str,
+        message: str,
+        *,
+        bad: bool = False,
+        when: str = "",
     ) -> None:
-        """Says what happened to an object, once as long as it is the same."""
+        """Says what happened to an object, once as long as it is the same; or each time, with the
+        time `when` it did."""
         key = (about["metadata"]["uid"], reason)
-        if self._last.get(key) == message:
+        if self._last.get(key) == message and not when:
             return
         self._last[key] = message
         new = event(resource, about, self._source, reason, message, bad=bad)
+        if when:
+            new |= {"firstTimestamp": when, "lastTimestamp": when}
         new["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
         self._store.create(EVENTS, new)

@@ -10,6 +10,11 @@ def now(after: float = 0.0) -> str:
     return (datetime.now(UTC) + timedelta(seconds=after)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def at(seconds: float) -> str:
+    """The time that is so long after 1970."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def now_exactly() -> str:
     """The time with microseconds."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

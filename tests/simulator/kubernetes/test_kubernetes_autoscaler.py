@@ -5,10 +5,20 @@ Sources are named where the rules are, in `autoscaler.py` and `provisioning.py` 
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent import control, record
+from fairway_agent.control import Part
+from fairway_agent.fanout.sshd_mesh import Meeting
+from fairway_agent.kubernetes import gang
+from fairway_agent.kubernetes.gang import Gang, Member
+from fairway_agent.kubernetes.objects import Objects, scaling
+from fairway_agent.kubernetes.settings import patience
+from fairway_agent.kubernetes.task_state import lacking
+from fairway_boot.files import Fault
 from fairway_core.kubernetes import queues
 from fairway_core.target import Target
 from fairway_simulator.kubernetes import NodeSpec, Pool
@@ -31,6 +41,9 @@ from fairway_simulator.kubernetes.controllers.jobs import Jobs
 from fairway_simulator.kubernetes.controllers.kueue import Kueue
 from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SPACE = "training"
 HAS = {"cpu": "96", "memory": "1700Gi", "nvidia.com/gpu": "8", "rdma/ib": "8", "pods": "110"}
@@ -139,6 +152,11 @@ class Cloud:
         (check,) = workload["status"]["admissionChecks"]
         return check["state"], check["message"]
 
+    def list(self, _: str, __: str, query: dict[str, str]) -> list[dict[str, Any]]:
+        """The events of a reason, as an API server has them."""
+        reason = query["fieldSelector"].rpartition("reason=")[2]
+        return [each for each in self.store.items(EVENTS) if each["reason"] == reason]
+
     def events(self, reason: str) -> list[str]:
         return [each["message"] for each in self.store.items(EVENTS) if each["reason"] == reason]
 
@@ -206,6 +224,39 @@ class TestPodsAlone:
         cloud.wait(16)
         assert cloud.autoscaler.asked["nd"] == 2
         assert len(cloud.placed()) == 2
+
+    def test_a_task_does_not_give_up_while_nodes_are_tried(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As the run's controller sees it, and its first pod reads it."""
+        cloud = Cloud(pool(lost=2), kueue=False)
+        monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: cloud.now))
+        meeting = Meeting("job/0", tmp_path / "ssh", tmp_path / "key", "serve")
+        group = Gang(tmp_path, 2, meeting, tmp_path, "0", 0, patience(1, 4), began=cloud.now)
+        record.write_json(tmp_path / "0.json", Member("u", "pod", "nd-0", "10.0.0.1").to_json())
+        cloud.submit("job", 2, queue="")
+        part, minutes = Part("tasks", 0, [0], 2, 8, job="job"), 0
+        while len(cloud.placed()) < 2:
+            pods = cloud.store.items(PODS)
+            # Nobody's kubelet is there to say that one runs.
+            pods = [
+                {**pod, "status": {**pod["status"], "phase": "Running"}}
+                if pod["spec"].get("nodeName")
+                else pod
+                for pod in pods
+            ]
+            seen = Objects(pods={"job": pods}, scaling=scaling(cloud))  # type: ignore[arg-type]
+            why, since = lacking(seen, part)
+            assert why.startswith("1 of its 2 pods run: waiting for a node: ")
+            assert why.endswith("; the pool scales up")
+            control.note_lacking(tmp_path, 0, "0", why, since)
+            assert not group.is_whole()
+            cloud.wait(1)
+            minutes += 1
+        assert 60 * minutes > group.patience
+        cloud.now += group.patience  # but for ever it is not waited for
+        with pytest.raises(Fault, match="50 min without another node: 1 of its 2 pods run"):
+            group.is_whole()
 
     def test_a_pool_without_nodes_starts_none_for_infiniband(self) -> None:
         cloud = Cloud(infiniband_alone(least=0), kueue=False)

@@ -26,6 +26,7 @@ from fairway_simulator.kubernetes.controllers.job_state import is_ended
 from fairway_simulator.kubernetes.controllers.scheduler import requests_of, short_of, unsuitable
 from fairway_simulator.kubernetes.events import Recorder
 from fairway_simulator.kubernetes.kubelet.kubelet import NodeSpec
+from fairway_simulator.kubernetes.times import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -290,7 +291,7 @@ class Autoscaler:
         told = f"{pool.name} {size}->{size + wanted} (max: {pool.most})"
         for pod in lacking:
             said = f"pod triggered scale-up: [{{{told}}}]"
-            self._recorder.record(PODS, pod, "TriggeredScaleUp", said)
+            self._recorder.record(PODS, pod, "TriggeredScaleUp", said, when=at(self._clock()))
         return ""
 
     # What fits where.

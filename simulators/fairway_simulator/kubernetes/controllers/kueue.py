@@ -24,7 +24,13 @@ from fairway_simulator.kubernetes.api.resources import (
     Resource,
 )
 from fairway_simulator.kubernetes.conditions import condition_of, is_true, with_condition
-from fairway_simulator.kubernetes.controllers.quota import Assignment, Refusal, assign
+from fairway_simulator.kubernetes.controllers.quota import (
+    Assignment,
+    Refusal,
+    assign,
+    say_who_is_active,
+    why_inactive,
+)
 from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
@@ -66,7 +72,7 @@ class Kueue:
             for job in self._store.items(JOBS):
                 if _queue(job) and "deletionTimestamp" not in job["metadata"]:
                     self._follow(job)
-            self._say_who_is_active()
+            say_who_is_active(self._store)
             for workload in self._store.items(WORKLOADS):
                 self._judge(workload)
             waiting = [each for each in self._store.items(WORKLOADS) if self._may_come(each)]
@@ -181,30 +187,12 @@ class Kueue:
         found = self._store.find(CLUSTER_QUEUES, "", name)
         if found is None:
             return Refusal("Misconfigured", f"ClusterQueue {name} doesn't exist")
-        if found["spec"].get("stopPolicy", "None") != "None":
-            return Refusal("Misconfigured", f"ClusterQueue {name} is inactive")
-        if self._missing_flavor(found) or self._unfit_check(found):
+        if why_inactive(self._store, found) is not None:
             return Refusal("Misconfigured", f"ClusterQueue {name} is inactive")
         return found
 
     def _flavors(self) -> dict[str, Object]:
         return {each["metadata"]["name"]: each for each in self._store.items(FLAVORS)}
-
-    def _missing_flavor(self, queue: Object) -> str:
-        """The first flavor that a queue names and that is not there; "" for none."""
-        known = self._flavors()
-        groups = queue["spec"].get("resourceGroups") or ()
-        named = [flavor["name"] for group in groups for flavor in group["flavors"]]
-        return next((name for name in named if name not in known), "")
-
-    def _unfit_check(self, queue: Object) -> tuple[str, str] | None:
-        """The first check of a queue that nobody does: `missing` or `inactive`, and its name."""
-        rules = (queue["spec"].get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
-        for name in (each["name"] for each in rules):
-            check = self._store.find(CHECKS, "", name)
-            if check is None or not is_true(check, "Active"):
-                return ("missing" if check is None else "inactive"), name
-        return None
 
     def _reserve(self, workload: Object, queue: str, assignment: Assignment) -> None:
         (pods,) = workload["spec"]["podSets"]
@@ -297,36 +285,6 @@ class Kueue:
                 notes |= update.get("annotations") or {}
         spec = {**job["spec"], "suspend": False, "template": template}
         self._store.replace(JOBS, {**job, "spec": spec})
-
-    def _say_who_is_active(self) -> None:
-        for queue in self._store.items(CLUSTER_QUEUES):
-            stopped = queue["spec"].get("stopPolicy", "None") != "None"
-            missing = self._missing_flavor(queue)
-            reason = "Stopped" if stopped else "FlavorNotFound" if missing else "Ready"
-            said = "Can admit new workloads"
-            if stopped:
-                said = "Can't admit new workloads"
-            elif missing:
-                said = f"Can't admit new workloads: references missing ResourceFlavor(s): {missing}"
-            elif unfit := self._unfit_check(queue):
-                word, name = unfit
-                reason = f"AdmissionCheck{'NotFound' if word == 'missing' else 'Inactive'}"
-                said = f"Can't admit new workloads: references {word} AdmissionCheck(s): {name}"
-            self._say_active(CLUSTER_QUEUES, queue, reason, said)
-        for queue in self._store.items(LOCAL_QUEUES):
-            known = self._store.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])
-            reason, said = "Ready", "Can submit new workloads to localQueue"
-            if known is None or not is_true(known, "Active"):
-                reason = "ClusterQueueDoesNotExist" if known is None else "ClusterQueueIsInactive"
-                said = "Can't submit new workloads to clusterQueue"
-            self._say_active(LOCAL_QUEUES, queue, reason, said)
-
-    def _say_active(self, resource: Resource, queue: Object, reason: str, said: str) -> None:
-        status = "True" if reason == "Ready" else "False"
-        condition = _condition("Active", reason, said, status=status)
-        found = with_condition(queue.get("status") or {}, condition)
-        if found != queue.get("status"):
-            self._store.replace(resource, {**queue, "status": found})
 
     def _write(self, workload: Object, status: dict[str, Any]) -> None:
         if status != workload["status"]:

@@ -1,4 +1,8 @@
-"""Whether a workload fits into a ClusterQueue, and Kueue's words where it does not."""
+"""What a ClusterQueue admits, and Kueue's words where a workload does not fit, or none is admitted.
+
+Source of these: kueue 0.19, pkg/cache/scheduler/clusterqueue.go (inactiveReason), and the reasons
+of apis/kueue/v1beta2/clusterqueue_types.go.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.settings import parse
+from fairway_simulator.kubernetes.api.resources import (
+    CHECKS,
+    CLUSTER_QUEUES,
+    FLAVORS,
+    LOCAL_QUEUES,
+    Resource,
+)
+from fairway_simulator.kubernetes.conditions import is_true, with_condition
 from fairway_simulator.kubernetes.controllers.scheduler import requests_of, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fairway_simulator.kubernetes.api.store import Object
+    from fairway_simulator.kubernetes.api.store import Object, Store
 
 _PODS = "pods"
 
@@ -123,3 +135,46 @@ def _refused(reason: str, said: str) -> Refusal:
 
 def _text(amount: Any) -> str:
     return str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"
+
+
+def why_inactive(store: Store, queue: Object) -> tuple[str, str] | None:
+    """Why a ClusterQueue admits nothing, as a reason and a sentence; None where it does."""
+    spec, cannot = queue["spec"], "Can't admit new workloads"
+    if spec.get("stopPolicy", "None") != "None":
+        return "Stopped", cannot
+    for group in spec.get("resourceGroups") or ():
+        for name in (each["name"] for each in group["flavors"]):
+            if store.find(FLAVORS, "", name) is None:
+                said = f"{cannot}: references missing ResourceFlavor(s): {name}"
+                return "FlavorNotFound", said
+    for rule in (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ():
+        check = store.find(CHECKS, "", rule["name"])
+        if check is None:
+            said = f"{cannot}: references missing AdmissionCheck(s): {rule['name']}"
+            return "AdmissionCheckNotFound", said
+        if not is_true(check, "Active"):
+            said = f"{cannot}: references inactive AdmissionCheck(s): {rule['name']}"
+            return "AdmissionCheckInactive", said
+    return None
+
+
+def say_who_is_active(store: Store) -> None:
+    """Writes the condition of each queue."""
+    for queue in store.items(CLUSTER_QUEUES):
+        why = why_inactive(store, queue)
+        _say(store, CLUSTER_QUEUES, queue, *(why or ("Ready", "Can admit new workloads")))
+    for queue in store.items(LOCAL_QUEUES):
+        known = store.find(CLUSTER_QUEUES, "", queue["spec"]["clusterQueue"])
+        reason, said = "Ready", "Can submit new workloads to localQueue"
+        if known is None or not is_true(known, "Active"):
+            reason = "ClusterQueueDoesNotExist" if known is None else "ClusterQueueIsInactive"
+            said = "Can't submit new workloads to clusterQueue"
+        _say(store, LOCAL_QUEUES, queue, reason, said)
+
+
+def _say(store: Store, resource: Resource, queue: Object, reason: str, said: str) -> None:
+    status = "True" if reason == "Ready" else "False"
+    condition = {"type": "Active", "status": status, "reason": reason, "message": said}
+    found = with_condition(queue.get("status") or {}, condition)
+    if found != queue.get("status"):
+        store.replace(resource, {**queue, "status": found})
