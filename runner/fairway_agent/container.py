@@ -22,7 +22,7 @@ from fairway_agent.resources import CORES, GPUS
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from fairway_agent.job_facts import Container, TargetFacts
 
@@ -200,7 +200,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
             login = registry.log_in(runtime.name, runtime.program, container.image, folder)
         told |= login
         if runtime.is_rootless:
-            podman.fetch(runtime.words, container.image, _unmarked() | login)
+            podman.fetch(runtime.words, container.image, _unmarked(job.secrets) | login)
         if runtime.name == "enroot":
             container = container._replace(image=_import(runtime, container.image))
         name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
@@ -254,9 +254,10 @@ def _guard(remove: Sequence[str]) -> int:
     return alive
 
 
-def _unmarked() -> dict[str, str]:
+def _unmarked(secrets: Collection[str] = ()) -> dict[str, str]:
     """The environment of what is none of the task's, and does not end with it."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+    return {name: value for name, value in kept.items() if name not in secrets}
 
 
 def _seen(run: Path, target: TargetFacts) -> list[str]:
