@@ -12,7 +12,7 @@ from fairway_constructs.azurerm.container_registry import (
 from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.service import Service
+from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.unique_name import unique_name
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class IRegistry(Service):
     """A container registry that is made, or that is there already."""
 
     LINKS: ClassVar = {"": "registry"}
+    DIAGNOSTICS = Diagnostics()
 
     login_server: str
 

@@ -57,16 +57,16 @@ class Service(Component):
     >>> vault.diagnostic_settings(monitoring)  # doctest: +SKIP
     """
 
-    # Rows of private_links.toml, each by what the endpoint's name ends in.
+    # Rows of private_links.toml, each by what the endpoint's name ends in; none without endpoints.
     LINKS: ClassVar[Mapping[str, str]] = {}
-    DIAGNOSTICS: ClassVar[Diagnostics] = Diagnostics()
+    DIAGNOSTICS: ClassVar[Diagnostics | None] = None
 
     id: str
 
     def private_endpoints(self, network: INetwork) -> list[PrivateEndpoint]:
         """Gives it addresses inside the network, by which its public name is then reached there.
 
-        Raises UserError where the network has no private endpoints.
+        Raises UserError where network or service have no private endpoints.
         """
         endpoints = network.endpoints
         if endpoints is None:
@@ -75,24 +75,30 @@ class Service(Component):
                 f"`{self._name}` gets no private endpoint: its network has none",
                 "make the network with `private_endpoints=True`",
             )
+        if not self.LINKS:
+            raise self._lacks("private_endpoints")
         return [
             endpoints.connect(self._beside, f"{self._name}{end}", service=link, resource_id=self.id)
             for end, link in self.LINKS.items()
         ]
 
     def diagnostic_settings(self, monitoring: Monitoring) -> None:
-        """Sends its logs to the workspace: who did what with it."""
-        logs = [EnabledLog(category=each) for each in self.DIAGNOSTICS.categories]
+        """Sends its logs to the workspace: who did what with it.
+
+        Raises UserError where it has none.
+        """
+        sent = self.DIAGNOSTICS
+        if sent is None:
+            raise self._lacks("diagnostic_settings")
+        logs = [EnabledLog(category=each) for each in sent.categories]
         MonitorDiagnosticSetting(
             self._beside,
             f"{self._name}-is-recorded",
             name=self.place.name("monitor_diagnostic_setting", self._name),
-            target_resource_id=f"{self.id}{self.DIAGNOSTICS.part}",
+            target_resource_id=f"{self.id}{sent.part}",
             log_analytics_workspace_id=monitoring.workspace_id,
             enabled_log=logs or [EnabledLog(category_group="allLogs")],
-            enabled_metric=(
-                [EnabledMetric(category="AllMetrics")] if self.DIAGNOSTICS.metrics else None
-            ),
+            enabled_metric=[EnabledMetric(category="AllMetrics")] if sent.metrics else None,
         )
 
     def role_assignments(self, assignments: Mapping[str, RoleAssignment]) -> None:
@@ -111,6 +117,10 @@ class Service(Component):
                 principal_type=each.principal_type,
                 description=each.description,
             )
+
+    def _lacks(self, interface: str) -> UserError:
+        message = f"`{self._name}`, a {type(self).__name__}, has no `{interface}`"
+        return UserError.of("no-interface", message, "leave the call out")
 
     @property
     def _name(self) -> str:

@@ -13,7 +13,7 @@ from fairway_constructs.identity import Identity
 from fairway_constructs.key_vault import key_vault
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock
-from fairway_constructs.service import Service
+from fairway_constructs.service import Diagnostics, Service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +78,7 @@ class Vault(Service):
     """
 
     LINKS: ClassVar = {"": "vault"}
+    DIAGNOSTICS = Diagnostics()
 
     def __init__(
         self,

@@ -60,6 +60,7 @@ def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeS
     stacks = {"network": network, "data": data, "compute": compute}
     module = ModuleType("fairway_extension")
     module.__file__ = str(file)
+    path = [*sys.path]
     sys.path.insert(0, str(file.parent.resolve()))
     checkcache(str(file))
     try:
@@ -73,7 +74,7 @@ def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeS
                 raise UserError([found])
             function(**stacks)
     finally:
-        sys.path.remove(str(file.parent.resolve()))
+        sys.path[:] = path
     made = network.node.root.node.children
     others = [each.node.id for each in made if each not in stacks.values()]
     if others:

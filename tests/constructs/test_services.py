@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_constructs.azure_files import AzureFiles
 from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.identity import Identity
+from fairway_constructs.kubernetes.cluster import KubernetesCluster
+from fairway_constructs.monitoring import Monitoring
 from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef, public_addresses, public_ranges
 from fairway_constructs.private_endpoint import PrivateEndpoints
@@ -318,6 +321,21 @@ class TestInterfaces:
             Vault(stack).private_endpoints(network)
 
         with pytest.raises(UserError, match="`vault` gets no private endpoint"):
+            synthesize(build)
+
+    @pytest.mark.parametrize("interface", ["private_endpoints", "diagnostic_settings"])
+    def test_interface_that_a_service_lacks_is_refused(
+        self, synthesize: Synthesize, interface: str
+    ) -> None:
+        def build(stack: Stack) -> None:
+            network = Network(stack, address_space="10.40.0.0/16", private_endpoints=True)
+            if interface == "private_endpoints":
+                kubelet = Identity(stack, "kubelet")
+                KubernetesCluster(stack, subnet=SUBNET, kubelet=kubelet).private_endpoints(network)
+            monitoring = Monitoring(stack, emails=["team@example.com"])
+            AzureFiles(stack, "home", path="/home").diagnostic_settings(monitoring)
+
+        with pytest.raises(UserError, match=rf"has no `{interface}`"):
             synthesize(build)
 
     def test_roles_are_given_on_the_service_by_name_or_by_id(self, synthesize: Synthesize) -> None:

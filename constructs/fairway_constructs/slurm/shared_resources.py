@@ -9,7 +9,7 @@ from fairway_constructs.identity import Identity
 from fairway_constructs.key_vault import key_vault
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import place_of
-from fairway_constructs.service import Service
+from fairway_constructs.service import Diagnostics, Service
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
@@ -35,6 +35,7 @@ class SlurmFoundation(Service):
     """
 
     LINKS: ClassVar = {"-vault": "vault"}
+    DIAGNOSTICS = Diagnostics()
 
     def __init__(
         self,
