@@ -131,6 +131,7 @@ def test_a_sweep_says_what_it_waits_for(
 ) -> None:
     """Not where standard error has the lines of its tasks."""
     run = make_run("sweep-aaaaaa", [{}, {}], engine="ssh", target="pair")
+    (run.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
     looks: list[dict[str, Any]] = [WAITS, WAITS, {"state": "failed", "reason": "it was over"}]
     left = iter(looks)
 
