@@ -17,13 +17,16 @@ from fairway_constructs.azurerm.provider import (
 from fairway_constructs.cdk import Signature, Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, place_of, put
 from fairway_core.checks.subjects import Asked
+from fairway_core.findings import UserError
+from fairway_core.naming import Naming, check_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from fairway_constructs.cdk import App
     from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.placement import Placement
+    from fairway_core.naming import NameParts
 
 _FEATURES = Features(
     # Containers are made through the management plane: the account's own is closed to us.
@@ -44,9 +47,10 @@ class EnvironmentStack(Stack):
 
     All that is made in it goes into one new resource group, `group_name`, or into
     `resource_group`, the id of one that is there already. Names begin with `environment`, which is
-    the stack's id where it is not given, and the tags say it too. Machines take the `ssh_keys`.
-    The provider uses no keys of storage accounts, and reaches none over its network. With `protect`
-    neither Terraform nor Azure deletes what holds data.
+    the stack's id where it is not given, and the tags say it too; `naming` says otherwise, by a
+    pattern such as "{type}-{environment}-{name}", or a function of `NameParts` that returns a name.
+    Machines take the `ssh_keys`. The provider uses no keys of storage accounts, and reaches none
+    over its network. With `protect` neither Terraform nor Azure deletes what holds data.
 
     With `short_addresses` a resource has its id for an address, `azurerm_virtual_network.vnet`,
     and two constructs of one class need different names; otherwise an address is made from the
@@ -77,6 +81,7 @@ class EnvironmentStack(Stack):
         proxy: MachineProxy | None = None,
         ssh_keys: Sequence[str] = (),
         protect: bool = True,
+        naming: Naming | Callable[[NameParts], str] | str | None = None,
         deletes_deployed: bool = False,
         short_addresses: bool = False,
         checks: bool = True,
@@ -97,6 +102,7 @@ class EnvironmentStack(Stack):
             proxy=proxy,
             ssh_keys=ssh_keys,
             protect=protect,
+            naming=_naming(naming),
         )
 
         if checks:
@@ -110,6 +116,29 @@ class EnvironmentStack(Stack):
     @place.setter
     def place(self, place: Placement) -> None:
         put(self, place)
+
+
+def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
+    """The naming that a program asks for; a function gives no two resources one name."""
+    if isinstance(given, str):
+        check_pattern(given)
+        return Naming(given, given)
+    if given is None or isinstance(given, Naming):
+        return given or Naming()
+    chosen, taken = given, dict[tuple[str, str, str], tuple[str, str]]()
+
+    def distinct(of: NameParts) -> str:
+        name, own = chosen(of), (of.kind, of.name)
+        kind = "key_vault" if of.kind.endswith("key_vault") else of.kind
+        first = taken.setdefault((of.environment, kind, name), own)
+        if first != own:
+            both = " and ".join(" ".join(filter(None, each)) for each in (first, own))
+            message = f"`naming` gives two resources the name `{name}`: {both}"
+            hint = "make it of `kind` and `name` too, or of `default`, which is"
+            raise UserError.of("name-taken", message, hint)
+        return name
+
+    return Naming(function=distinct)
 
 
 def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProvider:
@@ -132,7 +161,7 @@ class _Checks(Validation):
     def validate(self) -> list[str]:
         """Returns the faults of the stack, a line each."""
         from fairway_core.checks import check_stack
-        from fairway_core.findings import Severity, UserError
+        from fairway_core.findings import Severity
 
         inside = surroundings(self._stack)
         opened = {**inside.addresses.opened, "protect": inside.placed[1].protect}

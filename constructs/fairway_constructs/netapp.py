@@ -53,7 +53,7 @@ class NetApp(FileSystem):
         )
         super().__init__(scope, f"netapp-{name}", spec)
         place = self.place
-        folder = f"{place.environment}-{name}"
+        folder = place.name("netapp_volume_path", name)
         clients = subnet.nodes if clients is None else clients
         self.volume = self._volume(name, spec, folder, subnet, clients, kept(self))
         delete_lock(self, id=f"netapp-{name}-volume", on=self.volume, lock=lock)

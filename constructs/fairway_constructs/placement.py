@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
-from fairway_core.naming import NAME_TAG, ROLE_TAG, resource_name
+from fairway_core.naming import NAME_TAG, ROLE_TAG, Naming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Placement:
     region has no zones; `group_id` is the group's id, where `place_in_group` made or found it;
     `shared` says that others use the group too. Machines reach the internet by `proxy`, where
     there is one, and take the `ssh_keys` of their administrators. With `protect`
-    neither Terraform nor Azure deletes what holds data.
+    neither Terraform nor Azure deletes what holds data. `naming` says how resources are called.
 
     >>> place = Placement(environment="h100", resource_group="h100-rg-data",
     ...                   location="southcentralus", zone=1)
@@ -47,14 +47,15 @@ class Placement:
     proxy: MachineProxy | None = None
     ssh_keys: Sequence[str] = ()
     protect: bool = True
+    naming: Naming = field(default_factory=Naming)
 
     def name(self, kind: str, *parts: str, suffix: str = "") -> str:
         """The name of a resource of that kind, by the one rule; see `fairway_core.naming`."""
-        return resource_name(kind, self.environment, *parts, suffix=suffix)
+        return self.naming.name(kind, self.environment, *parts, region=self.location, suffix=suffix)
 
     def deployment_name(self, name: str) -> str:
         """The name of a deployed template, which only has to be free in the resource group."""
-        return f"{self.environment}-{name}" if self.shared else name
+        return self.name("resource_group_template_deployment", name) if self.shared else name
 
     @property
     def common(self) -> Common:

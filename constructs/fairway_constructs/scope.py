@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
@@ -9,7 +10,8 @@ from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.existing import parts_of_id, stop_unless
 from fairway_constructs.placement import Placement
-from fairway_core.naming import resource_name
+from fairway_core.findings import UserError
+from fairway_core.naming import Naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,23 +64,25 @@ def place_in_group(
     proxy: MachineProxy | None = None,
     ssh_keys: Sequence[str] = (),
     protect: bool = True,
+    naming: Naming | None = None,
 ) -> Placement:
     """Creates a resource group, in which all goes that is made in `scope` from now on.
 
     Its `name` is made from the environment and the role where it is not given; `tags` are joined by
-    the environment's name and by what made it. With `existing`,
-    the id of a group that is there already, none is made. An `EnvironmentStack` calls it for
-    itself; with it a group of constructs may have a resource group of its own.
+    the environment's name and by what made it. With `existing`, the id of a group that is there
+    already, none is made. Names follow `naming`, or that of what is around. An `EnvironmentStack`
+    calls it for itself; with it a group of constructs may have a resource group of its own.
 
     >>> place_in_group(Construct(stack, "second"), environment="h200",
     ...                location="southcentralus")  # doctest: +SKIP
     """
+    naming = naming or _naming_around(scope)
     tags = {**(tags or {}), "environment": environment, "managed-by": "fairway"}
     group: _ExistingGroup | ResourceGroup
     if existing:
         group = _ExistingGroup(scope, id, existing)
     else:
-        name = name or resource_name("resource_group", environment, role)
+        name = name or naming.name("resource_group", environment, role, region=location)
         group = ResourceGroup(scope, id, name=name, location=location, tags=tags)
     place = Placement(
         environment=environment,
@@ -91,9 +95,17 @@ def place_in_group(
         proxy=proxy,
         ssh_keys=ssh_keys,
         protect=protect,
+        naming=naming,
     )
     put(scope, place)
     return place
+
+
+def _naming_around(scope: Construct) -> Naming:
+    """How resources are called around `scope`, where that is said."""
+    with suppress(UserError):
+        return place_of(scope).naming
+    return Naming()
 
 
 class _ExistingGroup(Component):

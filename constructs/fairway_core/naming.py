@@ -1,7 +1,8 @@
 """The names of all Azure resources, by one rule and within Azure's limits.
 
-A name is the environment's name, the abbreviation of Azure's Cloud Adoption Framework and
-what tells the resource from its like: `h100-vnet`, `h100-snet-compute`, `h100-vmss-nd`.
+By default a name is the environment's name, the abbreviation of Azure's Cloud Adoption Framework
+and what tells the resource from its like: `h100-vnet`, `h100-snet-compute`, `h100-vmss-nd`.
+Another `Naming` has a pattern, or a function, for it.
 Where a name is taken in all of Azure a suffix is put at the end, see `unique_suffix`.
 """
 
@@ -10,9 +11,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from fairway_core.catalog.tables import look_up, table
 from fairway_core.findings import UserError
+from fairway_core.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ROLE_TAG, NAME_TAG = "fairway-role", "fairway-name"
 """The tags by which rules and pictures know what a resource is for, wherever it stands."""
@@ -31,39 +37,145 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class NameRule:
-    """Azure's rule for the names of one kind of resource; lengths in characters."""
+    """Azure's rule for the names of one kind of resource; lengths in characters. `room` is for what
+    tells it from its like."""
 
     abbreviation: str
     shortest: int
     longest: int
     style: str
     unique: bool = False
+    room: int = 24
 
 
-def resource_name(kind: str, environment: str, *parts: str, suffix: str = "") -> str:
-    """The name of a resource of that kind (Terraform's type without `azurerm_`).
+DEFAULT_PATTERN = "{environment}-{type}-{name}"
+TOKENS = ("type", "environment", "name", "region")
+# Without these two resources, or those of two environments, would have one name.
+_NEEDED = ("type", "environment", "name")
+_TOKEN = re.compile(r"\{([^{}]*)\}")
+_LITERAL = re.compile(r"[a-z0-9-]*")
 
-    `suffix` is the Terraform expression of `unique_suffix` where the kind needs one; it
-    counts as the SUFFIX_LENGTH characters that it will have.
 
-    Raises UserError `name-too-long` where the parts cannot fit, `bad-name` where Azure
-    takes none of the characters.
+@dataclass(frozen=True)
+class NameParts:
+    """What a name is made of: the kind of resource, Terraform's type without `azurerm_`, with its
+    abbreviation, the environment's name, the region, and what tells it from its like.
 
-    >>> resource_name("subnet", "h100", "compute")
-    'h100-snet-compute'
-    >>> resource_name("storage_account", "h100", suffix="${suffix}")
-    'h100st${suffix}'
+    `default` is the name by Fairway's own rule. With `unique` the name is taken in all of Azure,
+    and a suffix of eight characters follows it.
     """
-    rule = look_up(kind, _rules(), "resource-kind")
-    if rule.unique and not suffix:
-        raise ValueError(f"the name of a {kind} is taken in all of Azure: it needs a suffix")
-    words = [environment, rule.abbreviation, *parts]
-    if rule.style == "alphanumeric":
-        name = "".join(words).replace("-", "")
-    else:
+
+    kind: str
+    type: str
+    environment: str
+    region: str
+    name: str
+    unique: bool
+
+    @property
+    def default(self) -> str:
+        """The name by Fairway's own rule.
+
+        >>> NameParts("subnet", "snet", "h100", "westeurope", "compute", unique=False).default
+        'h100-snet-compute'
+        """
+        return self.fill(DEFAULT_PATTERN)
+
+    def fill(self, pattern: str) -> str:
+        """The pattern with these parts; between hyphens where nothing is left, one hyphen goes.
+
+        >>> NameParts("virtual_network", "vnet", "h100", "westeurope", "", unique=False).fill(
+        ...     "{type}-{name}-{environment}")
+        'vnet-h100'
+        """
+        words = (_TOKEN.sub(lambda m: getattr(self, m[1]), part) for part in pattern.split("-"))
         name = "-".join(word for word in words if word)
-    _check(kind, rule, name, SUFFIX_LENGTH if suffix else 0)
-    return name + suffix
+        without_hyphens = look_up(self.kind, _rules(), "resource-kind").style == "alphanumeric"
+        return name.replace("-", "") if without_hyphens else name
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How resources are called: by a pattern, with another one for names that are taken in all of
+    Azure, or by a function.
+
+    >>> Naming("{type}-{region}-{environment}-{name}").name("subnet", "a", "b", region="westeurope")
+    'snet-westeurope-a-b'
+    """
+
+    pattern: str = DEFAULT_PATTERN
+    unique: str = DEFAULT_PATTERN
+    function: Callable[[NameParts], str] | None = None
+
+    def name(
+        self, kind: str, environment: str, *parts: str, region: str = "", suffix: str = ""
+    ) -> str:
+        """The name of a resource of that kind (Terraform's type without `azurerm_`).
+
+        `suffix` is the Terraform expression of `unique_suffix` where the kind needs one; it
+        counts as the SUFFIX_LENGTH characters that it will have.
+
+        Raises UserError `name-too-long` where the parts cannot fit, `bad-name` where Azure
+        takes none of the characters.
+
+        >>> Naming().name("subnet", "h100", "compute")
+        'h100-snet-compute'
+        >>> Naming().name("storage_account", "h100", suffix="${suffix}")
+        'h100st${suffix}'
+        """
+        rule = look_up(kind, _rules(), "resource-kind")
+        if rule.unique and not suffix:
+            raise ValueError(f"the name of a {kind} is taken in all of Azure: it needs a suffix")
+        own = "-".join(filter(None, parts))
+        of = NameParts(kind, rule.abbreviation, environment, region, own, unique=rule.unique)
+        name = self.function(of) if self.function else of.fill(self._pattern_of(rule))
+        _check(kind, rule, name, SUFFIX_LENGTH if suffix else 0)
+        return name + suffix
+
+    def _pattern_of(self, rule: NameRule) -> str:
+        return self.unique if rule.unique else self.pattern
+
+    def faults(self, environment: str, region: str) -> Iterator[tuple[str, str, str]]:
+        """Where a pattern leaves too little room for names that an environment may have: which of
+        the two, a message and a hint."""
+        for kind, rule in _rules().items():
+            pattern = self._pattern_of(rule)
+            name = "x" * rule.room
+            of = NameParts(kind, rule.abbreviation, environment, region, name, unique=rule.unique)
+            length = len(of.fill(pattern)) + (SUFFIX_LENGTH if rule.unique else 0)
+            if length > rule.longest:
+                noun = kind.replace("_", " ")
+                room = f"{rule.room} for its own part" if name else "the digits at its end"
+                without = ", or leave `{region}` out" if "{region}" in pattern else ""
+                yield (
+                    "unique" if rule.unique else "pattern",
+                    f"`{pattern}` makes a name of {length} characters for a {noun}, with {room}",
+                    f"Azure takes {rule.longest}: shorten it{without}",
+                )
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises UserError for a pattern that makes no names, or one name for two resources.
+
+    >>> check_pattern("{type}-{environment}")
+    Traceback (most recent call last):
+    ...
+    fairway_core.findings.UserError: `{type}-{environment}` gives resources one name...
+    """
+    used = _TOKEN.findall(pattern)
+    for token in used:
+        if token not in TOKENS:
+            message = f"`{pattern}` has an unknown `{{{token}}}`"
+            raise UserError.of("bad-pattern", message, did_you_mean(token, TOKENS))
+    if not _LITERAL.fullmatch(_TOKEN.sub("", pattern)) or pattern[:1].isdigit():
+        message = f"`{pattern}` makes names that Azure does not take"
+        hint = "lower-case letters, digits and hyphens around tokens such as {name}, no digit first"
+        raise UserError.of("bad-pattern", message, hint)
+    missing = [f"{{{token}}}" for token in _NEEDED if token not in used]
+    if missing:
+        of = "of several environments " if missing == ["{environment}"] else ""
+        message = f"`{pattern}` gives resources {of}one name"
+        raise UserError.of("bad-pattern", message, f"add {' and '.join(missing)}")
 
 
 def check_name(kind: str, name: str) -> None:

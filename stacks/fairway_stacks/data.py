@@ -19,7 +19,6 @@ from fairway_constructs.vault import CustomerManagedKey, Vault
 from fairway_constructs.web_page import page_identity
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.monitoring import budget_contacts
-from fairway_core.naming import resource_name
 from fairway_stacks.filesystems import make_filesystem
 from fairway_stacks.monitoring import watch_data
 from fairway_stacks.stack import ROLES, RoleStack
@@ -276,7 +275,7 @@ class DataStack(RoleStack):
         environment = self._environment
         shared = environment.resource_group is not None
         roles = [*(() if shared else ROLES), *([NODES_GROUP] if environment.node_pools else ())]
-        groups = [resource_name("resource_group", environment.name, role) for role in roles]
+        groups = [self.place.name("resource_group", role) for role in roles]
         budget = partial(
             Budget,
             self,

@@ -48,6 +48,7 @@ class RoleStack(EnvironmentStack):
             proxy=machine_proxy(environment.network.proxy, environment.network.ranges),
             ssh_keys=environment.access.ssh_keys or (),
             protect=environment.protect,
+            naming=environment.names,
             # A Logic App that outlived its schedule would go on stopping nodes.
             deletes_deployed=role == "compute",
             short_addresses=True,

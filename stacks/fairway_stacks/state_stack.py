@@ -55,6 +55,7 @@ class StateStack(EnvironmentStack):
             zone=environment.zone_number,
             tags=environment.tags,
             protect=environment.protect,
+            naming=environment.names,
             short_addresses=True,
             checks=False,
         )

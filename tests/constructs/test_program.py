@@ -194,3 +194,48 @@ def test_argument_that_cannot_be_is_refused(tmp_path: Path, make: Any, said: str
 def test_partition_is_one_scale_set() -> None:
     with pytest.raises(UserError, match="holds 100 nodes, not 101"):
         az.SlurmPartition(size="Standard_HB176rs_v4", nodes=101)
+
+
+def _named(folder: Path, naming: Any) -> dict[str, Any]:
+    app = az.App(outdir=str(folder / "lab.out"))
+    lab = az.EnvironmentStack(
+        app, "lab", location="westeurope", zone=2, ssh_keys=[KEY], naming=naming
+    )
+    net = az.Network(lab, "net", address_space="10.40.0.0/16", private_endpoints=True)
+    az.Storage(lab, "data", containers=["datasets"], network=net)
+    second = az.Construct(lab, "second")
+    az.place_in_group(second, environment="two", location="eastus")
+    az.Network(second, "net", address_space="10.41.0.0/16", private_endpoints=False)
+    return _written(app, folder)
+
+
+def test_a_stack_names_by_a_pattern(tmp_path: Path) -> None:
+    document = _named(tmp_path, "{type}-{name}-{environment}-{region}")
+    groups = {each["name"] for each in document["resource"]["azurerm_resource_group"].values()}
+    assert groups == {"rg-lab-westeurope", "rg-two-eastus"}
+    account = _one(document, "azurerm_storage_account")
+    assert account["name"].startswith("stlabwesteurope${")
+
+
+def test_a_stack_names_by_a_function(tmp_path: Path) -> None:
+    document = _named(tmp_path, lambda of: of.default if of.unique else f"corp-{of.default}")
+    networks = {each["name"] for each in document["resource"]["azurerm_virtual_network"].values()}
+    assert networks == {"corp-lab-vnet", "corp-two-vnet"}
+    assert _one(document, "azurerm_storage_account")["name"].startswith("labst${")
+
+
+@pytest.mark.parametrize(
+    ("naming", "id_", "said"),
+    [
+        ("{type}-{environment}", "bad-pattern", "add {name}"),
+        (lambda of: f"{of.environment}-{of.type}", "name-taken", "group compute and network"),
+        (lambda of: of.default + "x" * 80, "name-too-long", "Azure takes"),
+        (lambda of: of.default.upper(), "bad-name", "lower-case"),
+    ],
+)
+def test_naming_that_cannot_be_is_refused(tmp_path: Path, naming: Any, id_: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        _named(tmp_path, naming)
+    [finding] = caught.value.findings
+    assert finding.id == id_
+    assert said in f"{finding.message} {finding.hint}"

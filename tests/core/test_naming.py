@@ -11,7 +11,7 @@ from properties import tried
 
 from fairway_core.catalog.tables import table
 from fairway_core.findings import UserError
-from fairway_core.naming import SUFFIX_LENGTH, check_name, resource_name, unique_suffix
+from fairway_core.naming import SUFFIX_LENGTH, Naming, check_name, check_pattern, unique_suffix
 
 KINDS = table("names")["names"]["kind"]
 
@@ -27,12 +27,12 @@ def test_any_names_of_a_file_fit_every_kind(
 ) -> None:
     row, suffix = KINDS[kind], "${s}" if KINDS[kind].get("unique", False) else ""
     parts = () if suffix else (part, str(number))
-    name = resource_name(kind, environment, *parts, suffix=suffix)
-    assert name == resource_name(kind, environment, *parts, suffix=suffix)
+    name = Naming().name(kind, environment, *parts, suffix=suffix)
+    assert name == Naming().name(kind, environment, *parts, suffix=suffix)
     length = len(name.removesuffix(suffix)) + (SUFFIX_LENGTH if suffix else 0)
     assert row["shortest"] <= length <= row["longest"]
     if not suffix:
-        assert resource_name(kind, environment, part, str(number + 1)) != name
+        assert Naming().name(kind, environment, part, str(number + 1)) != name
 
 
 @pytest.mark.parametrize(
@@ -48,22 +48,22 @@ def test_any_names_of_a_file_fit_every_kind(
 def test_a_name_is_environment_abbreviation_and_parts(
     kind: str, parts: tuple[str, ...], name: str
 ) -> None:
-    assert resource_name(kind, "h100", *parts) == name
+    assert Naming().name(kind, "h100", *parts) == name
 
 
 def test_resource_name_without_hyphens_where_azure_takes_none() -> None:
-    assert resource_name("storage_account", "my-lab", suffix="${s}") == "mylabst${s}"
+    assert Naming().name("storage_account", "my-lab", suffix="${s}") == "mylabst${s}"
 
 
 def test_a_unique_name_needs_its_suffix() -> None:
     with pytest.raises(ValueError, match="needs a suffix"):
-        resource_name("storage_account", "h100")
+        Naming().name("storage_account", "h100")
 
 
 def test_a_suffix_counts_with_the_length_that_it_will_have() -> None:
-    assert resource_name("storage_account", "a" * 14, suffix="${s}")
+    assert Naming().name("storage_account", "a" * 14, suffix="${s}")
     with pytest.raises(UserError, match="has 25 characters"):
-        resource_name("storage_account", "a" * 15, suffix="${s}")
+        Naming().name("storage_account", "a" * 15, suffix="${s}")
 
 
 def test_two_environments_and_two_subscriptions_have_different_suffixes() -> None:
@@ -76,7 +76,7 @@ def test_two_environments_and_two_subscriptions_have_different_suffixes() -> Non
 
 def test_a_name_that_cannot_fit_is_an_error_that_says_how_long() -> None:
     with pytest.raises(UserError) as caught:
-        resource_name("linux_virtual_machine", "h100", "x" * 80)
+        Naming().name("linux_virtual_machine", "h100", "x" * 80)
     finding = caught.value.findings[0]
     assert finding.id == "name-too-long"
     assert "Azure takes 1 to 64" in finding.hint
@@ -101,7 +101,7 @@ def test_a_good_chosen_name_passes() -> None:
 
 def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
     with pytest.raises(UserError, match="unknown resource kind") as caught:
-        resource_name("storage_acount", "h100")
+        Naming().name("storage_acount", "h100")
     assert "storage_account" in caught.value.findings[0].hint
 
 
@@ -109,3 +109,66 @@ def test_the_table_is_consistent() -> None:
     for kind, row in KINDS.items():
         assert 1 <= row["shortest"] <= row["longest"], kind
         assert re.fullmatch(r"[a-z]*", row["abbreviation"]), kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "name"),
+    [
+        ("subnet", ("compute",), "snet-h100-westeurope-compute"),
+        ("virtual_network", (), "vnet-h100-westeurope"),
+        ("batch_pool", ("spot",), "h100-westeurope-spot"),
+        ("storage_account", (), "sth100corp${s}"),
+        ("key_vault", (), "kv-h100-corp${s}"),
+    ],
+)
+def test_a_pattern_says_what_resources_are_called(
+    kind: str, parts: tuple[str, ...], name: str
+) -> None:
+    naming = Naming("{type}-{environment}-{region}-{name}", "{type}-{environment}-corp-{name}")
+    suffix = "${s}" if "$" in name else ""
+    assert naming.name(kind, "h100", *parts, region="westeurope", suffix=suffix) == name
+
+
+def test_the_default_leaves_room_in_any_environment() -> None:
+    assert list(Naming().faults("x" * 12, "germanywestcentral")) == []
+
+
+@tried
+@given(st.sampled_from(sorted(KINDS)), ENVIRONMENTS, st.sampled_from(["eastus", "southcentralus"]))
+def test_a_pattern_without_faults_fits_every_kind(kind: str, environment: str, region: str) -> None:
+    naming = Naming("{type}-{region}-{environment}-{name}", "{type}{environment}-{name}")
+    assert list(naming.faults(environment, region)) == []
+    row, suffix = KINDS[kind], "${s}" if KINDS[kind].get("unique", False) else ""
+    parts = ("x" * room,) if (room := row.get("room", 24)) else ()
+    naming.name(kind, environment, *parts, region=region, suffix=suffix)
+
+
+def test_a_pattern_that_is_too_long_says_for_which_kind() -> None:
+    naming = Naming(unique="{type}-{environment}-{region}-{name}")
+    field, message, hint = next(naming.faults("h100", "southcentralus"))
+    assert field == "unique"
+    assert "28 characters for a storage account" in message
+    assert "Azure takes 24" in hint
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("{type}-{environment}", "add {name}"),
+        ("{type}-{name}", "add {environment}"),
+        ("{nam}-{type}-{environment}", "did you mean `name`"),
+        ("{zone}-{type}-{environment}-{name}", "one of: environment, name, region, type"),
+        ("{type}_{environment}_{name}", "lower-case letters"),
+        ("{Type}-{environment}-{name}", "did you mean `type`"),
+        ("7{type}-{environment}-{name}", "no digit first"),
+        ("{type}-{environment}-{name", "lower-case letters"),
+        ("${type}-{environment}-{name}", "lower-case letters"),
+        ("", "add {type} and {environment} and {name}"),
+    ],
+)
+def test_a_pattern_that_makes_no_names_is_refused(pattern: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        check_pattern(pattern)
+    [finding] = caught.value.findings
+    assert finding.id == "bad-pattern"
+    assert said in (finding.hint or "")

@@ -26,9 +26,10 @@ from fairway_core.environment.services import Registry, Vault
 from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
-from fairway_core.environment.tags import Tags, check_tags
+from fairway_core.environment.tags import NamePatterns, Tags, check_tags
 from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
 from fairway_core.environment.web import Web, check_web
+from fairway_core.naming import Naming
 
 _ADDRESS = re.compile(r"(?:(?:network|data|compute)/)?[a-z0-9_]+\.[A-Za-z0-9_-]+")
 # In which Terraform finds nothing to evaluate.
@@ -58,7 +59,7 @@ class Environment(Model):
     """An environment file; only `name`, `location` and one cluster are required."""
 
     name: EnvironmentName
-    """Prefix of every resource name: 2 to 12 lower-case letters, digits and hyphens."""
+    """Part of every resource name: 2 to 12 lower-case letters, digits and hyphens."""
     location: Location
     """The Azure region, for example `southcentralus`."""
     zone: Literal[1, 2, 3, "none"] = 1
@@ -68,6 +69,9 @@ class Environment(Model):
     """
     tags: Tags = Field(default_factory=dict)
     """Tags of every resource; `owner` says who is responsible."""
+    naming: NamePatterns = Field(default_factory=NamePatterns)
+    """What Azure resources are called; by default `{environment}-{type}-{name}`. A new pattern
+    replaces what is deployed, because Azure renames nothing."""
     protect: bool = True
     """Make Terraform and Azure refuse to delete resources that hold data."""
     checks: Checks = Field(default_factory=Checks)
@@ -129,6 +133,21 @@ class Environment(Model):
     @model_validator(mode="after")
     def _tags_fit_every_resource(self) -> Self:
         check_tags(self.tags, makes_zones=self.network.makes_zones)
+        return self
+
+    @property
+    def names(self) -> Naming:
+        """How resources are called."""
+        return Naming(self.naming.pattern, self.naming.unique)
+
+    def resource_name(self, kind: str, *parts: str) -> str:
+        """The name of a resource of that kind, Terraform's type without `azurerm_`."""
+        return self.names.name(kind, self.name, *parts, region=self.location)
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        for field, message, hint in self.names.faults(self.name, self.location):
+            raise FieldError(message, hint, ("naming", field))
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The tags of an environment, as every resource takes them."""
+"""The tags of an environment, as every resource takes them, and how resources are called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator
 
 from fairway_core.catalog import limit
-from fairway_core.documents import FieldError
+from fairway_core.documents import FieldError, Model
+from fairway_core.findings import UserError
+from fairway_core.naming import DEFAULT_PATTERN, check_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,3 +95,30 @@ def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
 
 
 Tags = Annotated[dict[str, str], AfterValidator(_as_azure_takes_them)]
+
+
+def _pattern(text: str) -> str:
+    try:
+        check_pattern(text)
+    except UserError as error:
+        [finding] = error.findings
+        raise FieldError(finding.message, finding.hint) from None
+    return text
+
+
+NamePattern = Annotated[str, AfterValidator(_pattern)]
+
+
+class NamePatterns(Model):
+    """What Azure resources are called. A pattern has the tokens `{type}`, the abbreviation of
+    Azure's Cloud Adoption Framework, `{environment}`, `{name}`, which tells a resource from its
+    like, and `{region}`, with lower-case letters, digits and hyphens around them.
+    """
+
+    pattern: NamePattern = DEFAULT_PATTERN
+    """Names of resources, for example `"{type}-{environment}-{region}-{name}"`. Where a resource
+    has no name of its own, or a type no abbreviation, a hyphen goes with it."""
+    unique: NamePattern = DEFAULT_PATTERN
+    """Names that are taken in all of Azure: storage accounts, vaults, registries, Batch accounts
+    and roles. Most have 24 characters, the last 8 of them from the subscription's id; storage and
+    Batch accounts and registries have no hyphens."""

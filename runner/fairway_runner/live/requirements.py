@@ -11,7 +11,6 @@ from fairway_core.catalog.roles import action_that_makes
 from fairway_core.catalog.sizes import vm_sizes
 from fairway_core.cost.environment import parts_of
 from fairway_core.environment.cluster import Cluster
-from fairway_core.naming import resource_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -144,7 +143,7 @@ def extended_machines_of(environment: Environment) -> dict[str, str]:
     """The names of VMs that log in people or send their logs by extensions, by their clusters."""
     has_extensions = environment.monitoring is not None or bool(environment.access.users)
     return {
-        name: resource_name("linux_virtual_machine", environment.name, name)
+        name: environment.resource_name("linux_virtual_machine", name)
         for name, cluster in environment.clusters.items()
         if has_extensions and isinstance(cluster, Cluster) and cluster.nodes == 1
     }

@@ -1,0 +1,83 @@
+"""Environments on a naming pattern of their own: all names follow it, and none by the default is
+left."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_core.environment import load_environment
+from fairway_core.naming import Naming
+from fairway_runner.live.requirements import extended_machines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Written = Callable[..., dict[str, dict[str, Any]]]
+
+ROOT = Path(__file__).parents[2]
+NAMES = "{type}-{name}-{environment}-corp"
+OWN = f"naming: {{pattern: '{NAMES}', unique: '{{type}}-{{environment}}-{{name}}'}}\n"
+FILES = [
+    *(ROOT / "stacks/environments" / f"{name}.yaml" for name in ("h100-slurm", "h100-kubernetes")),
+    *(ROOT / "tests/stacks/sections" / f"{name}.yaml" for name in ("company", "own", "people")),
+]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts of a document that Azure sees."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name not in ("//", "terraform", "terraform_remote_state"):
+                yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, str):
+        yield value
+
+
+@pytest.mark.parametrize(
+    "source", [*FILES, "everything"], ids=lambda file: getattr(file, "stem", file)
+)
+def test_no_name_by_the_default_is_left(
+    source: Path | str, everything: str, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = source.read_text() if isinstance(source, Path) else everything
+    made: set[str] = set()
+    name_of = Naming.name
+
+    def recorded(self: Naming, kind: str, environment: str, *parts: str, **more: str) -> str:
+        name = name_of(self, kind, environment, *parts, **more)
+        by_default = name_of(Naming(), kind, environment, *parts, **more)
+        assert name != by_default, kind
+        made.add(by_default.partition("${")[0])
+        return name
+
+    monkeypatch.setattr(Naming, "name", recorded)
+    documents = written(text + OWN)
+    assert len(made) > 30
+    pattern = re.compile(rf"(?<![\w/-])(?:{'|'.join(map(re.escape, made))})(?![\w-])")
+    found = {match[0] for each in _texts(documents) for match in pattern.finditer(each)}
+    assert found == set()
+
+
+def test_machines_that_are_looked_for_have_their_names(tmp_path: Path, everything: str) -> None:
+    file = tmp_path / "lab.yaml"
+    one = "  one: {engine: ssh, size: Standard_D4s_v6, nodes: 1}\n"
+    file.write_text(everything + one + OWN)
+    assert extended_machines_of(load_environment(file)) == {"one": "vm-one-lab-corp"}
+
+
+def test_groups_of_a_budget_are_those_that_are_made(everything: str, written: Written) -> None:
+    documents = written(everything + OWN)
+    groups = [
+        document["resource"]["azurerm_resource_group"]["group"]["name"]
+        for document in documents.values()
+    ]
+    assert groups == [f"rg-{role}-lab-corp" for role in ("network", "data", "compute")]
+    [budget] = documents["data"]["resource"]["azurerm_consumption_budget_subscription"].values()
+    assert budget["filter"]["dimension"][0]["values"] == groups
