@@ -9,7 +9,7 @@ import pytest
 
 from fairway_agent import job_facts
 from fairway_agent.job_facts import Container, JobFacts, TargetFacts
-from fairway_agent.kubernetes.settings import PodFacts, pods_of
+from fairway_agent.kubernetes.settings import PodFacts, patience, pods_of
 from fairway_boot.files import Fault
 from fairway_core.target import Target
 from fairway_runner.jobs.job import Job
@@ -72,6 +72,7 @@ def test_job_facts_read_the_job_and_its_target(tmp_path: Path) -> None:
         tolerations=("sku",),
         queue="team",
         priorities={"high": "urgent"},
+        patience=patience(1, 4),
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # These only act, or print a script, a log, a page or a drawing, or ask on a terminal.
 TELL_NO_FACTS = {
     *("deploy", "destroy", "dev connect", "diagram", "exec", "init", "lock", "schema", "serve"),
-    *("comment", "ssh", "ssh-config", "targets prepare", "tunnel"),
+    *("bindings", "comment", "ssh", "ssh-config", "targets prepare", "tunnel"),
 }
 
 # What a module that asks a service has in its text.

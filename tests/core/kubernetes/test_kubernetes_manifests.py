@@ -214,7 +214,7 @@ class TestOrder:
         found = every(read(manifests([pool()], [DATA, LUSTRE], Content())))
         installed = {each["metadata"]["name"] for each in found if each["kind"] == "Namespace"}
         installed = (installed | {flux.NAMESPACE}) - {"training"}
-        assert len(installed) == 5
+        assert len(installed) == 6
         for name in installed:
             with pytest.raises(UserError, match="is reserved for what Azure or Fairway installs"):
                 Kubernetes(namespace=name)
@@ -312,7 +312,7 @@ class TestHealth:
         self, target: Target, offered: list[str], expected: tuple[str, ...]
     ) -> None:
         found = read(manifests([target, plain()], [DATA], Content()))
-        spec = one(found, "DaemonSet")["spec"]["template"]["spec"]
+        spec = one(found, "DaemonSet", f"fairway-health-{target.name}")["spec"]["template"]["spec"]
         assert spec["nodeSelector"] == {"agentpool": target.name}
         [container] = spec["containers"]
         words = [each for each in container["command"] if each.startswith("--offers")]
@@ -329,7 +329,8 @@ class TestHealth:
 
     def test_another_program_is_another_pod(self) -> None:
         def mark(target: Target) -> str:
-            found = one(read(manifests([target], [DATA], Content())), "DaemonSet")
+            objects = read(manifests([target], [DATA], Content()))
+            found = one(objects, "DaemonSet", f"fairway-health-{target.name}")
             return str(found["spec"]["template"]["metadata"]["annotations"])
 
         assert mark(pool()) == mark(pool())
