@@ -392,7 +392,7 @@ class Operators(Model, defer_build=True):
     lustre: Annotated[str, AfterValidator(_tag)] = "v0.4.0"
     """The CSI driver of Managed Lustre, if a pool mounts one: a tag of its repository on GitHub."""
     kueue: Annotated[str, AfterValidator(_release)] = "0.19.2"
-    """Kueue, which queues jobs and admits one when all of its pods have room."""
+    """Kueue, which queues jobs and admits one when there is quota for all of its pods."""
 
 
 class UpgradeWindow(Model, defer_build=True):
