@@ -47,13 +47,14 @@ def project_extension() -> Path | None:
     file = folder / Path(named).expanduser()
     if not file.is_file():
         hint = f"write it, with a function `{_FUNCTION}(network, data, compute)`"
-        found = Finding("no-extension", f"{named}: no such file", hint, _FUNCTION)
-        raise UserError([replace(found, location=document.location((_FUNCTION,)))])
+        place = document.location((_FUNCTION,))
+        message = f"{named}: no such file"
+        raise UserError([Finding("no-extension", message, hint, _FUNCTION, location=place)])
     return file
 
 
 def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeStack) -> None:
-    """Lets the file add to the stacks, which it may also import what lies beside it for.
+    """Lets the file add to the stacks; it may import what lies beside it.
 
     Raises UserError with the line of the file for whatever goes wrong there.
     """
