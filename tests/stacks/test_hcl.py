@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE
+from fairway_constructs.azurerm.provider import AzurermProvider, Features
+from fairway_constructs.bindings.blocks import Block, ObjectValue
 from fairway_constructs.bindings.facts import KEPT
+from fairway_constructs.cdk import App, Resource, Stack
 from fairway_constructs.hcl import to_hcl
 from fairway_stacks.plan.promised import outputs_of, reading
 from fairway_stacks.plan.stacks import StackFolder
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = sorted((HERE.parents[1] / "stacks/environments").glob("*.yaml"))
-SECTIONS = sorted((HERE / "sections").glob("*.yaml"))
-ROLES = ("network", "data", "compute")
 PLANNED = ("planned_values", "resource_changes", "output_changes", "prior_state")
 
 pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="needs terraform")
@@ -352,3 +353,27 @@ def test_cdktf_writes_hcl_of_constructs_that_plans_as_their_json(
         }
     metadata = json.loads((tmp_path / "argument/stacks/lab/metadata.json").read_text())
     assert metadata["terraform"]["required_providers"]["azurerm"]["source"] == PROVIDER_SOURCE
+
+
+def test_class_without_a_known_schema_says_what_is_a_block(tmp_path: Path) -> None:
+    class Delegation(Block):
+        name: str
+
+    class Rule(ObjectValue):
+        port: int
+        host: str | None = None
+
+    class Unknown(Resource):
+        TYPE = "azurerm_unknown"
+
+    app = App(outdir=str(tmp_path), hcl_output=True)
+    stack = Stack(app, "lab")
+    AzurermProvider(stack, features=Features())
+    arguments = {"one": Delegation(name="a"), "rules": [Rule(port=1)], "tags": {"a": "b"}}
+    Unknown(stack, "x", {**arguments, "two": [{"name": "b"}]})
+    app.synth()
+    text = (tmp_path / "stacks/lab/cdk.tf").read_text()
+    assert 'one {\nname = "a"\n}' in text
+    assert 'two {\nname = "b"\n}' in text
+    assert 'tags = {\na = "b"\n}' in text
+    assert "rules = [\n{\nport = 1" in text

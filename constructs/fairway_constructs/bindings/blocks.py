@@ -65,6 +65,14 @@ class Timeouts(Block):
     delete: str | None = None
 
 
+class BlockBody(dict[str, Any]):
+    """A nested block as plain data, where a dict of another class is a map."""
+
+
+class ObjectBody(dict[str, Any]):
+    """An object in an attribute as plain data."""
+
+
 def terraform_value(value: Any) -> Any:
     """The value as Terraform's JSON has it: blocks and mappings become dicts, None is dropped.
 
@@ -74,7 +82,8 @@ def terraform_value(value: Any) -> Any:
         # cdktf drops a plain null; as an expression it stays.
         absent = "${null}" if isinstance(value, ObjectValue) else None
         items = vars(value).items()
-        return terraform_value({n.rstrip("_"): absent if it is None else it for n, it in items})
+        found = terraform_value({n.rstrip("_"): absent if it is None else it for n, it in items})
+        return ObjectBody(found) if isinstance(value, ObjectValue) else BlockBody(found)
     if isinstance(value, Mapping):
         return {name: terraform_value(item) for name, item in value.items() if item is not None}
     if isinstance(value, Sequence) and not isinstance(value, str):

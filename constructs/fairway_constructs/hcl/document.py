@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_constructs.bindings.blocks import BlockBody, ObjectBody
 from fairway_constructs.bindings.facts import kept_facts
 from fairway_constructs.hcl.expressions import assignments, expression, sequence
 from fairway_constructs.hcl.templates import base64_text, hashed_text
@@ -24,7 +25,7 @@ class Shape:
     """What stands in a block: which names are blocks, which of those have labels, and where an
     address or a keyword stands, which JSON has as a string, and no expression.
 
-    Where the blocks are not known a list of objects is taken for one.
+    Where the schema is not known, what a class says is a block is one, and a list of objects.
     """
 
     blocks: Mapping[str, Shape] = field(default_factory=dict)
@@ -36,7 +37,10 @@ class Shape:
         """True if that name, with that value, is of a block."""
         if self.known or name in self.blocks:
             return name in self.blocks
-        return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
+        if isinstance(value, list):
+            bodies = [isinstance(e, dict) and not isinstance(e, ObjectBody) for e in value]
+            return bool(bodies) and all(bodies)
+        return isinstance(value, BlockBody)
 
     def inside(self, name: str) -> Shape:
         """The shape of the blocks of that name."""
