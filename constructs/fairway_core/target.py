@@ -121,7 +121,7 @@ class NodeRange(Model):
 
     @property
     def scales(self) -> bool:
-        """Whether nodes are started and deleted by need."""
+        """True if nodes are started and deleted by need."""
         return self.min < self.max
 
     @model_validator(mode="after")
@@ -221,8 +221,7 @@ class KubernetesAccess(Model):
     LocalQueue of Kueue's, if the cluster has that, and `priorities` maps the `priority` of jobs to
     its WorkloadPriorityClasses. `patience` is how long the first pod of a task on several nodes
     waits for the others; by default 15 minutes, and as long as a node may take where `nodes` is a
-    range. `cluster` is the id of a cluster of AKS, by which kubectl gets to
-    know its `context`.
+    range. `cluster` is the id of a cluster of AKS, by which kubectl gets to know its `context`.
     """
 
     kubeconfig: Folder = ""

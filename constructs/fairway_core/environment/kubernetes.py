@@ -447,9 +447,9 @@ class Kubernetes(Model, defer_build=True):
     drivers. Leave it out where sweeps run: a task that fails at once counts as a pod that never
     started."""
     atomic_scale_up: bool = True
-    """Whether the autoscaler is asked for the nodes of all of a job's pods at once, before one of
-    them starts (ProvisioningRequest), in pools that scale. `false` is for a region where AKS does
-    not know that yet: there such a pool's queue admits nothing, as `fairway doctor` says."""
+    """In pools that scale, ask the autoscaler for the nodes of all of a job's pods at once, before
+    one of them starts (ProvisioningRequest). `false` is for a region where AKS does not know that
+    yet: there such a pool's queue admits nothing, as `fairway doctor` says."""
     operators: Operators = Field(default_factory=Operators)
     """Versions of what is installed in the cluster."""
     system: SystemPool = Field(default_factory=SystemPool)

@@ -81,8 +81,8 @@ def objects(targets: Sequence[Target], *, atomic: bool = True) -> list[Manifest]
 
 
 def _provisioning() -> list[Manifest]:
-    """What asks for nodes by a ProvisioningRequest for each Job: of all resources, and again as
-    often as Kueue does by default."""
+    """The check that makes a ProvisioningRequest for each Job, of all resources, and again as often
+    as Kueue does by default."""
     config = {"apiGroup": _GROUP, "kind": "ProvisioningRequestConfig", "name": _PROVISIONING}
     check = {"controllerName": f"{_GROUP}/provisioning-request", "parameters": config}
     return [
