@@ -104,7 +104,9 @@ def faults_of(file: Path) -> Iterator[None]:
     except SyntaxError as error:
         where = Path(error.filename or file)
         place = _line(where, error.lineno or 1, error.offset)
-        raise UserError([Finding("extension", error.msg, location=place)]) from None
+        raise UserError(
+            [Finding("extension", error.msg, "Python does not read the file", location=place)]
+        ) from None
     except Exception as error:  # noqa: BLE001  # it is their code
         said = next((line for line in str(error).splitlines() if line.strip()), "")
         message, place = f"{type(error).__name__}: {said}".removesuffix(": "), _place(file, error)

@@ -177,6 +177,14 @@ def test_on_a_terminal_what_waited_is_asked_for_once(quick: StandIn) -> None:
     assert _applied(quick) == STACKS
 
 
+def test_deploy_stops_at_a_stack_that_waits_for_what_is_there(quick: StandIn) -> None:
+    quick.fault(data_plan="no-inputs")
+    with pytest.raises(UserError) as caught:
+        deploy.deploy("demo", None, deploy.Person(lambda _: None, lambda _: True), allow=[])
+    assert [each.id for each in caught.value.findings] == ["still-waiting"]
+    assert _applied(quick) == ["demo-network"]
+
+
 def test_deploy_declined_on_the_terminal_applies_nothing(quick: StandIn) -> None:
     person = deploy.Person(lambda _: None, lambda _: False)
     with pytest.raises(UserError, match="not approved, and not done"):

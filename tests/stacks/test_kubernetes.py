@@ -289,7 +289,7 @@ def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> Non
     assert (criteria["metric_measure_column"], criteria["threshold"]) == ("Faults", 0)
     checked = [each for each in _manifests(pods) if each["kind"] == "DaemonSet"]
     found = {each["metadata"]["name"] for each in checked}
-    assert found == {f"fairway-health-{pool}" for pool in ("nd", "spot", "cpu")}
+    assert found == {"node-setup", *(f"fairway-health-{pool}" for pool in ("nd", "spot", "cpu"))}
     text = re.sub(r"(?ms)^  (nd|spot):\n.*?(?=^  \w)", "", PODS.read_text())
     without = written(text.replace("HB176rs_v4", "D64s_v6"))
     assert "health-check" not in json.dumps(without["compute"])

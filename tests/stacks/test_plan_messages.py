@@ -11,6 +11,7 @@ import pytest
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.plan.approval import AGAIN, Approved
 from fairway_stacks.plan.deploy import Person, _Deployment
+from fairway_stacks.plan.loopback import loopback_azure
 from fairway_stacks.plan.stacks import StackFolder
 from fairway_stacks.plan.terraform import Terraform
 
@@ -77,3 +78,12 @@ def test_a_stack_that_was_not_approved_is_named(
     (finding,) = caught.value.findings
     assert finding.message == f"lab-data was not approved: {why}"
     assert finding.hint == AGAIN
+
+
+def test_stand_in_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/true")
+    with pytest.raises(UserError) as caught, loopback_azure():
+        pass
+    assert [(each.id, caught.value.exit_code) for each in caught.value.findings] == [
+        ("no-stand-in", 5)
+    ]

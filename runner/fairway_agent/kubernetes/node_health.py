@@ -88,7 +88,7 @@ class NodeHealth:
     def _node(self) -> dict[str, Any]:
         found = self.api.get(CORE, "nodes", self.name, everywhere=True)
         if found is None:
-            raise Fault("unknown-node", f"there is no node {self.name}")
+            raise Fault("unknown-node", f"there is no node {self.name}", "kubectl get nodes")
         return dict(found)
 
     def _send(self, part: str, change: Mapping[str, Any]) -> None:

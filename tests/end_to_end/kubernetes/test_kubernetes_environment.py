@@ -182,7 +182,7 @@ def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
         jobs = "".join(text for path, text in files.items() if path.startswith("jobs/"))
         cluster.kubectl("apply", "-f", "-", stdin=jobs)
         cluster.kubectl("-n", SPACE, "rollout", "status", "deployment/fairway-head")
-        job = fairway.job(LOOKS, template="every-node", processes_per_node=1)
+        job = fairway.job(LOOKS, template="every-node", processes_per_node=1, preflight="none")
         run = fairway.submit(job, "--target", "nd")
         assert pipe.lines(1) == ["ready"]
         disks = cluster.kubelet.disks("nd-0")

@@ -20,6 +20,7 @@ from azure.core.exceptions import (
 from azure.core.rest import HttpRequest
 from azure.storage.blob import StorageErrorCode
 
+from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines import outage
 from fairway_runner.engines.azure.calls import Calls, ServiceError
@@ -193,6 +194,13 @@ def test_storage_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, 
             storage.exists("c", "b") if ask == "exists" else next(storage.blobs("c", ""))
         silent.join()
     assert said[0].startswith("Azure Storage does not answer")
+
+
+def test_connection_string_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "BlobEndpoint")
+    with pytest.raises(UserError) as caught:
+        _ = Storage(Target.local(), 0.0).client
+    assert [each.id for each in caught.value.findings] == ["bad-connection-string"]
 
 
 @pytest.mark.parametrize(("deadline", "seconds"), [(600.0, 60), (30.0, 30), (1.0, 5)])

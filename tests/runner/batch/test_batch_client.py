@@ -52,6 +52,14 @@ def test_a_login_is_sent_over_https_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert caught.value.findings[0].id == "no-tls"
 
 
+def test_account_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
+    batch = {"pool": "nd"}
+    with pytest.raises(UserError) as caught:
+        _ = Account(Target.model_validate({**TARGET, "batch": batch}), 10).endpoint
+    assert [each.id for each in caught.value.findings] == ["no-endpoint"]
+
+
 def test_both_services_are_asked_for_as_long_as_the_engine_is() -> None:
     engine = BatchEngine(Target.model_validate(TARGET), deadline=600.0)
     for _ in range(2):  # before they were asked anything, and after
