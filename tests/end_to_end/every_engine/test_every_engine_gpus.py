@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +68,12 @@ def said(pipe: Pipe, count: int) -> list[tuple[str, dict[str, Any]]]:
     return [(word, json.loads(facts)) for word, _, facts in lines]
 
 
+def _running(fairway: Fairway, run: str) -> list[str]:
+    """The GPUs of each task that runs."""
+    tasks = fairway.show(run)["task_list"]
+    return [task["gpus"] for task in tasks if task["state"] == "running"]
+
+
 def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     fairway: Fairway, node: Place, pipe: Pipe, gate: Gate
 ) -> None:
@@ -78,10 +84,8 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     first = said(pipe, 8)
     assert [word for word, _ in first] == ["up"] * 8
     assert sorted(has["FAIRWAY_GPUS"] for _, has in first) == list("01234567")
-    shown = fairway.show(run)
-    running = [task for task in shown["task_list"] if task["state"] == "running"]
-    assert sorted(task["gpus"] for task in running) == list("01234567")
-    assert len(running) == 8
+    # A pod's programs run before its node says so.
+    until(lambda: sorted(_running(fairway, run)) == list("01234567"))
     assert "GPUS" in fairway.within("show", run).stdout
     gate.open()
     (down, ended), (up, ninth) = said(pipe, 10)[8:]
