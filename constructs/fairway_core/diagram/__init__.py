@@ -5,8 +5,7 @@ write it down. None of them needs a network, credentials or Terraform itself.
 """
 
 from fairway_core.diagram.drawing import draw
-from fairway_core.diagram.graphviz import graphviz
-from fairway_core.diagram.mermaid import markdown, mermaid
 from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
+from fairway_core.diagram.writing import graphviz, markdown, mermaid
 
 __all__ = ["Arrow", "Group", "Kind", "Node", "Picture", "draw", "graphviz", "markdown", "mermaid"]

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 
 NODE_POOL = "kubernetes_cluster_node_pool"
 """The type of a pool of nodes of Kubernetes."""
-MACHINES = (
-    "batch_pool",
-    NODE_POOL,
-    "linux_virtual_machine",
-    "linux_virtual_machine_scale_set",
-)
-"""The types of resources that are machines."""
+MACHINES = {
+    "batch_pool": "Batch pool",
+    NODE_POOL: "node pool",
+    "linux_virtual_machine": "VM",
+    "linux_virtual_machine_scale_set": "scale set",
+}
+"""The types of resources that are machines, and what they are called."""
+THERE_ALREADY = "there already"
+"""The line of what the stacks name and do not make."""
 
-# What is one box by itself, with its kind and what it is.
-_PLAIN: Mapping[str, tuple[Kind, str]] = {
+# What is one box by itself: its kind, and lines with arguments of the resource.
+_SERVICES = {
     "bastion_host": (Kind.NETWORK, "Bastion"),
     "batch_account": (Kind.SERVICE, "Batch account"),
     "container_registry": (Kind.SERVICE, "container registry"),
@@ -34,127 +36,96 @@ _PLAIN: Mapping[str, tuple[Kind, str]] = {
     "recovery_services_vault": (Kind.SERVICE, "backup vault"),
     "user_assigned_identity": (Kind.IDENTITY, "identity"),
 }
+_FILES = {
+    "netapp_volume": ("NetApp Files volume", "{storage_quota_in_gb:,} GiB, {service_level}"),
+    "managed_lustre_file_system": ("Managed Lustre", "{storage_capacity_in_tb} TiB, {sku_name}"),
+}
 
 
 def boxes(terraform: Terraform) -> dict[Resource, Node]:
     """The box that stands for each resource; disks, shares and containers share one."""
     drawn: dict[Resource, Node] = {}
-    for resource in terraform.of(*_PLAIN):
-        kind, what = _PLAIN[resource.type]
-        drawn[resource] = Node(resource.id, kind, resource.name, (what,))
-    _add_machines(terraform, drawn)
-    _add_storage(terraform, drawn)
-    for volume in terraform.of("netapp_volume"):
-        size = f"{volume.arguments['storage_quota_in_gb']:,} GiB"
-        lines = ("NetApp Files volume", f"{size}, {volume.arguments['service_level']}")
-        drawn[volume] = Node(volume.id, Kind.FILES, volume.name, lines)
-    for system in terraform.of("managed_lustre_file_system"):
-        size = f"{system.arguments['storage_capacity_in_tb']} TiB"
-        lines = ("Managed Lustre", f"{size}, {system.arguments['sku_name']}")
-        drawn[system] = Node(system.id, Kind.FILES, system.name, lines)
+
+    def draw(resource: Resource, kind: Kind, *lines: str) -> Node:
+        node = drawn[resource] = Node(resource.id, kind, resource.name, lines)
+        return node
+
+    for resource in terraform.of(*_SERVICES):
+        draw(resource, *_SERVICES[resource.type])
+    for machine in terraform.of(*MACHINES):
+        disks = _disks(terraform, machine)
+        role = (machine.arguments.get("tags") or {}).get(ROLE_TAG)
+        kind = Kind.FILES if role == "nfs-server" else Kind.MACHINES
+        node = draw(machine, kind, *_machine_lines(terraform, machine), *_disk_lines(disks))
+        interfaces = terraform.argument(machine, "network_interface_ids")
+        drawn |= dict.fromkeys([*disks, *interfaces], node)
+    for account in terraform.of("storage_account"):
+        kinds = ("storage_container", "storage_share")
+        parts = list(terraform.referring(account, "storage_account_id", *kinds))
+        shares = [part for part in parts if part.type == "storage_share"]
+        if shares:
+            sizes = [f"{share.name}, {share.arguments['quota']:,} GiB" for share in shares]
+            node = draw(account, Kind.FILES, "Azure Files", *sizes)
+        else:
+            node = draw(account, Kind.SERVICE, "Blob storage", *(part.name for part in parts))
+        drawn |= dict.fromkeys(parts, node)
+    for type_, lines in _FILES.items():
+        for resource in terraform.of(type_):
+            draw(resource, Kind.FILES, *(line.format_map(resource.arguments) for line in lines))
     for endpoint in terraform.of("private_endpoint"):
-        parts = ", ".join(next(nested(endpoint.arguments, "subresource_names"), ()))
-        drawn[endpoint] = Node(
-            endpoint.id, Kind.NETWORK, endpoint.name, (f"private endpoint: {parts}",)
-        )
+        services = ", ".join(next(nested(endpoint.arguments, "subresource_names"), ()))
+        draw(endpoint, Kind.NETWORK, f"private endpoint: {services}")
     for gateway in terraform.of("nat_gateway"):
-        drawn[gateway] = Node(
-            gateway.id, Kind.NETWORK, gateway.name, ("NAT gateway", *_egress(terraform, gateway))
-        )
+        draw(gateway, Kind.NETWORK, "NAT gateway", *_egress(terraform, gateway))
     return drawn
 
 
-_MACHINES = {
-    "batch_pool": "Batch pool",
-    NODE_POOL: "node pool",
-    "linux_virtual_machine": "VM",
-}
-
-
-def _add_machines(terraform: Terraform, drawn: dict[Resource, Node]) -> None:
-    targets = terraform.targets()
-    for machine in terraform.of(*MACHINES):
-        record = target_of(machine, targets)
-        what = _MACHINES.get(machine.type, "scale set")
-        size = text(machine.arguments.get("size") or machine.arguments.get("sku"))
-        size = size or text(machine.arguments.get("vm_size"))
-        lines = [f"{what}, {size}" if machine.type == "linux_virtual_machine" else what]
-        if machine.type != "linux_virtual_machine":
-            lines.append(f"{_count(machine, record)} × {size}")
-        spot = record["spot"] if record else text(machine.arguments.get("priority")) == "Spot"
-        if spot:
-            lines.append("Spot")
-        disks = _disks(terraform, machine)
-        if disks:
-            lines.append(_disk_line(disks))
-        role = (machine.arguments.get("tags") or {}).get(ROLE_TAG)
-        kind = Kind.FILES if role == "nfs-server" else Kind.MACHINES
-        node = Node(machine.id, kind, machine.name, tuple(lines))
-        drawn[machine] = node
-        for part in (*disks, *terraform.argument(machine, "network_interface_ids")):
-            drawn[part] = node
-
-
-def target_of(
-    machine: Resource, targets: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Any] | None:
+def record_of(terraform: Terraform, machine: Resource) -> Mapping[str, Any] | None:
     """The record of the cluster that the machines are, by their tags."""
     tags = machine.arguments.get("tags") or machine.arguments.get("metadata") or {}
     is_cluster = tags.get(ROLE_TAG) in ("cluster", "slurm-partition")
-    return targets.get(tags.get(NAME_TAG, "")) if is_cluster else None
+    return terraform.targets.get(tags.get(NAME_TAG, "")) if is_cluster else None
 
 
-def _count(machine: Resource, record: Mapping[str, Any] | None) -> str:
-    if record is None:
-        return str(machine.arguments.get("instances", "some"))
-    least, most = record["nodes"]["min"], record["nodes"]["max"]
-    return str(most) if least == most else f"{least} to {most}"
+def _machine_lines(terraform: Terraform, machine: Resource) -> list[str]:
+    given, record = machine.arguments, record_of(terraform, machine)
+    what, size = MACHINES[machine.type], text(given.get("size") or given.get("sku"))
+    size = size or text(given.get("vm_size"))
+    if machine.type == "linux_virtual_machine":
+        lines = [f"{what}, {size}"]
+    elif record is None:
+        lines = [what, f"{given.get('instances', 'some')} × {size}"]
+    else:
+        least, most = record["nodes"]["min"], record["nodes"]["max"]
+        lines = [what, f"{most if least == most else f'{least} to {most}'} × {size}"]
+    spot = record["spot"] if record else given.get("priority") == "Spot"
+    return [*lines, "Spot"] if spot else lines
 
 
 def _disks(terraform: Terraform, machine: Resource) -> list[Resource]:
     """The data disks that are attached to the machine."""
+    attached = "virtual_machine_data_disk_attachment"
     return [
         disk
-        for attachment in terraform.of("virtual_machine_data_disk_attachment")
-        if machine in terraform.argument(attachment, "virtual_machine_id")
+        for attachment in terraform.referring(machine, "virtual_machine_id", attached)
         for disk in terraform.argument(attachment, "managed_disk_id")
     ]
 
 
-def _disk_line(disks: list[Resource]) -> str:
+def _disk_lines(disks: list[Resource]) -> list[str]:
     """How many disks of which size and kind: all of a server's are alike."""
+    if not disks:
+        return []
     first = disks[0].arguments
     size = f"{first['disk_size_gb']:,} GiB {first['storage_account_type']}"
-    return f"{len(disks)} disks of {size}" if len(disks) > 1 else f"a disk of {size}"
+    return [f"{len(disks)} disks of {size}" if len(disks) > 1 else f"a disk of {size}"]
 
 
-def _add_storage(terraform: Terraform, drawn: dict[Resource, Node]) -> None:
-    for account in terraform.of("storage_account"):
-        parts = [
-            part
-            for part in terraform.of("storage_container", "storage_share")
-            if account in terraform.argument(part, "storage_account_id")
-        ]
-        shares = [part for part in parts if part.type == "storage_share"]
-        if shares:
-            lines = (
-                "Azure Files",
-                *(f"{one.name}, {one.arguments['quota']:,} GiB" for one in shares),
-            )
-        else:
-            lines = ("Blob storage", *(one.name for one in parts))
-        kind = Kind.FILES if shares else Kind.SERVICE
-        node = Node(account.id, kind, account.name, lines)
-        drawn[account] = node
-        for part in parts:
-            drawn[part] = node
-
-
-def _egress(terraform: Terraform, gateway: Resource) -> tuple[str, ...]:
+def _egress(terraform: Terraform, gateway: Resource) -> list[str]:
+    associations = "subnet_nat_gateway_association"
     names = [
-        subnet.address.name
-        for association in terraform.of("subnet_nat_gateway_association")
-        if gateway in terraform.argument(association, "nat_gateway_id")
+        subnet.key
+        for association in terraform.referring(gateway, "nat_gateway_id", associations)
         for subnet in terraform.argument(association, "subnet_id")
     ]
-    return (f"to the internet for {', '.join(names)}",) if names else ()
+    return [f"to the internet for {', '.join(names)}"] if names else []

@@ -20,9 +20,10 @@ class Kind(StrEnum):
     NETWORK = "network"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Node:
-    """A box: `title` is its name in Azure, `lines` say what it is."""
+    """A box: `title` is its name in Azure, `lines` say what it is. Resources share one by identity,
+    and roles on networks add lines to it."""
 
     id: str
     kind: Kind
@@ -41,7 +42,7 @@ class Arrow:
 
 @dataclass
 class Group:
-    """A network or a subnet, around what stands in it."""
+    """A network, with its subnets in `groups`, or a subnet: around what stands in it."""
 
     id: str
     title: str
@@ -61,11 +62,7 @@ class Picture:
 
     def all_nodes(self) -> Iterator[Node]:
         """Every box, those in groups first."""
-
-        def within(groups: list[Group]) -> Iterator[Node]:
-            for group in groups:
+        for network in self.groups:
+            for group in (network, *network.groups):
                 yield from group.nodes
-                yield from within(group.groups)
-
-        yield from within(self.groups)
         yield from self.nodes

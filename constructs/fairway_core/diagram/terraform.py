@@ -7,7 +7,7 @@ output of another stack, read from its state, between stacks.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,46 +17,28 @@ _EXPRESSION = re.compile(r"\$\{[^}]*\}")
 _OTHER_STACK = re.compile(
     r"data\.terraform_remote_state\.cross-stack-reference-input-([\w-]+)\.outputs\.([\w-]+)"
 )
-_SAME_STACK = re.compile(r"(?<![\w.-])(azurerm_\w+)\.([\w-]+)")
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a resource stands."""
-
-    stack: str
-    type: str
-    name: str
+_SAME_STACK = re.compile(r"(?<![\w.-])azurerm_(\w+)\.([\w-]+)")
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource with its arguments; compared by its address alone."""
+    """A resource by its address, with its arguments: `type` without the provider, as `subnet`, and
+    `key`, its name in Terraform."""
 
-    address: Address
-    arguments: Mapping[str, Any]
-
-    @property
-    def type(self) -> str:
-        """Its type without the provider: `subnet`."""
-        return self.address.type.removeprefix("azurerm_")
+    stack: str
+    type: str
+    key: str
+    arguments: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:
         """Its name in Azure; `…` is what Terraform alone will know."""
-        return _EXPRESSION.sub("…", text(self.arguments.get("name")) or self.address.name)
+        return _EXPRESSION.sub("…", text(self.arguments.get("name")) or self.key)
 
     @property
     def id(self) -> str:
         """A name for it in the text of a diagram: letters, digits and underscores."""
-        at = self.address
-        return re.sub(r"\W", "_", f"{at.stack}_{self.type}_{at.name}".lstrip("_"))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Resource) and self.address == other.address
-
-    def __hash__(self) -> int:
-        return hash(self.address)
+        return re.sub(r"\W", "_", f"{self.stack}_{self.type}_{self.key}".lstrip("_"))
 
 
 class Terraform:
@@ -65,10 +47,17 @@ class Terraform:
     def __init__(self, stacks: Mapping[str, Mapping[str, Any]]) -> None:
         self._stacks = stacks
         self._resources = {
-            (address := Address(stack, type_, name)): Resource(address, arguments)
+            (stack, type_, key): Resource(stack, type_, key, arguments)
             for stack, document in sorted(stacks.items())
-            for type_, named in sorted(document.get("resource", {}).items())
-            for name, arguments in sorted(named.items())
+            for full_type, named in sorted(document.get("resource", {}).items())
+            if (type_ := full_type.removeprefix("azurerm_"))
+            for key, arguments in sorted(named.items())
+        }
+        # The records of clusters that the stacks publish, by the cluster's name.
+        self.targets: dict[str, Mapping[str, Any]] = {
+            record["name"]: record
+            for document in stacks.values()
+            for record in document.get("output", {}).get("targets", {}).get("value", [])
         }
 
     def of(self, *types: str) -> Iterator[Resource]:
@@ -82,34 +71,32 @@ class Terraform:
             for other, output in _OTHER_STACK.findall(each):
                 given = self._stacks.get(other, {}).get("output", {}).get(output, {}).get("value")
                 found.update(dict.fromkeys(self.referred(given, other)))
-            for type_, name in _SAME_STACK.findall(each):
-                resource = self._resources.get(Address(stack, type_, name))
-                if resource is not None:
+            for type_, key in _SAME_STACK.findall(each):
+                if resource := self._resources.get((stack, type_, key)):
                     found[resource] = None
         return list(found)
 
     def argument(self, resource: Resource, name: str) -> list[Resource]:
         """The resources that the argument of that name refers to, wherever it is nested."""
-        return self.referred(list(nested(resource.arguments, name)), resource.address.stack)
+        return self.referred(list(nested(resource.arguments, name)), resource.stack)
 
-    def targets(self) -> dict[str, Mapping[str, Any]]:
-        """The records of clusters that the stacks publish, by the cluster's name."""
-        found: dict[str, Mapping[str, Any]] = {}
-        for document in self._stacks.values():
-            for record in document.get("output", {}).get("targets", {}).get("value", []):
-                found[record["name"]] = record
-        return found
+    def references(self, name: str, *types: str) -> Iterator[tuple[Resource, Resource]]:
+        """Each resource of the types with each that its argument of that name refers to."""
+        for resource in self.of(*types):
+            for other in self.argument(resource, name):
+                yield resource, other
+
+    def referring(self, to: Resource, name: str, *types: str) -> Iterator[Resource]:
+        """The resources of the types whose argument of that name refers to a resource."""
+        return (one for one, other in self.references(name, *types) if other == to)
 
 
 def texts(value: Any) -> Iterator[str]:
     """Every text in plain data."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from texts(item)
-    elif isinstance(value, dict):
-        for item in value.values():
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from texts(item)
 
 
