@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.spec import Budget
-from fairway_core.cost.address import VARIABLE
+from fairway_core.cost.meters import VARIABLE
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job import Job

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.cost.address import service_url
-from fairway_core.cost.meters import meter
+from fairway_core.cost.meters import meter, service_url
 from fairway_core.cost.prices import FirstOf, Price, read_prices, snapshot
 from fairway_core.findings import UserError
 

@@ -2,221 +2,198 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import image
-from fairway_core.catalog.disks import disk_kind
-from fairway_core.cost import parts as make
-from fairway_core.cost.meters import never_priced, paid_by_use
-from fairway_core.cost.parts import Counts, Part
+from fairway_core.cost.meters import HOURS_A_MONTH
+from fairway_core.cost.parts import (
+    ONE,
+    PUBLIC_IP,
+    Counts,
+    Part,
+    disks,
+    netapp_pool,
+    vms,
+    without_meter,
+)
 from fairway_core.environment.batch import BatchCluster
-from fairway_core.environment.cluster import Cluster, fits_local_disk
+from fairway_core.environment.cluster import Cluster
 from fairway_core.environment.kubernetes import SYSTEM_GIB
-from fairway_core.environment.slurm import SlurmNodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fairway_core.cost.estimate import Estimate, Line
     from fairway_core.environment import AnyCluster, AnyFileSystem, Environment
+
+_HOURS_A_WEEK = 7 * 24
 
 # The system of file servers, see the construct that makes them.
 _SERVER_IMAGE = "ubuntu-2404"
 
-_BATCH_DISKS = "Batch does not tell the kind and size of its nodes' system disks"
+# The parts of a resource, by its name.
+_Resource = tuple[str, list[Part]]
 
 
 def parts_of(environment: Environment, *, region: str | None = None) -> list[Part]:
     """Every part, cluster by cluster first; `region` takes the place of the environment's."""
-    region_name = region or environment.location
+    place = region or environment.location
+    resources = (*_machines(environment), *_network(environment), *_services(environment))
     return [
-        *_clusters(environment, region_name),
-        *_scheduler(environment, region_name),
-        *_orchestrator(environment, region_name),
-        *_filesystems(environment, region_name),
-        *_network(environment, region_name),
-        *_services(environment, region_name),
+        replace(part, resource=resource, region=place)
+        for resource, parts in resources
+        for part in parts
     ]
 
 
-def node_counts(cluster: AnyCluster) -> Counts:
-    """How many nodes run; at rest the nodes of `engine: ssh`, which nothing resizes, are stopped.
-
-    Any other engine keeps its least number of nodes.
-    """
-    nodes = cluster.node_range
-    rest = 0 if isinstance(cluster, Cluster) else nodes.min
-    return Counts(nodes.min, nodes.max, rest)
-
-
-def scheduled_hours(environment: Environment) -> dict[str, float | None]:
-    """For how many hours of a week the nodes of each cluster with a schedule run."""
-    return {
-        name: cluster.schedule.hours_a_week
-        for name, cluster in environment.clusters.items()
-        if isinstance(cluster, Cluster) and cluster.schedule
-    }
-
-
-def idle_spans(environment: Environment) -> dict[str, float]:
-    """After how many idle seconds each cluster stops itself that does."""
-    return {
-        name: cluster.idle
-        for name, cluster in environment.clusters.items()
-        if isinstance(cluster, Cluster) and cluster.idle
-    }
-
-
-def _clusters(environment: Environment, region: str) -> Iterator[Part]:
+def _machines(environment: Environment) -> Iterator[_Resource]:
+    """Clusters, what manages them, and file systems."""
     for name, cluster in environment.clusters.items():
-        resource, counts = f"cluster {name}", node_counts(cluster)
-        spot = bool(cluster.spot)
-        yield make.nodes(resource, region, size=cluster.size, counts=counts, spot=spot)
-        if isinstance(cluster, BatchCluster):
-            what = "system disks of the nodes"
-            yield make.unpriced(resource, region, what=what, reason=_BATCH_DISKS, counts=counts)
-        elif not (
-            _is_local(cluster) if isinstance(cluster, SlurmNodes) else cluster.has_local_disk
-        ):
-            # A stopped node keeps its disk; one that a scheduler deletes does not.
-            disks = replace(counts, rest=counts.maximum) if isinstance(cluster, Cluster) else counts
-            yield make.tiered_disks(
-                resource, region, kind="premium", gib=cluster.os_gib, counts=disks
-            )
-
-
-def _is_local(cluster: SlurmNodes) -> bool:
-    """Whether system disks are on the nodes themselves; Spot nodes of Slurm are never kept."""
-    if cluster.os_disk is not None:
-        return cluster.os_disk == "local"
-    return fits_local_disk(cluster.size, cluster.os_gib)
-
-
-def _scheduler(environment: Environment, region: str) -> Iterator[Part]:
-    """The VM of Slurm, with its jobs on a disk and its key in a vault of their own."""
-    slurm = environment.scheduler
-    if slurm is None:
-        return
-    resource, system = "Slurm scheduler", image(_SERVER_IMAGE).os_disk_gib
-    yield make.machine(resource, region, size=slurm.scheduler_size)
-    for gib in (system, slurm.disk_gib):
-        yield make.tiered_disks(resource, region, kind="premium", gib=gib)
-    reason = paid_by_use("azurerm_key_vault") or ""
-    yield make.used(resource, region, what="vault", reason=reason)
-    if environment.network.private_endpoints:
-        yield _endpoint(resource, region)
-    for number, size in enumerate(slurm.login.sizes if slurm.login else ()):
-        resource = f"Slurm login node {number}"
-        yield make.machine(resource, region, size=size)
-        yield make.tiered_disks(resource, region, kind="premium", gib=system)
-
-
-def _orchestrator(environment: Environment, region: str) -> Iterator[Part]:
-    """The cluster of Kubernetes itself, and the nodes on which no job runs."""
-    kubernetes = environment.orchestrator
-    if kubernetes is None:
-        return
-    if kubernetes.tier != "Free":
-        what = f"{kubernetes.tier} API server"
-        yield make.flat("Kubernetes", region, meter=f"kubernetes/{kubernetes.tier}", what=what)
-    resource, nodes = "Kubernetes system nodes", kubernetes.system.node_range
-    counts = Counts(nodes.min, nodes.max, nodes.min)
-    system = make.nodes(resource, region, size=kubernetes.system.size, counts=counts)
-    yield replace(system, cluster=False)
-    yield make.tiered_disks(resource, region, kind="premium", gib=SYSTEM_GIB, counts=counts)
-
-
-def _filesystems(environment: Environment, region: str) -> Iterator[Part]:
+        yield f"cluster {name}", _cluster(cluster)
+    if slurm := environment.scheduler:
+        state = [*disks("premium", slurm.disk_gib), *without_meter("azurerm_key_vault", "vault")]
+        yield "Slurm scheduler", [*_server(slurm.scheduler_size), *state, *_endpoint(environment)]
+        for number, size in enumerate(slurm.login.sizes if slurm.login else ()):
+            yield f"Slurm login node {number}", _server(size)
+    if kubernetes := environment.orchestrator:
+        tier, system = kubernetes.tier, kubernetes.system
+        if tier != "Free":
+            yield "Kubernetes", [Part(f"{tier} API server", f"kubernetes/{tier}")]
+        counts = Counts(system.node_range.min, system.node_range.max, system.node_range.min)
+        nodes = [vms(system.size, counts), *disks("premium", SYSTEM_GIB, counts)]
+        yield "Kubernetes system nodes", nodes
     for name, filesystem in environment.filesystems.items():
-        yield from _filesystem(f"file system {name}", region, filesystem, environment.zone_number)
-        if filesystem.kind == "azure_files" and environment.network.private_endpoints:
-            yield _endpoint(f"file system {name}", region)
+        endpoint = _endpoint(environment) if filesystem.kind == "azure_files" else []
+        parts = _filesystem(filesystem, environment.zone_number)
+        yield f"file system {name}", [*parts, *endpoint]
 
 
-def _filesystem(
-    resource: str, region: str, filesystem: AnyFileSystem, zone: int | None
-) -> Iterator[Part]:
+def _cluster(cluster: AnyCluster) -> list[Part]:
+    """At rest the nodes of `engine: ssh`, which nothing resizes, are stopped; with any other
+    engine the least number of them runs."""
+    nodes, is_stopped = cluster.node_range, isinstance(cluster, Cluster)
+    counts = Counts(nodes.min, nodes.max, 0 if is_stopped else nodes.min)
+    found = [vms(cluster.size, counts, spot=bool(cluster.spot), cluster=True)]
+    if isinstance(cluster, BatchCluster):
+        reason = "Batch does not tell the kind and size of its nodes' system disks"
+        return [*found, Part("system disks of the nodes", counts=counts, reason=reason)]
+    if cluster.has_local_disk:
+        return found
+    # A stopped node keeps its disk; one that a scheduler deletes does not.
+    counts = replace(counts, rest=nodes.max) if is_stopped else counts
+    return [*found, *disks("premium", cluster.os_gib, counts)]
+
+
+def _server(size: str) -> list[Part]:
+    """A VM that always runs, such as a file server."""
+    return [vms(size), *disks("premium", image(_SERVER_IMAGE).os_disk_gib)]
+
+
+def _filesystem(filesystem: AnyFileSystem, zone: int | None) -> list[Part]:
     match filesystem.kind:
         case "nfs_server":
-            yield make.machine(resource, region, size=filesystem.size)
-            system = image(_SERVER_IMAGE).os_disk_gib
-            yield make.tiered_disks(resource, region, kind="premium", gib=system)
-            disks = filesystem.disks
-            if disk_kind(disks.kind).provisioned:
-                yield from make.provisioned_disks(
-                    resource,
-                    region,
-                    kind=disks.kind,
-                    gib=disks.gib,
-                    iops=disks.disk_iops,
-                    mbps=disks.disk_mbps,
-                    count=disks.count,
-                )
-            else:
-                count = Counts(disks.count, disks.count, disks.count)
-                yield make.tiered_disks(
-                    resource, region, kind=disks.kind, gib=disks.gib, counts=count
-                )
-            if filesystem.backup:
-                reason = paid_by_use("azurerm_recovery_services_vault") or ""
-                yield make.used(resource, region, what="backup", reason=reason)
+            own, backup = filesystem.disks, "azurerm_recovery_services_vault"
+            counts, speed = ONE.times(own.count), {"iops": own.disk_iops, "mbps": own.disk_mbps}
+            return [
+                *_server(filesystem.size),
+                *disks(own.kind, own.gib, counts, **speed),
+                *(without_meter(backup, "backup") if filesystem.backup else ()),
+            ]
         case "azure_files":
             meter, what = f"files/{filesystem.copies(zone)}", f"{filesystem.gib} GiB"
-            yield make.flat(resource, region, meter=meter, what=what, units=filesystem.gib)
+            return [Part(what, meter, ONE.times(filesystem.gib))]
         case "netapp":
-            yield make.netapp_pool(
-                resource, region, level=filesystem.service_level, tib=filesystem.tib
-            )
+            return [netapp_pool(filesystem.service_level, filesystem.tib)]
         case "lustre":
-            reason = never_priced("azurerm_managed_lustre_file_system") or ""
-            yield make.unpriced(resource, region, what=f"{filesystem.tib} TiB", reason=reason)
+            return without_meter("azurerm_managed_lustre_file_system", f"{filesystem.tib} TiB")
 
 
-def _network(environment: Environment, region: str) -> Iterator[Part]:
+def _network(environment: Environment) -> Iterator[_Resource]:
     if environment.network.has_nat:
-        yield make.flat("NAT gateway", region, meter="nat_gateway", what="gateway")
-        yield make.flat("NAT gateway", region, meter="public_ip", what="public address")
-        reason = "charged per GB that passes"
-        yield make.used("NAT gateway", region, what="data", reason=reason)
+        data = Part("data", reason="charged per GB that passes", by_use=True)
+        yield "NAT gateway", [Part("gateway", "nat_gateway"), PUBLIC_IP, data]
     if size := environment.access.gateway_size:
-        yield make.machine("gateway", region, size=size)
-        system = image(_SERVER_IMAGE).os_disk_gib
-        yield make.tiered_disks("gateway", region, kind="premium", gib=system)
+        yield "gateway", _server(size)
     if environment.access.bastion:
-        yield make.flat("bastion", region, meter="bastion/Standard", what="bastion")
-        yield make.flat("bastion", region, meter="public_ip", what="public address")
+        yield "bastion", [Part("bastion", "bastion/Standard"), PUBLIC_IP]
     for name in environment.network.peerings:
-        reason = paid_by_use("azurerm_virtual_network_peering") or ""
-        yield make.used(f"peering {name}", region, what="data", reason=reason)
+        yield f"peering {name}", without_meter("azurerm_virtual_network_peering", "data")
 
 
-def _services(environment: Environment, region: str) -> Iterator[Part]:
-    endpoints = environment.network.private_endpoints
+def _services(environment: Environment) -> Iterator[_Resource]:
+    endpoint = _endpoint(environment)
     if not environment.storage.existing:
-        yield _by_use("storage account", region, "azurerm_storage_account")
-    if endpoints and environment.storage.has_endpoint:
-        yield _endpoint("storage account", region)
+        yield "storage account", without_meter("azurerm_storage_account", "storage account")
+    if environment.storage.has_endpoint:
+        yield "storage account", endpoint
     if environment.registry is not None and not environment.registry.existing:
-        meter, what = f"registry/{environment.registry.sku}", environment.registry.sku
-        yield make.flat("registry", region, meter=meter, what=what)
-        if endpoints:
-            yield _endpoint("registry", region)
+        sku = environment.registry.sku
+        yield "registry", [Part(sku, f"registry/{sku}"), *endpoint]
     if environment.has_vault:
-        yield _by_use("vault", region, "azurerm_key_vault")
-        if endpoints:
-            yield _endpoint("vault", region)
-    if environment.has_pools and endpoints:
-        yield _endpoint("Batch account", region, count=2)
+        yield "vault", [*without_meter("azurerm_key_vault", "vault"), *endpoint]
+    if environment.has_pools:
+        both = [replace(each, what=f"2 {each.what}s", counts=ONE.times(2)) for each in endpoint]
+        yield "Batch account", both
     if environment.monitoring is not None:
-        yield _by_use("logs", region, "azurerm_log_analytics_workspace")
+        yield "logs", without_meter("azurerm_log_analytics_workspace", "logs")
         reason = "charged per rule and per GB inspected"
-        yield make.used("alerts", region, what="alerts", reason=reason)
+        yield "alerts", [Part("alerts", reason=reason, by_use=True)]
 
 
-def _by_use(resource: str, region: str, type_: str) -> Part:
-    return make.used(resource, region, what=resource, reason=paid_by_use(type_) or "")
+def _endpoint(environment: Environment) -> list[Part]:
+    """The private endpoint of a service, where services have one."""
+    has_one = environment.network.private_endpoints
+    return [Part("private endpoint", "private_endpoint")] if has_one else []
 
 
-def _endpoint(resource: str, region: str, count: int = 1) -> Part:
-    what = "private endpoint" if count == 1 else f"{count} private endpoints"
-    return make.flat(resource, region, meter="private_endpoint", what=what, units=count)
+@dataclass(frozen=True)
+class Saving:
+    """What the schedule of a cluster saves in a month against nodes that always run.
+
+    `hours_a_week` are those in which they run; None where nobody can tell, as nothing starts them.
+    """
+
+    resource: str
+    hours_a_week: float | None
+    monthly: float | None
+
+
+@dataclass(frozen=True)
+class IdleSaving:
+    """What is saved by each hour for which a cluster is stopped that stops itself after some idle
+    seconds; None where its price is not known."""
+
+    resource: str
+    after: float
+    hourly: float | None
+
+
+def savings(environment: Environment, found: Estimate) -> list[Saving]:
+    """Of each cluster with a schedule."""
+    saved = []
+    for cluster, line in _stopping(environment, found):
+        if cluster.schedule:
+            week, hourly = cluster.schedule.hours_a_week, line.hourly.maximum
+            monthly = None
+            if week is not None and hourly is not None:
+                monthly = HOURS_A_MONTH * hourly * (1 - week / _HOURS_A_WEEK)
+            saved.append(Saving(line.part.resource, week, monthly))
+    return saved
+
+
+def idle_savings(environment: Environment, found: Estimate) -> list[IdleSaving]:
+    """Of each cluster that stops itself; how many hours these are, its use decides."""
+    return [
+        IdleSaving(line.part.resource, cluster.idle, line.hourly.maximum)
+        for cluster, line in _stopping(environment, found)
+        if cluster.idle
+    ]
+
+
+def _stopping(environment: Environment, found: Estimate) -> Iterator[tuple[Cluster, Line]]:
+    """The clusters whose nodes can be stopped, each with the line of its nodes."""
+    for line in found.lines:
+        cluster = environment.clusters.get(line.part.resource.removeprefix("cluster "))
+        if line.part.cluster and isinstance(cluster, Cluster):
+            yield cluster, line

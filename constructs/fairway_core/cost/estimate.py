@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairway_core.cost.meters import HOURS_A_MONTH
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from fairway_core.cost.prices import Price, Prices
 
 HOURS_A_DAY = 24
-HOURS_A_WEEK = 7 * HOURS_A_DAY
 
 
 @dataclass(frozen=True)
@@ -34,22 +33,10 @@ class Line:
     price: Price | None
 
     @property
-    def counts_as_known(self) -> bool | None:
-        """Whether it is priced; None for what is paid for as it is used."""
-        return None if self.part.by_use else self.price is not None
-
-    @property
     def hourly(self) -> Amounts:
         """What it costs an hour. None of something costs nothing, whatever its price."""
         counts = self.part.counts
-        return Amounts(
-            self._amount(counts.minimum), self._amount(counts.maximum), self._amount(counts.rest)
-        )
-
-    @property
-    def at_most(self) -> float | None:
-        """What it costs an hour at its most."""
-        return self._amount(self.part.counts.maximum)
+        return Amounts(*map(self._amount, (counts.minimum, counts.maximum, counts.rest)))
 
     def _amount(self, units: float) -> float | None:
         if self.part.by_use:
@@ -82,13 +69,8 @@ class Estimate:
     @property
     def monthly(self) -> Amounts:
         """The same for a month of 730 hours."""
-        hourly = self.hourly
-        return Amounts(
-            *(
-                None if amount is None else amount * HOURS_A_MONTH
-                for amount in (hourly.minimum, hourly.maximum, hourly.rest)
-            )
-        )
+        amounts = astuple(self.hourly)
+        return Amounts(*(None if each is None else each * HOURS_A_MONTH for each in amounts))
 
     def month_of_days(self, hours: float) -> float | None:
         """A month in which clusters are at their most for `hours` a day, and else at rest."""
@@ -101,22 +83,21 @@ class Estimate:
     @property
     def known(self) -> tuple[int, int]:
         """How many parts are priced, and how many there are; not those paid for by use."""
-        known = [line.counts_as_known for line in self._priced]
-        return sum(bool(one) for one in known), len(known)
+        return sum(line.price is not None for line in self._priced), len(self._priced)
 
     @property
-    def missing(self) -> Mapping[str, Sequence[str]]:
+    def missing(self) -> Mapping[str, Iterable[str]]:
         """What has no known price and is not in the sums: the parts of each resource."""
-        found: dict[str, list[str]] = {}
-        for line in self.lines:
-            parts = found.setdefault(line.part.resource, [])
-            if line.counts_as_known is False and line.part.what not in parts:
-                parts.append(line.part.what)
-        return {resource: parts for resource, parts in found.items() if parts}
+        found: dict[str, dict[str, None]] = {}
+        for line in self._priced:
+            if line.price is None:
+                found.setdefault(line.part.resource, {})[line.part.what] = None
+        return found
 
     @property
     def _priced(self) -> Sequence[Line]:
-        return [line for line in self.lines if line.counts_as_known is not None]
+        """Those that are paid for by the hour."""
+        return [line for line in self.lines if not line.part.by_use]
 
 
 @dataclass(frozen=True)
@@ -128,51 +109,6 @@ class Offer:
     spot: bool
     dedicated: float | None
     spare: float | None
-
-
-@dataclass(frozen=True)
-class Saving:
-    """What the schedule of a cluster saves in a month against nodes that always run.
-
-    `hours_a_week` are those in which they run; None where nobody can tell, as nothing starts them.
-    """
-
-    resource: str
-    hours_a_week: float | None
-    monthly: float | None
-
-
-def savings(hours: Mapping[str, float | None], found: Estimate) -> list[Saving]:
-    """Of each cluster with a schedule; `hours` are those of a week in which its nodes run."""
-    saved = []
-    for line in found.lines:
-        name = line.part.resource.removeprefix("cluster ")
-        if line.part.cluster and name in hours:
-            week, hourly = hours[name], line.hourly.maximum
-            monthly = None
-            if week is not None and hourly is not None:
-                monthly = HOURS_A_MONTH * hourly * (1 - week / HOURS_A_WEEK)
-            saved.append(Saving(line.part.resource, week, monthly))
-    return saved
-
-
-@dataclass(frozen=True)
-class IdleSaving:
-    """What is saved by each hour for which a cluster is stopped that stops itself after some idle
-    seconds; None where its price is not known."""
-
-    resource: str
-    after: float
-    hourly: float | None
-
-
-def idle_savings(after: Mapping[str, float], found: Estimate) -> list[IdleSaving]:
-    """Of each cluster that stops itself; how many hours these are, its use decides."""
-    return [
-        IdleSaving(line.part.resource, after[name], line.hourly.maximum)
-        for line in found.lines
-        if line.part.cluster and (name := line.part.resource.removeprefix("cluster ")) in after
-    ]
 
 
 def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
@@ -187,13 +123,10 @@ def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
     for part in parts:
         if part.cluster and part.meter is not None:
             size = part.meter.partition("/")[2]
-            costs = [
-                None if price is None else price.hourly * part.counts.maximum
-                for price in (
-                    prices.price(f"{kind}/{size}", part.region) for kind in ("vm", "spot")
-                )
-            ]
-            found.append(Offer(part.resource, size, part.spot, costs[0], costs[1]))
+            known = [prices.price(f"{kind}/{size}", part.region) for kind in ("vm", "spot")]
+            most = part.counts.maximum
+            costs = [None if each is None else each.hourly * most for each in known]
+            found.append(Offer(part.resource, size, part.spot, *costs))
     return found
 
 

@@ -1,12 +1,15 @@
-"""Azure's meters: what each counts, and by which fields the price service knows it."""
+"""Azure's meters: what each counts, and by which fields its price service knows it."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from fairway_core.catalog.tables import table
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +19,11 @@ GLOBAL = "global"
 
 HOURS_A_MONTH = 730
 """As Azure counts a month."""
+
+VARIABLE = "FAIRWAY_PRICES_URL"
+"""Names another service that answers in the same way: over https, or on this machine."""
+
+_URL = "https://prices.azure.com/api/retail/prices"
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,17 @@ def meter(name: str) -> Meter:
         (field, row[key].replace("{}", rest)) for key, field in _FIELDS.items() if key in row
     )
     return Meter(name, fields, row.get("spot", False), row.get("global", False))
+
+
+def service_url() -> str:
+    """The service's address; UserError where VARIABLE names one that is neither safe nor here."""
+    url = os.environ.get(VARIABLE) or _URL
+    parts = urlsplit(url)
+    here = parts.hostname in ("127.0.0.1", "::1", "localhost")
+    if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and here)):
+        message = f"{VARIABLE}: `{url}` is not an https address"
+        raise UserError.of("wrong-prices-url", message, f"unset {VARIABLE}")
+    return url
 
 
 def all_meters(sizes: Iterable[str]) -> list[Meter]:

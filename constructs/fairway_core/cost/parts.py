@@ -1,16 +1,16 @@
-"""Parts: what is paid for by the hour, in units of one meter; and how resources fall apart.
+"""Parts: units of one meter that are paid for by the hour, such as VMs, disks and addresses.
 
-Each function answers with the parts of one resource, whichever asks for it: an environment
-file, or a Terraform plan.
+They are made here from facts alone, such as the kind, size and count of disks; an environment and
+a Terraform plan each read these facts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.catalog.sizes import plain_name
-from fairway_core.cost.meters import disk_tier, included
+from fairway_core.cost.meters import disk_tier, included, never_priced, paid_by_use
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,10 @@ class Counts:
     minimum: float = 1
     maximum: float = 1
     rest: float = 1
+
+    def __str__(self) -> str:
+        least, most = f"{self.minimum:g}", f"{self.maximum:g}"
+        return most if least == most else f"{least}–{most}"
 
     def times(self, units: float) -> Counts:
         """The same with `units` for each."""
@@ -32,117 +36,79 @@ HARD_DISK = "standard_hdd"
 """The kind of system disks of some images, which no file system has."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Part:
     """Some units of a meter that a resource has; a `meter` of None has no price.
 
     `reason` says why there is none; with `by_use` the part is paid for as it is used and
     counts as neither known nor unknown. `cluster` is set for what nodes of a cluster cost, and
-    `size` for VMs: as the file names or describes it.
+    `size` for VMs: as the file names or describes it. `resource` is named for parts of an
+    environment alone.
     """
 
-    resource: str
     what: str
-    region: str
-    meter: str | None
+    meter: str | None = None
     counts: Counts = ONE
+    _: KW_ONLY
     reason: str = ""
     by_use: bool = False
     cluster: bool = False
     spot: bool = False
     size: str = ""
+    resource: str = ""
+    region: str = ""
 
 
-def nodes(resource: str, region: str, *, size: str, counts: Counts, spot: bool = False) -> Part:
+PUBLIC_IP = Part("public address", "public_ip")
+
+
+def vms(size: str, counts: Counts = ONE, *, spot: bool = False, cluster: bool = False) -> Part:
     """VMs of one size, which run."""
     name = plain_name(size)
-    return Part(
-        resource=resource,
-        what=f"{_number(counts)} × {name}{' (Spot)' if spot else ''}",
-        region=region,
-        meter=f"{'spot' if spot else 'vm'}/{name}",
-        counts=counts,
-        cluster=True,
-        spot=spot,
-        size=size,
-    )
+    what, meter = f"{counts} × {name}", f"{'spot' if spot else 'vm'}/{name}"
+    what += " (Spot)" if spot else ""
+    return Part(what, meter, counts, cluster=cluster, spot=spot, size=size)
 
 
-def machine(resource: str, region: str, *, size: str) -> Part:
-    """A VM that always runs, such as a file server."""
-    return replace(nodes(resource, region, size=size, counts=ONE), cluster=False)
-
-
-def tiered_disks(
-    resource: str, region: str, *, kind: str, gib: int | None, counts: Counts = ONE
-) -> Part:
-    """Disks that cost what their tier costs; `kind` is a column of meters.toml."""
-    letter = "S" if kind == HARD_DISK else disk_kind(kind).letter
-    number = disk_tier(gib) if gib else None
-    if number is not None and kind == HARD_DISK:
-        number = max(number, 4)  # the smallest of that kind
-    tier = f"{letter}{number}" if number else None
-    what = f"{_number(counts)} × disk of {gib} GiB" if gib else f"{_number(counts)} × disk"
-    return Part(
-        resource=resource,
-        what=f"{what} ({tier})" if tier else what,
-        region=region,
-        meter=f"{kind}/{tier}" if tier else None,
-        counts=counts,
-        reason="" if tier else "its size is not known",
-    )
-
-
-def provisioned_disks(
-    resource: str, region: str, *, kind: str, gib: int, iops: int, mbps: int, count: int = 1
+def disks(
+    kind: str,
+    gib: int | None,
+    counts: Counts = ONE,
+    *,
+    iops: int | None = None,
+    mbps: int | None = None,
 ) -> list[Part]:
-    """Disks whose capacity, IOPS and MB/s are paid for apart."""
+    """Disks that cost what their tier costs or, where their speed is chosen, their capacity, IOPS
+    and MB/s; `kind` is a row of disks.toml, or HARD_DISK."""
+    what = f"disk of {gib} GiB" if gib else "disk"
+    if kind == HARD_DISK or disk_kind(kind).provisioned is None:
+        number = disk_tier(gib) if gib else None
+        if number is None:
+            return [Part(f"{counts} × {what}", counts=counts, reason="its size is not known")]
+        # The smallest hard disk is an S4.
+        tier = f"S{max(number, 4)}" if kind == HARD_DISK else f"{disk_kind(kind).letter}{number}"
+        return [Part(f"{counts} × {what} ({tier})", f"{kind}/{tier}", counts)]
+    if not gib or iops is None or mbps is None:
+        return [Part(what, counts=counts, reason="its IOPS or MB/s are known after apply")]
     free_iops, free_mbps = included(kind)
     units = (
-        (f"{count} × disk of {gib} GiB", "gib", gib),
+        (f"{counts} × {what}", "gib", gib),
         (f"{iops} IOPS each, {free_iops} of them free", "iops", max(0, iops - free_iops)),
         (f"{mbps} MB/s each, {free_mbps} of them free", "mbps", max(0, mbps - free_mbps)),
     )
-    return [
-        Part(
-            resource=resource,
-            what=what,
-            region=region,
-            meter=f"{kind}/{unit}",
-            counts=ONE.times(count * amount),
-        )
-        for what, unit, amount in units
-        if amount
-    ]
+    return [Part(what, f"{kind}/{unit}", counts.times(each)) for what, unit, each in units if each]
 
 
-def flat(resource: str, region: str, *, meter: str, what: str, units: float = 1) -> Part:
-    """A number of units of a meter, at all times."""
-    return Part(resource=resource, what=what, region=region, meter=meter, counts=ONE.times(units))
-
-
-def netapp_pool(resource: str, region: str, *, level: str, tib: int) -> Part:
+def netapp_pool(level: str, tib: int) -> Part:
     """A capacity pool; what a Flexible one costs depends on its throughput too."""
-    if level == "Flexible":
-        reason = "no price of the level Flexible is known"
-        return unpriced(resource, region, what=f"{tib} TiB, Flexible", reason=reason)
     what = f"{tib} TiB, {level}"
-    return flat(resource, region, meter=f"netapp/{level}", what=what, units=tib * 1024)
+    if level == "Flexible":
+        return Part(what, reason="no price of the level Flexible is known")
+    return Part(what, f"netapp/{level}", ONE.times(tib * 1024))
 
 
-def unpriced(resource: str, region: str, *, what: str, reason: str, counts: Counts = ONE) -> Part:
-    """Something that costs, and nobody knows how much."""
-    return Part(
-        resource=resource, what=what, region=region, meter=None, reason=reason, counts=counts
-    )
-
-
-def used(resource: str, region: str, *, what: str, reason: str) -> Part:
-    """Something that costs as it is used."""
-    return Part(resource=resource, what=what, region=region, meter=None, reason=reason, by_use=True)
-
-
-def _number(counts: Counts) -> str:
-    if counts.minimum == counts.maximum:
-        return f"{counts.maximum:g}"
-    return f"{counts.minimum:g}–{counts.maximum:g}"
+def without_meter(type: str, what: str) -> list[Part]:  # noqa: A002
+    """A resource of a Terraform type that is paid for as it is used, or has no known price."""
+    by_use = paid_by_use(type)
+    reason = by_use or never_priced(type)
+    return [Part(what, reason=reason, by_use=by_use is not None)] if reason else []

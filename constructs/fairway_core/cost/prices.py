@@ -68,11 +68,6 @@ class PriceTable:
         """The price in the region, or the one that is the same everywhere."""
         return self.rows.get((region, meter)) or self.rows.get((GLOBAL, meter))
 
-    @property
-    def regions(self) -> list[str]:
-        """Those of which it knows a price that is not the same everywhere."""
-        return sorted({region for region, _ in self.rows} - {GLOBAL})
-
 
 @dataclass(frozen=True)
 class FirstOf:

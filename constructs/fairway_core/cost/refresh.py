@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from fairway_core.catalog import vm_sizes
 from fairway_core.catalog.regions import regions
 from fairway_core.cost.meters import GLOBAL, all_meters
-from fairway_core.cost.prices import FOLDER, Price, Snapshot, read_prices
+from fairway_core.cost.prices import FOLDER, Price, read_prices
 from fairway_core.cost.service import PriceService
 from fairway_core.findings import UserError, format_finding
 
@@ -141,8 +141,7 @@ def main(arguments: Sequence[str], service: PriceService | None = None) -> int:
     folder = Path(arguments[0]) if arguments else FOLDER
     known = {
         key: price
-        for region in (*Snapshot(folder).regions, GLOBAL)
-        if (file := folder / f"{region}.toml").is_file()
+        for file in folder.glob("*.toml")
         for key, price in read_prices(file).rows.items()
     }
     try:

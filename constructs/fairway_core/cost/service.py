@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.cost.address import service_url
-from fairway_core.cost.meters import GLOBAL, HOURS_A_MONTH, Meter
+from fairway_core.cost.meters import GLOBAL, HOURS_A_MONTH, Meter, service_url
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -56,11 +55,8 @@ class PriceService:
 
         Raises UserError, exit code 5, where the service cannot be reached or gives up.
         """
-        prices = set()
-        for row in self._rows(_filter(meter, "Global" if meter.is_global else region)):
-            price = hourly_price(row, meter)
-            if price is not None:
-                prices.add(price)
+        rows = self._rows(_filter(meter, "Global" if meter.is_global else region))
+        prices = {price for row in rows if (price := hourly_price(row, meter)) is not None}
         return prices.pop() if len(prices) == 1 else None
 
     def everywhere(self, meters: Sequence[Meter]) -> dict[tuple[str, str], float]:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
-from fairway_core.environment.cluster import Nodes
+from fairway_core.environment.cluster import Nodes, fits_local_disk
 from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64_size
 from fairway_core.target import NodeRange
 
@@ -276,6 +276,13 @@ class SlurmNodes(Nodes, defer_build=True):
                 ("spot", "restore"),
             )
         return self
+
+    @property
+    def has_local_disk(self) -> bool:
+        """Whether system disks are on the nodes themselves; those of Spot nodes are never kept."""
+        if self.os_disk is not None:
+            return self.os_disk == "local"
+        return fits_local_disk(self.size, self.os_gib)
 
 
 def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.estimate import Line, estimate
-from fairway_core.cost.planned import is_priced, parts_of_resource, what_costs
+from fairway_core.cost.planned import is_priced, parts_of_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -80,13 +80,12 @@ class CostReview:
 def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Prices) -> CostReview:
     """The resources whose costs change, or may change, in their order."""
     regions = {plan.stack: _only_region(plan) for plan in plans}
-    lines = _Lines(prices)
     found = []
     used: dict[Price, None] = {}
     for change in changes:
         if not is_priced(change.type) or change.raw is None:
             continue
-        before, after = (lines.of(change, side, regions) for side in ("before", "after"))
+        before, after = (_lines(change, side, regions, prices) for side in ("before", "after"))
         more = _more_units(before, after)
         if not more:
             continue
@@ -95,26 +94,14 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
     return CostReview(prices.currency, tuple(found), tuple(used))
 
 
-class _Lines:
-    """What resources are paid for; of those that cost the same it is worked out once."""
-
-    def __init__(self, prices: Prices) -> None:
-        self._prices = prices
-        self._known: dict[str, list[Line]] = {}
-
-    def of(self, change: Change, side: str, regions: Mapping[str, str]) -> list[Line]:
-        """The lines of a resource before or after a change, whatever its address."""
-        attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
-        if not attributes:
-            return []
-        region = _normal(attributes.get("location")) or regions[change.stack]
-        read = what_costs(attributes)
-        key = f"{change.type} {region} {read}"
-        if key not in self._known:
-            parts = parts_of_resource(change.address, change.type, read, region)
-            found = estimate(parts, self._prices).lines
-            self._known[key] = [line for line in found if not line.part.by_use]
-        return self._known[key]
+def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices) -> Sequence[Line]:
+    """What a resource is paid for before or after a change."""
+    attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
+    if not attributes:
+        return ()
+    region = _normal(attributes.get("location")) or regions[change.stack]
+    parts = parts_of_resource(change.type, attributes, region)
+    return estimate((part for part in parts if not part.by_use), prices).lines
 
 
 def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
@@ -154,7 +141,7 @@ def _difference(more: Sequence[tuple[float, Price | None]]) -> float | None:
 
 def _known(lines: Sequence[Line]) -> float | None:
     """What the priced parts cost an hour; 0 for no resource, None where no part is priced."""
-    amounts = [line.at_most for line in lines]
+    amounts = [line.hourly.maximum for line in lines]
     known = [amount for amount in amounts if amount is not None]
     return None if amounts and not known else sum(known)
 

@@ -72,8 +72,8 @@ def command(
     public price service, which needs no credentials, and are cached for a week.
     """
     from fairway_cli.ui.costs import cost_facts, print_costs
-    from fairway_core.cost.environment import idle_spans, parts_of, scheduled_hours
-    from fairway_core.cost.estimate import estimate, idle_savings, known_elsewhere, offers, savings
+    from fairway_core.cost.environment import idle_savings, parts_of, savings
+    from fairway_core.cost.estimate import estimate, known_elsewhere, offers
     from fairway_core.cost.prices import snapshot
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
@@ -91,8 +91,7 @@ def command(
     parts = parts_of(loaded, region=_region(region, prices))
     chosen = _prices(prices, offline=offline)
     found, spot = estimate(parts, chosen), offers(parts, chosen)
-    saved = savings(scheduled_hours(loaded), found)
-    idle = idle_savings(idle_spans(loaded), found)
+    saved, idle = savings(loaded, found), idle_savings(loaded, found)
     facts = cost_facts(found, spot, saved, idle, name=loaded.name, hours_per_day=hours_per_day)
     if json_:
         print(json.dumps(facts, indent=1))

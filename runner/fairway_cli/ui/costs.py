@@ -14,7 +14,8 @@ from fairway_runner.quantities import duration, money
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_core.cost.estimate import Amounts, Estimate, IdleSaving, Line, Offer, Saving
+    from fairway_core.cost.environment import IdleSaving, Saving
+    from fairway_core.cost.estimate import Amounts, Estimate, Line, Offer
     from fairway_core.environment.monitoring import Budget
     from fairway_runner.runs.accounting import Group
 

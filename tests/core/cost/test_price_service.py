@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from fairway_core.cost.address import service_url
 from fairway_core.cost.cache import DAYS, CachedPrices, cache_folder
-from fairway_core.cost.meters import meter
+from fairway_core.cost.meters import meter, service_url
 from fairway_core.cost.service import PriceService
 from fairway_core.findings import UserError
 
