@@ -97,6 +97,11 @@ class Change:
         return self.stack, self.address, self.deposed
 
     @property
+    def forced(self) -> tuple[AttributeChange, ...]:
+        """The attributes for which it must be replaced."""
+        return tuple(each for each in self.attributes if each.forces)
+
+    @property
     def facts(self) -> list[tuple[str, Any]]:
         """What to say of a new resource in one line."""
         values = self.created if isinstance(self.created, dict) else {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway_core.cost.estimate import Line, estimate
 from fairway_core.cost.planned import is_priced, parts_of_resource
 
 if TYPE_CHECKING:
+    import datetime
     from collections.abc import Iterable, Mapping, Sequence
 
     from fairway_core.cost.prices import Price, Prices
@@ -48,13 +49,20 @@ class CostChange:
     whole: bool
 
 
+class PriceSource(NamedTuple):
+    """Where prices are from, and since when they are known."""
+
+    source: str
+    date: datetime.date
+
+
 @dataclass(frozen=True)
 class CostReview:
     """The changes of costs, in `currency`, and where the prices are from."""
 
     currency: str
     changes: tuple[CostChange, ...]
-    prices: tuple[Price, ...]
+    prices: tuple[PriceSource, ...]
 
     @property
     def hourly(self) -> float | None:
@@ -81,7 +89,7 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
     """The resources whose costs change, or may change, in their order."""
     regions = {plan.stack: _only_region(plan) for plan in plans}
     found = []
-    used: dict[Price, None] = {}
+    used: set[Price] = set()
     for change in changes:
         if not is_priced(change.type) or change.raw is None:
             continue
@@ -90,8 +98,9 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
         if not more:
             continue
         found.append(_cost_change(change, before, after, more))
-        used.update(dict.fromkeys(line.price for line in (*before, *after) if line.price))
-    return CostReview(prices.currency, tuple(found), tuple(used))
+        used.update(line.price for line in (*before, *after) if line.price)
+    sources = {PriceSource(price.source, price.date) for price in used}
+    return CostReview(prices.currency, tuple(found), tuple(sorted(sources)))
 
 
 def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices) -> Sequence[Line]:

@@ -1,158 +1,260 @@
-"""A review as plain data, for programs; its form changes only with `version`."""
+"""A review as plain data for programs, and read again from what untrusted code may have written."""
 
 from __future__ import annotations
 
+import datetime
+import re
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.meters import HOURS_A_MONTH
-from fairway_core.review.attributes import HIDDEN, UNKNOWN
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.review.attributes import HIDDEN, UNKNOWN, AttributeChange
+from fairway_core.review.changes import Action, Change
+from fairway_core.review.costs import CostChange, CostReview, PriceSource
+from fairway_core.review.outputs import OutputChange
+from fairway_core.review.review import Loss, Review, StackReview
+from fairway_core.review.untrusted import KeyTwice, is_deep, parsed
 
 if TYPE_CHECKING:
-    from fairway_core.findings import Finding
-    from fairway_core.review.attributes import AttributeChange
-    from fairway_core.review.changes import Change
-    from fairway_core.review.costs import CostReview
-    from fairway_core.review.outputs import OutputChange
-    from fairway_core.review.review import Review, StackReview
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 _VERSION = 1
+_LARGEST = 1 << 25
 
 
 def review_facts(review: Review) -> dict[str, Any]:
     """The review; money an hour, null for what is not known, and no secret anywhere."""
-    return {
-        "version": _VERSION,
-        "digest": review.digest,
-        "data_loss": [
-            {
-                "stack": loss.change.stack,
-                "address": loss.address,
-                "action": str(loss.change.action),
-                "because": list(loss.change.because),
-                "how": loss.how,
-                "allowed": loss.address in review.allowed,
-            }
-            for loss in review.losses
-        ],
-        "totals": {str(action): count for action, count in review.totals().items()},
-        "compared": review.compared,
-        "continues": review.continues,
-        "findings": [_finding(finding) for finding in review.findings],
-        "stacks": [_stack(stack) for stack in review.stacks],
-        "cost": _cost(review.cost) if review.cost else None,
-    }
+    return {"version": _VERSION, **_REVIEW.write(review)}
 
 
-def value_facts(value: Any) -> Any:
-    """A value whose markers are written as `{"sensitive": true}` or `{"unknown": true}`."""
-    if value is HIDDEN:
-        return {"sensitive": True}
-    if value is UNKNOWN:
-        return {"unknown": True}
-    if isinstance(value, dict):
-        return {key: value_facts(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [value_facts(item) for item in value]
-    return value
+def review_of(facts: Any) -> Review:
+    """The review of which `review_facts` made these facts. Raises ValueError for anything else."""
+    try:
+        if facts["version"] != _VERSION:
+            raise ValueError("another version")
+        found: Review = _REVIEW.read(facts)
+        lost = _LOSSES.read(facts["data_loss"])
+    except (AttributeError, KeyError, OverflowError, TypeError) as error:
+        raise ValueError("no review") from error
+    return replace(found, stacks=tuple(_with_losses(each, lost) for each in found.stacks))
 
 
-def _stack(stack: StackReview) -> dict[str, Any]:
-    return {
-        "stack": stack.stack,
-        "state": stack.state,
-        "waits_for": list(stack.waits_for),
-        "promised": stack.promised,
-        "digest": stack.digest,
-        "terraform_version": stack.terraform_version,
-        "findings": [_finding(finding) for finding in stack.findings],
-        "changes": [_change(change) for change in stack.changes],
-        "pending": [_change(change) for change in stack.pending],
-        "dropped": [_change(change) for change in stack.dropped],
-        "drift": [_change(change) for change in stack.drift],
-        "reread": stack.reread,
-        "outputs": [_output(output) for output in stack.outputs],
-    }
+def read_review(file: Path) -> Review:
+    """The review in `file`, as `fairway plan --report` wrote it.
+
+    Raises UserError for anything else: untrusted code may have written the file.
+    """
+    try:
+        if file.is_symlink() or not file.is_file():
+            raise ValueError("no file")
+        with file.open("rb") as stream:
+            content = stream.read(_LARGEST + 1)
+        if len(content) > _LARGEST or is_deep(content):
+            raise ValueError("no review is so large")
+        return review_of(parsed(content))
+    except (KeyTwice, ValueError):
+        raise UserError.of(
+            "no-review", f"{file} is not a review", "fairway plan --report DIR writes one"
+        ) from None
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "id": finding.id,
-        "severity": str(finding.severity),
-        "path": finding.path,
-        "message": finding.message,
-        "hint": finding.hint,
-    }
+def _with_losses(stack: StackReview, lost: Sequence[Loss]) -> StackReview:
+    """The stack with its own of the losses, and with the attributes that force these."""
+    forced = {each.address: each.forced for each in reversed(stack.planned)}
+    own = (each for each in lost if each.stack == stack.stack)
+    losses = (replace(each, forced=forced.get(each.address, ())) for each in own)
+    return replace(stack, losses=tuple(losses))
 
 
-def _change(change: Change) -> dict[str, Any]:
-    return {
-        "address": change.address,
-        "type": change.type,
-        "provider": change.provider,
-        "action": str(change.action),
-        "because": list(change.because),
-        "reason": change.reason,
-        "moved_from": change.moved_from or None,
-        "deposed": change.deposed or None,
-        "attributes": [_attribute(attribute) for attribute in change.attributes],
-        "created": value_facts(change.created),
-    }
+@dataclass(frozen=True)
+class _Form:
+    """How a value is written, and read: reading raises an error for anything else.
+
+    What has no `read` follows from other values. `field` is the name in Python where the key is
+    another; a key that `may_lack` is read as null.
+    """
+
+    write: Callable[[Any], Any]
+    read: Any = None
+    field: str = ""
+    may_lack: bool = False
 
 
-def _attribute(attribute: AttributeChange) -> dict[str, Any]:
-    return {
-        "path": attribute.path,
-        "old": value_facts(attribute.old),
-        "new": value_facts(attribute.new),
-        "forces_replacement": attribute.forces,
-    }
+def _record(make: Callable[..., Any], keys: str, **forms: _Form) -> _Form:
+    """An object with these keys, in their order; a text where no other form is given."""
+    fields = [(key, forms.get(key, _TEXT)) for key in keys.split()]
+
+    def write(value: Any) -> dict[str, Any]:
+        return {key: form.write(getattr(value, form.field or key)) for key, form in fields}
+
+    def read(facts: Any) -> Any:
+        told = {
+            form.field or key: form.read(facts.get(key) if form.may_lack else facts[key])
+            for key, form in fields
+            if form.read
+        }
+        return make(**told)
+
+    return _Form(write, read)
 
 
-def _output(output: OutputChange) -> dict[str, Any]:
-    return {
-        "name": output.name,
-        "action": str(output.action),
-        "old": value_facts(output.old),
-        "new": value_facts(output.new),
-    }
+def _list_of(item: _Form) -> _Form:
+    return _Form(
+        lambda values: [item.write(each) for each in values],
+        lambda facts: tuple(item.read(each) for each in _only(list, facts)),
+    )
 
 
-def _cost(cost: CostReview) -> dict[str, Any]:
-    known, changes = cost.known
-    return {
-        "currency": cost.currency,
-        "hourly_difference": _rounded(cost.hourly),
-        "hourly_difference_at_minimum": _rounded(cost.hourly_at_minimum),
-        "monthly_difference": _monthly(cost.hourly),
-        "monthly_difference_at_minimum": _monthly(cost.hourly_at_minimum),
-        "known": {
-            "changes": known,
-            "of": changes,
-            "share": round(known / changes, 4) if changes else 1.0,
-        },
-        "changes": [
-            {
-                "stack": each.stack,
-                "address": each.address,
-                "what": each.what,
-                "hourly_before": _rounded(each.before),
-                "hourly_after": _rounded(each.after),
-                "hourly_difference": _rounded(each.difference),
-                "hourly_difference_at_minimum": _rounded(each.at_minimum),
-                "whole": each.whole,
-            }
-            for each in cost.changes
-        ],
-        "prices": [
-            {"source": source, "date": date}
-            for source, date in sorted({(p.source, p.date.isoformat()) for p in cost.prices})
-        ],
-    }
+def _only(kind: Any, facts: Any) -> Any:
+    if not isinstance(facts, kind):
+        raise TypeError("of another kind")
+    return facts
 
 
-def _monthly(hourly: float | None) -> float | None:
-    return None if hourly is None else _rounded(hourly * HOURS_A_MONTH)
+def _like(pattern: str) -> _Form:
+    """A text that is shown as it is."""
+
+    def read(facts: Any) -> str:
+        if not re.fullmatch(pattern, facts):
+            raise ValueError(facts)
+        return str(facts)
+
+    return _Form(str, read)
 
 
 def _rounded(amount: float | None) -> float | None:
     return None if amount is None else round(amount, 6)
+
+
+def _amount(facts: Any) -> float | None:
+    return None if facts is None else float(_only(int | float, facts))
+
+
+def _exchanged(value: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """The value with the second of each pair in place of the first, at any depth."""
+    for one, other in pairs:
+        if value == one:
+            return other
+    if isinstance(value, dict):
+        return {key: _exchanged(item, pairs) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_exchanged(item, pairs) for item in value]
+    return value
+
+
+def _known(counts: tuple[int, int]) -> dict[str, float]:
+    known, changes = counts
+    share = round(known / changes, 4) if changes else 1.0
+    return {"changes": known, "of": changes, "share": share}
+
+
+def _stack(stack: str, **fields: Any) -> StackReview:
+    """The stack, with its name in its changes."""
+    for key in _OF_CHANGES:
+        fields[key] = tuple(replace(each, stack=stack) for each in fields[key])
+    return StackReview(stack, **fields)
+
+
+_MARKERS = ((HIDDEN, {"sensitive": True}), (UNKNOWN, {"unknown": True}))
+_OF_CHANGES = ("changes", "pending", "dropped", "drift")
+
+_TEXT = _Form(str, partial(_only, str))
+_TEXTS = _list_of(_TEXT)
+_TEXT_OR_NULL = _Form(lambda text: text or None, lambda facts: _only(str, facts or ""))
+_FLAG = _Form(bool, lambda facts: facts is True)
+_LATER_FLAG = replace(_FLAG, may_lack=True)  # what an older branch wrote has none
+_AMOUNT = _Form(_rounded, _amount)
+_ACTION = _Form(str, Action)
+_DIGEST = _like(r"sha256:[0-9a-f]{64}")
+_VALUE = _Form(
+    partial(_exchanged, pairs=_MARKERS),
+    partial(_exchanged, pairs=[(facts, marker) for marker, facts in _MARKERS]),
+)
+
+_FINDINGS = _list_of(
+    _record(Finding, "id severity path message hint", severity=_Form(str, Severity))
+)
+_ATTRIBUTE = _record(
+    AttributeChange,
+    "path old new forces_replacement",
+    old=_VALUE,
+    new=_VALUE,
+    forces_replacement=replace(_FLAG, field="forces"),
+)
+_CHANGE = _record(
+    partial(Change, stack=""),
+    "address type provider action because reason moved_from deposed attributes created",
+    action=_ACTION,
+    because=_TEXTS,
+    moved_from=_TEXT_OR_NULL,
+    deposed=_TEXT_OR_NULL,
+    attributes=_list_of(_ATTRIBUTE),
+    created=_VALUE,
+)
+_OUTPUT = _record(OutputChange, "name action old new", action=_ACTION, old=_VALUE, new=_VALUE)
+_STACK = _record(
+    _stack,
+    "stack state waits_for promised digest terraform_version findings"
+    " changes pending dropped drift reread outputs",
+    state=_like("planned|failed|waiting"),
+    waits_for=_TEXTS,
+    promised=_LATER_FLAG,
+    digest=_DIGEST,
+    findings=_FINDINGS,
+    **dict.fromkeys(_OF_CHANGES, _list_of(_CHANGE)),
+    reread=_Form(int, lambda facts: int(_amount(facts) or 0)),
+    outputs=_list_of(_OUTPUT),
+)
+_LOSSES = _list_of(
+    _record(
+        Loss,
+        "stack address action because how allowed",
+        action=_ACTION,
+        because=_TEXTS,
+        allowed=_FLAG,
+    )
+)
+_COST_CHANGE = _record(
+    CostChange,
+    "stack address what hourly_before hourly_after hourly_difference"
+    " hourly_difference_at_minimum whole",
+    hourly_before=replace(_AMOUNT, field="before"),
+    hourly_after=replace(_AMOUNT, field="after"),
+    hourly_difference=replace(_AMOUNT, field="difference"),
+    hourly_difference_at_minimum=replace(_AMOUNT, field="at_minimum"),
+    whole=_FLAG,
+)
+_MONTHLY = _Form(lambda hourly: _rounded(hourly and hourly * HOURS_A_MONTH))
+_COST = _record(
+    CostReview,
+    "currency hourly_difference hourly_difference_at_minimum monthly_difference"
+    " monthly_difference_at_minimum known changes prices",
+    currency=_like("[A-Za-z]{3}"),
+    hourly_difference=_Form(_rounded, field="hourly"),
+    hourly_difference_at_minimum=_Form(_rounded, field="hourly_at_minimum"),
+    monthly_difference=replace(_MONTHLY, field="hourly"),
+    monthly_difference_at_minimum=replace(_MONTHLY, field="hourly_at_minimum"),
+    known=_Form(_known),
+    changes=_list_of(_COST_CHANGE),
+    prices=_list_of(
+        _record(PriceSource, "source date", date=_Form(str, datetime.date.fromisoformat))
+    ),
+)
+_REVIEW = _record(
+    Review,
+    "digest data_loss totals compared continues findings stacks cost",
+    digest=_DIGEST,
+    data_loss=_Form(_LOSSES.write, field="losses"),
+    totals=_Form(lambda totals: {str(action): count for action, count in totals().items()}),
+    compared=_FLAG,
+    continues=_LATER_FLAG,
+    findings=_FINDINGS,
+    stacks=_list_of(_STACK),
+    cost=_Form(
+        lambda cost: _COST.write(cost) if cost else None,
+        lambda facts: _COST.read(facts) if facts else None,
+    ),
+)

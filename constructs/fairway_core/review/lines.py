@@ -69,14 +69,12 @@ def summary(review: Review) -> str:
 
 def summary_of_stack(stack: StackReview) -> str:
     """The same of one stack, or that it waits."""
-    counts = dict.fromkeys(Action, 0)
-    for change in (*stack.changes, *stack.pending):
-        counts[change.action] += 1
+    counted = _counted(stack.totals())
     if stack.state != "waiting":
-        return _counted(counts)
+        return counted
     if stack.promised:
-        return f"waits for other stacks; then {_counted(counts)}"
-    known = f"; as far as it is known, {_counted(counts)}" if any(counts.values()) else ""
+        return f"waits for other stacks; then {counted}"
+    known = f"; as far as it is known, {counted}" if stack.planned else ""
     return f"waits for other stacks{known}"
 
 
@@ -142,7 +140,7 @@ def waiting_line(stack: StackReview) -> Line:
             Given(", ".join(stack.waits_for)),
             ("; this is what it would do with them; what depends on their values is not known yet"),
         ]
-    known = "this is not all" if stack.changes or stack.pending else "not planned"
+    known = "this is not all" if stack.planned else "not planned"
     return [
         f"{known} yet: it needs outputs of ",
         Given(", ".join(stack.waits_for)),
@@ -174,15 +172,15 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
         whole = f"not known as a whole, as parts of {some} ("
         yield [whole, *named, f") have no known price; the rest: {high}{where}"]
     for each in cost.changes[:most]:
-        before, after = _amount(each.before), _amount(each.after)
-        said = each.whole or each.before is None or each.after is None
+        sides = each.before, each.after
+        before, after = map(_amount, sides)
+        said = each.whole or None in sides
         line: Line = [Given(each.address), f": {before} → {after} {cost.currency} an hour for "]
         rest = "" if said else ", of which parts have no known price"
         yield [*line, Given(each.what), rest]
     if most is not None and changes > most:
         yield [f"and {changes - most:,} more, see `--json`"]
-    dates = sorted({(price.source, price.date.isoformat()) for price in cost.prices})
-    for source, date in dates:
+    for source, date in cost.prices:
         yield ["prices from ", Given(source), f", of {date}"]
 
 

@@ -89,7 +89,7 @@ def head(review: Review) -> Iterator[str]:
     if review.losses:
         yield ""
     for loss in review.losses:
-        yield f"- {_written(_loss_line(loss, allowed=loss.address in review.allowed))}"
+        yield f"- {_written(_loss_line(loss))}"
     if lost:
         yield from ("", f"To accept all of that: {code(lines.allow_options(review.losses))}")
     for finding in review.findings:
@@ -98,13 +98,12 @@ def head(review: Review) -> Iterator[str]:
         yield from _findings(review, severity, mark)
 
 
-def _loss_line(loss: Loss, *, allowed: bool) -> Line:
+def _loss_line(loss: Loss) -> Line:
     """The resource by which data is lost, how, and what forces that, old → new."""
-    line: Line = ["✔️ allowed: " if allowed else "⛔ ", Given(loss.how.replace("`", ""))]
-    forced = [lines.attribute_line(each)[:5] for each in loss.change.attributes if each.forces]
-    for number, attribute in enumerate(forced):
-        line += [", " if number else "; ", *attribute]
-    return [*line, " (", Given(loss.change.stack), ")"]
+    line: Line = ["✔️ allowed: " if loss.allowed else "⛔ ", Given(loss.how.replace("`", ""))]
+    for number, attribute in enumerate(loss.forced):
+        line += [", " if number else "; ", *lines.attribute_line(attribute)[:5]]
+    return [*line, " (", Given(loss.stack), ")"]
 
 
 def _findings(review: Review, severity: Severity, mark: str) -> Iterator[str]:

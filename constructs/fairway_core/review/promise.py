@@ -24,8 +24,8 @@ def not_as_promised(planned: StackReview, promised: StackReview) -> list[str]:
 
 
 def _changes(planned: StackReview, promised: StackReview) -> Iterator[str]:
-    shown = {change.key: change for change in (*promised.changes, *promised.pending)}
-    for change in (*planned.changes, *planned.pending):
+    shown = {change.key: change for change in promised.planned}
+    for change in planned.planned:
         known = shown.pop(change.key, None)
         if known is None or not _is_as_shown(change, known):
             yield change.address

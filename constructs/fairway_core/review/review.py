@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from fairway_core.cost.prices import Prices
+    from fairway_core.review.attributes import AttributeChange
     from fairway_core.review.costs import CostReview
     from fairway_core.review.plan import Plan
 
@@ -27,15 +29,18 @@ _IDENTITY = "azurerm_user_assigned_identity"
 
 @dataclass(frozen=True)
 class Loss:
-    """A change by which data would be lost, and how, as a sentence about its address."""
+    """A change by which data would be lost, and how, as a sentence about its address.
 
-    change: Change
+    It is `allowed` where `--allow` names the address; `forced` are the attributes that force it.
+    """
+
+    stack: str
+    address: str
+    action: Action
+    because: tuple[str, ...]
     how: str
-
-    @property
-    def address(self) -> str:
-        """Of the resource: what `--allow` names."""
-        return self.change.address
+    allowed: bool = False
+    forced: tuple[AttributeChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,19 @@ class StackReview:
     promised: bool = False
     terraform_version: str = ""
 
+    @property
+    def planned(self) -> tuple[Change, ...]:
+        """All that its plan would do, whether the base's would do it as well or not."""
+        return *self.changes, *self.pending
+
+    def totals(self) -> Counter[Action]:
+        """How many resources each action is for."""
+        return _totals(self.planned)
+
 
 @dataclass(frozen=True)
 class Review:
-    """Every stack; `allowed` are the addresses of which the loss is meant.
+    """Every stack, set against a base where that is `compared`.
 
     `findings` are those of no single stack. A review that `continues` a deployment which stopped
     is of what is left of it: who approves it approves what is promised in it, too.
@@ -75,7 +89,6 @@ class Review:
 
     stacks: tuple[StackReview, ...]
     digest: str
-    allowed: frozenset[str] = frozenset()
     compared: bool = False
     cost: CostReview | None = None
     findings: tuple[Finding, ...] = ()
@@ -89,7 +102,7 @@ class Review:
     @property
     def lost(self) -> tuple[Loss, ...]:
         """Of these, what nobody allowed."""
-        return tuple(loss for loss in self.losses if loss.address not in self.allowed)
+        return tuple(loss for loss in self.losses if not loss.allowed)
 
     @property
     def refused(self) -> tuple[Finding, ...]:
@@ -101,13 +114,15 @@ class Review:
             if finding.severity is Severity.ERROR and finding.id != LOSS
         )
 
-    def totals(self) -> dict[Action, int]:
+    def totals(self) -> Counter[Action]:
         """How many resources each action is for, in all stacks, pending ones too."""
-        counts = dict.fromkeys(Action, 0)
-        for stack in self.stacks:
-            for change in (*stack.changes, *stack.pending):
-                counts[change.action] += 1
-        return counts
+        return _totals(change for stack in self.stacks for change in stack.planned)
+
+
+def _totals(changes: Iterable[Change]) -> Counter[Action]:
+    found = Counter(dict.fromkeys(Action, 0))
+    found.update(change.action for change in changes)
+    return found
 
 
 def review(
@@ -147,7 +162,7 @@ def review(
     digest = digest_of(stack.digest for stack in stacks)
     names = {*left, *_environments(base)} - {*_environments(plans)}
     findings = tuple(_left_behind(name, plans) for name in sorted(names))
-    return Review(stacks, digest, frozenset(allow), bool(base), cost, findings)
+    return Review(stacks, digest, bool(base), cost, findings)
 
 
 def _environments(plans: Sequence[Plan]) -> Iterator[str]:
@@ -218,7 +233,19 @@ def _review_stack(
         reread=len(plan.drift) - len(drift),
         outputs=outputs,
         findings=(*_shortcomings(plan, state), *findings),
-        losses=tuple(Loss(each, lost[each.address]) for each in changes if each.address in lost),
+        losses=tuple(
+            Loss(
+                each.stack,
+                each.address,
+                each.action,
+                each.because,
+                lost[each.address],
+                each.address in allow,
+                each.forced,
+            )
+            for each in changes
+            if each.address in lost
+        ),
         waits_for=plan.waits_for,
         promised=plan.promised,
         terraform_version=str(plan.data.get("terraform_version") or ""),

@@ -32,7 +32,7 @@ def command(
     """
     from fairway_core.findings import UserError
     from fairway_core.review.comment import Origin, comment
-    from fairway_core.review.saved import read_review
+    from fairway_core.review.facts import read_review
 
     reviews = {}
     for each in sorted(folder.glob(f"{_PREFIX}*")):

@@ -64,7 +64,7 @@ def print_review(review: Review) -> None:
     for finding in (*review.findings, *of_stacks):
         print(format_finding(finding), end="\n\n")
     for loss in review.losses:
-        if loss.address in review.allowed:
+        if loss.allowed:
             print(f"allowed: {printable(loss.how)}\n")
     for stack in review.stacks:
         _print_stack(stack)
@@ -94,7 +94,7 @@ def _print_stack(stack: StackReview) -> None:
     _print_changes(stack.drift, "changed outside of Terraform (drift)", "36")
     if stack.reread:
         print(f"  {_written(lines.reread_line(stack))}")
-    if not (stack.changes or stack.pending or stack.drift or stack.outputs or stack.waits_for):
+    if not (stack.planned or stack.drift or stack.outputs or stack.waits_for):
         print("  nothing would change")
     print()
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-from fairway_core.review.saved import stack_of
+from fairway_core.review.changes import Action
+from fairway_core.review.facts import review_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_core.review.review import StackReview
+    from fairway_core.review.review import Review, StackReview
     from fairway_stacks.plan.stacks import StackFolder
 
 AGAIN = "plan again, and have that approved: fairway plan --report DIR"
@@ -42,41 +43,29 @@ class Approved:
 def read_approved(file: Path) -> dict[str, Approved]:
     """The stacks of an approved review by name. Raises UserError for what is no review."""
     try:
-        return approved_of(json.loads(file.read_text(encoding="utf-8")))
+        return approved_of(review_of(json.loads(file.read_text(encoding="utf-8"))))
     except OSError as error:
         raise UserError.of("no-review", f"{file}: {error.strerror}", AGAIN) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, RecursionError):
         raise UserError.of("no-review", f"{file} is not a review in JSON", AGAIN) from None
 
 
-def approved_of(review: Mapping[str, Any]) -> dict[str, Approved]:
-    """The stacks of a review, as `fairway review --json` prints it, by name."""
-    losses = review.get("data_loss", ())
+def approved_of(review: Review) -> dict[str, Approved]:
+    """The stacks of a review by name."""
     return {
-        each["stack"]: Approved(
-            state=each["state"],
-            digest=each["digest"],
-            removes=any(change["action"] == "destroy" for change in _changes(each)),
+        each.stack: Approved(
+            state=each.state,
+            digest=each.digest,
+            removes=any(change.action is Action.DESTROY for change in each.planned),
             adds=any(
-                output["name"].startswith(_READ_ELSEWHERE) and output["action"] != "destroy"
-                for output in each.get("outputs", ())
+                output.name.startswith(_READ_ELSEWHERE) and output.action is not Action.DESTROY
+                for output in each.outputs
             ),
-            losses=tuple(loss["address"] for loss in losses if loss["stack"] == each["stack"]),
-            promised=_promised(each, review),
+            losses=tuple(loss.address for loss in each.losses),
+            promised=each if review.continues and each.promised else None,
         )
-        for each in review["stacks"]
+        for each in review.stacks
     }
-
-
-def _promised(stack: Mapping[str, Any], review: Mapping[str, Any]) -> StackReview | None:
-    """What a stack that waits would do, where the approval of the review is one of that too."""
-    if not (review.get("continues") is True and stack.get("promised") is True):
-        return None
-    return stack_of(stack, review["data_loss"])
-
-
-def _changes(stack: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*stack.get("changes", ()), *stack.get("pending", ())]
 
 
 def in_deploy_order(

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairway_core.findings import UserError
 from fairway_core.review.changes import Action
-from fairway_core.review.facts import review_facts
 from fairway_core.review.promise import not_as_promised
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.approval import (
@@ -129,7 +128,7 @@ class _Deployment:
         """Shows what all stacks would do, as far as it is known, and asks."""
         found = self.reviewer.review(self._plan_all())
         self._agreed(found, "the stacks that are planned here")
-        return approved_of(review_facts(found))
+        return approved_of(found)
 
     def run(self, approved: Mapping[str, Approved]) -> None:
         """Does each stack at its turn."""
@@ -185,7 +184,7 @@ class _Deployment:
         self._stop_where_it_waits(plans[0], found.stacks[0])
         if any(each.changes or each.outputs for each in found.stacks):
             self._agreed(found, " and ".join(each.name for each in left))
-        return approved_of(review_facts(replace(found, continues=True)))
+        return approved_of(replace(found, continues=True))
 
     def _plan_all(self) -> list[StackPlan]:
         return plan_in_turn(self.stacks, self.folder, say, self.reviewer.allow)

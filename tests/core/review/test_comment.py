@@ -12,11 +12,10 @@ import pytest
 from fairway_core.cost.cache import prices_at_hand
 from fairway_core.findings import UserError
 from fairway_core.review.comment import LONGEST, Origin, comment
-from fairway_core.review.facts import review_facts
+from fairway_core.review.facts import read_review, review_facts, review_of
 from fairway_core.review.markdown import MARK, markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import Review, review
-from fairway_core.review.saved import read_review, review_of
 
 ORIGIN = Origin("https://github.com/lab/fairway/actions/runs/7", "a" * 40, fork=True)
 PLANS = Path(__file__).with_name("plans")
