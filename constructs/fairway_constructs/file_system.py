@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Component
 
 if TYPE_CHECKING:
+    from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import Mount
     from fairway_core.environment.filesystem_base import FileSystem as FileSystemSpec
@@ -16,10 +17,11 @@ class FileSystem(Component):
     """A shared file system, whatever its kind.
 
     `mount` is how nodes mount it; `throughput_mbps` what it can reach, in MB/s, and `limited_by`
-    what keeps it from more.
+    what keeps it from more. One that a VM serves has it as `virtual_machine`.
     """
 
     mount: Mount
+    virtual_machine: LinuxVirtualMachine | None = None
 
     def __init__(self, scope: Construct, id: str, spec: FileSystemSpec) -> None:  # noqa: A002
         super().__init__(scope, id)

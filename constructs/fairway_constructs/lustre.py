@@ -17,7 +17,7 @@ from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity_role import give_role
 from fairway_constructs.protection import delete_lock, kept
 from fairway_core.environment import Lustre as LustreSpec
-from fairway_core.environment.filesystems import lustre_log_container
+from fairway_core.environment.filesystems_managed import lustre_log_container
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from fairway_constructs.network_rules import DENY_THE_REST, allow, security_rule
 from fairway_constructs.private_endpoint import PrivateEndpoints
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
-from fairway_core.environment.addresses import check_space, subnet_plan
+from fairway_core.environment.addresses import EVERY_NETWORK, check_space, subnet_plan
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import network_of
 
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct, Resource
     from fairway_core.environment import Dns, Firewall
-
-# The subnets of every network; those of services stand where there is such a service.
-_ALWAYS = ["compute", "storage", "management"]
 
 # Who reads and writes Blob storage and secrets.
 _USES_SERVICES = frozenset({"compute", "lustre", "kubernetes"})
@@ -134,7 +131,11 @@ class Network(INetwork):
         self.egress_address = self._egress.address if self._egress else ""
         self._has_bastion = bastion
         plan = subnet_plan(address_space)
-        roles = [*_ALWAYS, *(["endpoints"] if private_endpoints else []), *sorted(filesystems)]
+        roles = [
+            *EVERY_NETWORK,
+            *(["endpoints"] if private_endpoints else []),
+            *sorted(filesystems),
+        ]
         roles += ["kubernetes"] if pods else []
         self.space = address_space
         self._nodes = (plan["compute"], *([plan["kubernetes"]] if pods else []))

@@ -51,6 +51,8 @@ class NfsServer(FileSystem):
     >>> server.mount, server.throughput_mbps  # doctest: +SKIP
     """
 
+    virtual_machine: LinuxVirtualMachine
+
     def __init__(
         self,
         scope: Construct,

@@ -217,8 +217,8 @@ def _mounts(environment: Environment, names: Sequence[str]) -> list[Mount]:
             server=_UNKNOWN * 2,
             export=export_path(name),
             path=spec.path,
-            version=spec.newest_version if spec.kind == "nfs_server" else 4.1,
-            root=spec.kind != "nfs_server",
+            version=spec.newest_version,
+            root=not spec.is_server,
         )
         for name in names
         for spec in [environment.filesystems[name]]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.network import INetwork
-    from fairway_core.environment import AnyFileSystem, Environment, KubernetesNodes
+    from fairway_core.environment import Environment, KubernetesNodes
     from fairway_core.target import StorageAccount
     from fairway_stacks.data import DataStack
 
@@ -146,7 +146,7 @@ class AksResources:
             type=mount.type,
             source=mount.source,
             options=mount.options,
-            gib=_gib(self._environment.filesystems[name]),
+            gib=self._environment.filesystems[name].size_gib,
         )
 
     def pool(
@@ -205,13 +205,3 @@ def _scratch(spec: KubernetesNodes) -> str:
     """On the local disks that `node_setup` mounts, else at most half of the system disk, which has
     images too: where it is nearly full, Kubernetes ends pods of others."""
     return SCRATCH if vm_size(spec.size).nvme_disks else f"{spec.os_gib // 2}Gi"
-
-
-def _gib(filesystem: AnyFileSystem) -> int:
-    """Its size."""
-    match filesystem.kind:
-        case "nfs_server":
-            return filesystem.disks.count * filesystem.disks.gib
-        case "azure_files":
-            return filesystem.gib
-    return filesystem.tib * 1024

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from fairway_constructs.alerts import Alerts
 from fairway_constructs.cloud_init import export_path
 from fairway_constructs.monitoring import Monitoring
-from fairway_constructs.nfs_server import NfsServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,12 +55,11 @@ def _watch_file_servers(
     filesystems: Mapping[str, FileSystem],
 ) -> None:
     servers = {
-        name: filesystem
+        name: machine.id
         for name, filesystem in filesystems.items()
-        if isinstance(filesystem, NfsServer)
+        if (machine := filesystem.virtual_machine)
     }
-    for name, server in servers.items():
-        machine_id = server.virtual_machine.id
+    for name, machine_id in servers.items():
         monitoring.watch(stack, name, resource_id=machine_id)
         alerts.file_server_down(name, machine_id)
     if servers:

@@ -20,6 +20,9 @@ _BLOCKS = {
 }
 _BLOCK_BITS = 5
 
+# The subnets that every network has; others are there where something needs them.
+EVERY_NETWORK = ("compute", "storage", "management")
+
 # The smallest block must still hold Azure's largest demand on a small subnet, a /26.
 LONGEST_PREFIX = 26 - _BLOCK_BITS
 

@@ -60,8 +60,10 @@ def outbound(environment: Environment) -> list[Outbound]:
 def _needs(environment: Environment) -> Iterator[str]:
     """The kinds of rows that the environment's parts need."""
     servers = environment.scheduler is not None or environment.access.gateway
-    if servers or any(each.kind == "nfs_server" for each in environment.filesystems.values()):
+    if servers:
         yield "ubuntu"
+    for filesystem in environment.filesystems.values():
+        yield from filesystem.egress
     for cluster in environment.machine_clusters.values():
         # Ubuntu's package of the NFS client, or AlmaLinux's.
         is_ubuntu = cluster.chosen_image.nfs_client_package == "nfs-common"

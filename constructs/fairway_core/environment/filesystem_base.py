@@ -1,8 +1,8 @@
-"""What all shared file systems have in common: where nodes mount them, and how fast they are."""
+"""What all shared file systems have in common, and what each kind says of itself to the rest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fairway_core.documents import Model
 from fairway_core.environment.values import MountPath
@@ -10,14 +10,77 @@ from fairway_core.environment.values import MountPath
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_core.environment.clusters import AnyCluster
+    from fairway_core.environment.model import Environment
+    from fairway_core.yaml_text import DataPath
+
 _BYTES_PER_MIB = 1024**2
 
 
 class FileSystem(Model, defer_build=True):
-    """Base of the kinds of `filesystems:`; nodes mount one at `path`."""
+    """Base of the kinds of `filesystems:`; nodes mount one at `path`.
+
+    All that others ask about a file system is here, with the answer of most kinds. A kind with
+    another answer overrides it, so that nobody else needs to know which kinds there are.
+    """
 
     path: MountPath
     """Where nodes mount it, for example /data."""
+
+    subnet_role: ClassVar[str | None] = None
+    """The subnet that it is in; None where nodes reach it otherwise."""
+    private_link: ClassVar[str] = ""
+    """The service of private_links.toml by which nodes reach it."""
+    is_server: ClassVar[bool] = False
+    """True for a VM of the environment: it takes SSH keys, and itself opens its top folder."""
+    egress: ClassVar[tuple[str, ...]] = ()
+    """The kinds of rows of egress.toml that it needs."""
+    encrypted: ClassVar[dict[str, str]] = {}
+    """Its parts for which a company can require its own keys, by the kind in `policies:`."""
+
+    @property
+    def size_gib(self) -> int:
+        """How much it holds, in GiB."""
+        raise NotImplementedError
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """The resource providers that it needs beyond those of every environment."""
+        return ()
+
+    @property
+    def nfs_versions(self) -> tuple[float, ...]:
+        """The NFS versions that nodes may use."""
+        return (4.1,)
+
+    @property
+    def newest_version(self) -> float:
+        """The NFS version that nodes use."""
+        return max(self.nfs_versions)
+
+    @property
+    def data_disks(self) -> str | None:
+        """The kind of its data disks; None where they are Azure's own."""
+        return None
+
+    @property
+    def is_zone_redundant(self) -> bool:
+        """True if it asks for copies in several zones."""
+        return False
+
+    @property
+    def reads_by_account_key(self) -> bool:
+        """True if it reads Blob storage with the account's keys."""
+        return False
+
+    def check(self, name: str, environment: Environment) -> None:
+        """Raises FieldError where the environment cannot do what the file system needs.
+
+        The subnet that it is in is known to be there.
+        """
+
+    def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
+        """Raises FieldError where nodes of a cluster cannot mount it, which they do at `path`."""
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from fairway_core.catalog import limit
-from fairway_core.catalog.lustre import lustre_level
+from fairway_core.catalog.lustre import lustre_addresses, lustre_level
 from fairway_core.documents import FieldError, Model
+from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.filesystem_base import FileSystem, mbps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fairway_core.environment.clusters import AnyCluster
+    from fairway_core.environment.model import Environment
+    from fairway_core.environment.storage import Storage
+    from fairway_core.yaml_text import DataPath
 
 # "HPC Cache Resource Provider" in every directory of Entra ID, as which Managed Lustre reads
 # Blob storage. Source: Azure documentation, Azure Managed Lustre prerequisites.
@@ -37,6 +43,19 @@ class AzureFiles(FileSystem, defer_build=True):
     """Provisioned size in GiB; it can grow, and shrink a day later."""
     replication: Literal["LRS", "ZRS"] | None = None
     """Keep copies in one zone (LRS) or in three (ZRS). By default ZRS, or LRS with `zone: none`."""
+
+    private_link = "file"
+    encrypted: ClassVar = {"files": "the share"}
+
+    @property
+    def size_gib(self) -> int:
+        """As chosen."""
+        return self.gib
+
+    @property
+    def is_zone_redundant(self) -> bool:
+        """True where the file says so: the default does not ask for more than there is."""
+        return self.replication == "ZRS"
 
     def copies(self, zone: int | None) -> Literal["LRS", "ZRS"]:
         """The replication, where it was left to the environment's zone too."""
@@ -65,6 +84,18 @@ class NetApp(FileSystem, defer_build=True):
     """Size of the volume in TiB; it can grow."""
     mibps: int | None = None
     """Throughput of a `Flexible` volume in MiB/s."""
+
+    subnet_role = "netapp"
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Azure NetApp Files' own."""
+        return ("Microsoft.NetApp",)
+
+    @property
+    def size_gib(self) -> int:
+        """As chosen."""
+        return self.tib * 1024
 
     @model_validator(mode="after")
     def _throughput_is_offered(self) -> Self:
@@ -134,6 +165,23 @@ class Lustre(FileSystem, defer_build=True):
     service_principal: Annotated[str, StringConstraints(pattern=_UUID)] | None = None
     """The object id of "HPC Cache Resource Provider" in your directory."""
 
+    subnet_role = "lustre"
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Managed Lustre's own."""
+        return ("Microsoft.StorageCache",)
+
+    @property
+    def size_gib(self) -> int:
+        """As chosen."""
+        return self.tib * 1024
+
+    @property
+    def reads_by_account_key(self) -> bool:
+        """True with `import:`."""
+        return self.import_ is not None
+
     @model_validator(mode="after")
     def _size_is_offered(self) -> Self:
         level = lustre_level(self.mbps_per_tib)
@@ -168,3 +216,76 @@ class Lustre(FileSystem, defer_build=True):
     def limits_mbps(self) -> Mapping[str, int]:
         """MB/s that come with its size and level."""
         return {"its size": self.tib * self.mbps_per_tib}
+
+    def check(self, name: str, environment: Environment) -> None:
+        """Raises FieldError for an import that cannot work, and without Azure's services, a zone,
+        or addresses for all the file systems of this kind."""
+        network, path = environment.network, ("filesystems", name)
+        self._check_import(name, environment.storage)
+        if network.egress == "none":
+            raise FieldError(
+                "Managed Lustre works only if it reaches Azure's own services",
+                "use another `egress:` or another kind of file system",
+                path,
+            )
+        if environment.zone_number is None:
+            raise FieldError(
+                "Managed Lustre needs a zone, and `zone: none` names none",
+                "name one, for example `zone: 1`, or use another kind of file system",
+                (*path, "kind"),
+            )
+        existing = network.existing.subnets.by_role if network.existing else None
+        plan = subnet_plan(network.address_space)
+        subnet = existing["lustre"].range if existing else plan["lustre"]
+        filesystems = environment.filesystems.values()
+        needed = sum(lustre_addresses(f.tib) for f in filesystems if isinstance(f, Lustre))
+        if needed > subnet.num_addresses:
+            raise FieldError(
+                f"Lustre needs a subnet of {needed} addresses, "
+                f"and {subnet} has {subnet.num_addresses}",
+                "use a larger subnet" if existing else "use a larger `address_space:`",
+                ("network", "existing" if existing else "address_space"),
+            )
+
+    def _check_import(self, name: str, storage: Storage) -> None:
+        if self.import_ is None:
+            return
+        path, logs = ("filesystems", name, "import"), lustre_log_container(name)
+        if self.import_ not in storage.containers:
+            from fairway_core.suggestions import did_you_mean
+
+            hint = did_you_mean(self.import_, storage.containers) or "add it there"
+            raise FieldError(f"no `{self.import_}` under `storage.containers:`", hint, path)
+        if logs in storage.containers:
+            raise FieldError(
+                f"`{logs}` is where `{name}` logs its imports",
+                "choose another name",
+                ("storage", "containers", logs),
+            )
+        if storage.existing:
+            raise FieldError(
+                "Managed Lustre logs its imports to a container of its own, and Fairway "
+                "creates none in an existing account",
+                "leave it out, and copy the data to the file system in a job",
+                path,
+            )
+        if not storage.account_keys:
+            raise FieldError(
+                "Managed Lustre reads Blob storage with the account's keys, which are disabled",
+                "set `account_keys: true` under `storage:`; Terraform's state then holds them",
+                path,
+            )
+
+    def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
+        """Raises FieldError for an image without a client; node pools get one by a driver."""
+        if cluster.engine != "kubernetes" and not cluster.chosen_image.lustre_client:
+            raise FieldError(
+                f"image `{cluster.chosen_image.alias}` has no Lustre client",
+                "use an HPC image such as `ubuntu-hpc-2404`, which has one",
+                path,
+            )
+
+
+def lustre_log_container(name: str) -> str:
+    """The container in which the Lustre file system of that name logs what it imports."""
+    return f"lustre-{name}-logs"

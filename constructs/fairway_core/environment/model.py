@@ -182,24 +182,13 @@ class Environment(Model):
 
     @model_validator(mode="after")
     def _filesystems_fit(self) -> Self:
-        check_filesystems(self.filesystems, self.clusters, self.storage, self.network)
+        check_filesystems(self)
         return self
 
     @model_validator(mode="after")
     def _people_have_accounts_and_homes(self) -> Self:
         access = self.access
         check_people(access.users, self.filesystems, self.clusters, gateway=bool(access.gateway))
-        return self
-
-    @model_validator(mode="after")
-    def _lustre_has_a_zone(self) -> Self:
-        for name, filesystem in self.filesystems.items() if self.zone == "none" else ():
-            if filesystem.kind == "lustre":
-                raise FieldError(
-                    "Managed Lustre needs a zone, and `zone: none` names none",
-                    "name one, for example `zone: 1`, or use another kind of file system",
-                    ("filesystems", name, "kind"),
-                )
         return self
 
     @property
@@ -271,7 +260,7 @@ class Environment(Model):
             if cluster.engine not in ("batch", "kubernetes"):
                 return ("clusters", name)
         for name, filesystem in self.filesystems.items():
-            if filesystem.kind == "nfs_server":
+            if filesystem.is_server:
                 return ("filesystems", name)
         return ("access", "gateway") if self.access.gateway else None
 
@@ -305,21 +294,15 @@ class Environment(Model):
 
     @model_validator(mode="after")
     def _the_network_can_do_it(self) -> Self:
-        servers = {
-            name: filesystem
-            for name, filesystem in self.filesystems.items()
-            if filesystem.kind == "nfs_server"
-        }
         check_network(
             self.network,
             self.access,
-            nfs_servers=servers,
             monitoring=self.monitoring is not None,
             slurm=self.scheduler is not None,
             stop_themselves=[
                 name for name, each in self.clusters.items() if getattr(each, "idle", None)
             ],
-            files=any(each.kind == "azure_files" for each in self.filesystems.values()),
+            files=any(each.private_link == "file" for each in self.filesystems.values()),
             blobs=self.storage.has_endpoint,
             services={
                 "vault": self.has_vault or self.scheduler is not None,

@@ -265,7 +265,6 @@ def check_network(
     network: Network,
     access: Access,
     *,
-    nfs_servers: Mapping[str, object],
     monitoring: bool,
     slurm: bool,
     stop_themselves: Sequence[str],
@@ -287,12 +286,6 @@ def check_network(
         )
     if network.existing:
         _check_existing(access)
-    for name in nfs_servers if network.is_closed else ():
-        raise FieldError(
-            f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
-            "use another `egress:` or another kind of file system",
-            ("filesystems", name),
-        )
     network.dns.check_zones(_with_endpoints(services, slurm=slurm, files=files, blobs=blobs))
     if network.is_closed and slurm:
         raise FieldError(

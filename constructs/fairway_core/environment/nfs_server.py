@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from fairway_core.catalog.disks import Provisioned
     from fairway_core.catalog.sizes import VmSize
+    from fairway_core.environment.model import Environment
 
 # Those of disks.toml, so that schema and messages list them.
 if TYPE_CHECKING:
@@ -176,6 +177,11 @@ class NfsServer(FileSystem, defer_build=True):
     backup: Backup | None = None
     """A daily backup of the disks; none without this section."""
 
+    subnet_role = "storage"
+    is_server = True
+    egress = ("ubuntu",)
+    encrypted: ClassVar = {"disks": "the disks of"}
+
     @model_validator(mode="after")
     def _size_carries_the_disks(self) -> Self:
         try:
@@ -206,9 +212,33 @@ class NfsServer(FileSystem, defer_build=True):
         return size.remote_disk_mbps if chosen else size.premium_ssd_mbps
 
     @property
-    def newest_version(self) -> float:
-        """The NFS version that nodes use."""
-        return max(self.versions)
+    def size_gib(self) -> int:
+        """The size of all its disks."""
+        return self.disks.count * self.disks.gib
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Azure Backup's, with `backup:`."""
+        return ("Microsoft.RecoveryServices",) if self.backup else ()
+
+    @property
+    def nfs_versions(self) -> tuple[float, ...]:
+        """As chosen."""
+        return self.versions
+
+    @property
+    def data_disks(self) -> str | None:
+        """As chosen."""
+        return self.disks.kind
+
+    def check(self, name: str, environment: Environment) -> None:
+        """Raises FieldError where the server could not install its software."""
+        if environment.network.is_closed:
+            raise FieldError(
+                f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
+                "use another `egress:` or another kind of file system",
+                ("filesystems", name),
+            )
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:

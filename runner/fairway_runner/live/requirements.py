@@ -176,13 +176,8 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
         yield "Microsoft.OperationalInsights"
     if environment.budget is not None:
         yield "Microsoft.Consumption"
-    kinds = {filesystem.kind for filesystem in environment.filesystems.values()}
-    if "lustre" in kinds:
-        yield "Microsoft.StorageCache"
-    if "netapp" in kinds:
-        yield "Microsoft.NetApp"
-    if any(getattr(each, "backup", None) for each in environment.filesystems.values()):
-        yield "Microsoft.RecoveryServices"
+    for filesystem in environment.filesystems.values():
+        yield from filesystem.providers
 
 
 def _has(environment: Environment, field: str) -> bool:

@@ -49,9 +49,8 @@ def _zoned(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     replication = environment.storage.replication or ""
     yield ("storage", "replication"), {"location": location, "zoned": "ZRS" in replication}
     for name, each in environment.filesystems.items():
-        if each.kind == "azure_files":
-            zoned = each.replication == "ZRS"
-            yield ("filesystems", name, "replication"), {"location": location, "zoned": zoned}
+        if each.is_zone_redundant:
+            yield ("filesystems", name, "replication"), {"location": location, "zoned": True}
 
 
 @check("no-zones", Severity.WARNING, Subject.ENVIRONMENT, at=_zoned)
@@ -73,8 +72,8 @@ def no_zones(location: str, zoned: bool) -> Iterator[Fault]:
 def _disks(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     environment = subject.environment
     for name, each in environment.filesystems.items():
-        if each.kind == "nfs_server":
-            facts = {"kind": each.disks.kind, "zone": environment.zone_number}
+        if each.data_disks:
+            facts = {"kind": each.data_disks, "zone": environment.zone_number}
             yield ("filesystems", name), {**facts, "location": environment.location}
 
 

@@ -150,10 +150,8 @@ def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str,
     if kind == "batch" and environment.has_pools:
         yield ("clusters",), "the Batch account", False
     for name, each in environment.filesystems.items():
-        if kind == "files" and each.kind == "azure_files":
-            yield ("filesystems", name), f"the share `{name}`", False
-        if kind == "disks" and each.kind == "nfs_server":
-            yield ("filesystems", name), f"the disks of `{name}`", False
+        if part := each.encrypted.get(kind):
+            yield ("filesystems", name), f"{part} `{name}`", False
     for name, cluster in environment.clusters.items():
         # Those of a pool are Batch's own, unless it makes the nodes in the subscription.
         if kind == "disks" and (cluster.engine != "batch" or environment.owns_pool_nodes):
