@@ -117,7 +117,7 @@ class Lustre(FileSystem):
         delete_lock(self, id=id, on=self.file_system, lock=lock)
         self.mount = Mount(
             name=name,
-            type="lustre",
+            type=spec.mount_type,
             options=_OPTIONS,
             source=f"{self.file_system.mgs_address}@tcp0:/lustrefs",
             path=spec.path,

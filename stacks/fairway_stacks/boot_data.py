@@ -212,13 +212,16 @@ def _slurm_node(
 def _mounts(environment: Environment, names: Sequence[str]) -> list[Mount]:
     """Mounts no shorter than those of the file systems: an NFS server's has the longest options."""
     return [
-        nfs_mount(
-            name=name,
-            server=_UNKNOWN * 2,
-            export=export_path(name),
-            path=spec.path,
-            version=spec.newest_version,
-            root=not spec.is_server,
+        replace(
+            nfs_mount(
+                name=name,
+                server=_UNKNOWN * 2,
+                export=export_path(name),
+                path=spec.path,
+                version=spec.newest_version,
+                root=not spec.is_server,
+            ),
+            type=spec.mount_type,
         )
         for name in names
         for spec in [environment.filesystems[name]]

@@ -29,6 +29,8 @@ class FileSystem(Model, defer_build=True):
 
     subnet_role: ClassVar[str | None] = None
     """The subnet that it is in; None where nodes reach it otherwise."""
+    mount_type: ClassVar[str] = "nfs"
+    """How nodes mount it, for mount(8)."""
     private_link: ClassVar[str] = ""
     """The service of private_links.toml by which nodes reach it."""
     is_server: ClassVar[bool] = False

@@ -166,6 +166,7 @@ class Lustre(FileSystem, defer_build=True):
     """The object id of "HPC Cache Resource Provider" in your directory."""
 
     subnet_role = "lustre"
+    mount_type = "lustre"
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -251,11 +252,7 @@ class Lustre(FileSystem, defer_build=True):
         if self.import_ is None:
             return
         path, logs = ("filesystems", name, "import"), lustre_log_container(name)
-        if self.import_ not in storage.containers:
-            from fairway_core.suggestions import did_you_mean
-
-            hint = did_you_mean(self.import_, storage.containers) or "add it there"
-            raise FieldError(f"no `{self.import_}` under `storage.containers:`", hint, path)
+        storage.check_container(self.import_, path)
         if logs in storage.containers:
             raise FieldError(
                 f"`{logs}` is where `{name}` logs its imports",

@@ -15,6 +15,7 @@ from fairway_core.resource_ids import StorageAccountId
 
 if TYPE_CHECKING:
     from fairway_core.environment.network import Network
+    from fairway_core.yaml_text import DataPath
 
 Replication = Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"]
 
@@ -79,6 +80,14 @@ class Storage(Model, defer_build=True):
     def has_endpoint(self) -> bool:
         """Whether it has a private endpoint in a network that has any."""
         return self.private_endpoint or not self.existing
+
+    def check_container(self, name: str, path: DataPath) -> None:
+        """Raises FieldError where there is no such container, which the field at `path` names."""
+        if name not in self.containers:
+            from fairway_core.suggestions import did_you_mean
+
+            hint = did_you_mean(name, self.containers) or "add it there"
+            raise FieldError(f"no `{name}` under `storage.containers:`", hint, path)
 
     def check_network(self, network: Network) -> None:
         """Raises FieldError where the network cannot have the endpoint that is asked for."""
