@@ -25,6 +25,7 @@ from fairway_constructs.slurm.configuration import (
 )
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
+from fairway_core.environment.filesystems import scheduler_mounts
 from fairway_core.findings import UserError
 from fairway_core.slurm.rules import share_commands
 from fairway_stacks.people import accounts_of, queue_of, signed_in
@@ -159,7 +160,7 @@ def _scheduler(
     spec = environment.scheduler
     assert spec is not None
     partitions = partitions_of(environment)
-    filesystems = list(dict.fromkeys(name for one in partitions.values() for name in one.mounts))
+    filesystems = scheduler_mounts(environment)
     accounts = accounts_of(environment, filesystems, fenced=True)
     cluster = slurm_cluster(
         environment.name,

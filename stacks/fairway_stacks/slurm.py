@@ -15,6 +15,7 @@ from fairway_constructs.slurm.role_assignments import let_scale
 from fairway_constructs.slurm.scheduler import SlurmScheduler
 from fairway_constructs.unique_name import client_config
 from fairway_constructs.web_page import serve_page
+from fairway_core.environment.filesystems import scheduler_mounts
 from fairway_core.environment.homes import homes
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import partitions_of, slurm_partitions
@@ -60,11 +61,9 @@ class SlurmResources:
         has_vault = data.vault is not None and environment.vault is not None
         has_people = bool(environment.access.users)
         self._people_vault = data.vault.url if data.vault and has_vault and has_people else ""
-        filesystems = dict.fromkeys(
-            mount for nodes in self._partitions.values() for mount in nodes.mounts
-        )
+        filesystems = scheduler_mounts(environment)
         mounts = [data.filesystems[name].mount for name in filesystems]
-        accounts = accounts_of(environment, list(filesystems), fenced=True)
+        accounts = accounts_of(environment, filesystems, fenced=True)
         self.scheduler = SlurmScheduler(
             stack,
             size=spec.scheduler_size,
@@ -107,7 +106,6 @@ class SlurmResources:
         other clusters it has no key."""
         web, node = environment.web, self.login[0]
         assert web is not None
-        mounts = [name for each in self._partitions.values() for name in each.mounts]
         spec = WebPage(
             url=web.url,
             tenant=web.tenant,
@@ -117,7 +115,9 @@ class SlurmResources:
             secret=web.client_secret,
             identity=page.client_id,
             account=web.account,
-            homes=homes(environment.filesystems, environment.clusters, mounts),
+            homes=homes(
+                environment.filesystems, environment.clusters, scheduler_mounts(environment)
+            ),
             package=web.package,
             targets=[each for each in targets if each.engine in _SERVED],
         )

@@ -33,6 +33,14 @@ def speaks_nfs_3(filesystems: Mapping[str, FileSystem]) -> bool:
     return any(3 in each.nfs_versions for each in filesystems.values())
 
 
+def scheduler_mounts(environment: Environment) -> list[str]:
+    """The file systems, by name, that the scheduler and login nodes of Slurm mount: all that its
+    nodes do."""
+    clusters = environment.clusters.values()
+    mounts = [name for each in clusters if each.engine == "slurm" for name in each.mounts]
+    return list(dict.fromkeys(mounts))
+
+
 def check_filesystems(environment: Environment) -> None:
     """Raises FieldError where the rest of the environment cannot do what its file systems need.
 
