@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_user_subscription import (
         BatchUserSubscription as BatchUserSubscription,
     )
+    from fairway_constructs.blobfuse import Blobfuse as Blobfuse
     from fairway_constructs.budget import Budget as Budget
     from fairway_constructs.cdk import App as App
     from fairway_constructs.cdk import Aspect as Aspect
@@ -97,6 +98,7 @@ _NAMES = {
     "batch_account": "AutoStorage BatchAccount",
     "batch_pool": "BatchPool Containers",
     "batch_user_subscription": "BatchUserSubscription",
+    "blobfuse": "Blobfuse",
     "budget": "Budget",
     "cdk": "App Aspect Aspects Component Construct DataSource IAspect Lifecycle Output Resource "
     "Stack TerraformHclModule",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azure_files import AzureFiles
+from fairway_constructs.blobfuse import Blobfuse
 from fairway_constructs.lustre import BlobImport, Lustre
 from fairway_constructs.netapp import NetApp
 from fairway_constructs.nfs_server import NfsServer
@@ -53,6 +54,8 @@ def make_filesystem(
             return NetApp(
                 stack, name, subnet=network.subnets["netapp"], clients=clients, **settings
             )
+        case "blobfuse":
+            return Blobfuse(stack, name, storage=storage, **settings)
         case "lustre":
             blobs = _blob_import(spec, storage, storage_endpoints)
             subnet = network.subnets["lustre"]

@@ -17,6 +17,7 @@ from fairway_constructs.cloud_init import (
     nfs_mount,
     nfs_server_cloud_init,
     node_cloud_init,
+    script,
     shared_folder,
 )
 
@@ -99,6 +100,13 @@ LUSTRE = Mount(
     path="/lustre",
     root=True,
 )
+BLOBS = Mount(
+    name="sets",
+    type="blobs",
+    options="ro",
+    source=f"{TOKEN}.blob.core.windows.net/datasets",
+    path="/datasets",
+)
 
 
 def test_a_node_is_right_with_every_kind_of_mount(
@@ -109,17 +117,24 @@ def test_a_node_is_right_with_every_kind_of_mount(
         nfs_mount(name="data", server="10.0.0.4", export="/srv/data", path="/data", version=3),
         nfs_mount(name="home", server="10.0.0.5", export="/home", path="/home", root=True),
         LUSTRE,
+        BLOBS,
     ]
     text = _node(mounts=mounts).replace(TOKEN, "10.0.0.6")
     check_cloud_config(text)
     config = cloud_config(custom_data(text))
     files = {entry["path"]: entry["content"] for entry in config["write_files"]}
     lines = files["/etc/fairway/mounts"].splitlines()
-    assert [len(line.split()) for line in lines] == [5, 5, 5]
+    assert [len(line.split()) for line in lines] == [5, 5, 5, 5]
     assert lines[0].startswith("nfs rw,hard,vers=3,")
     assert lines[1].endswith(" 10.0.0.5:/home /home root")
     assert lines[2] == "lustre noatime,flock,_netdev 10.0.0.6@tcp0:/lustrefs /lustre root"
+    assert lines[3] == "blobs ro 10.0.0.6.blob.core.windows.net/datasets /datasets squashed"
     assert "nlm_tcpport=32803" in files["/etc/modprobe.d/fairway-nfs.conf"]
+    assert files["/usr/sbin/mount.blobs"] == script("mount_blobs.sh")
+
+
+def test_only_nodes_with_blobs_get_the_program_that_mounts_them() -> None:
+    assert "mount.blobs" not in _node()
 
 
 def test_the_login_user_has_its_home_elsewhere_only_where_home_is_shared(

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_constructs.azure_files import AzureFiles
+from fairway_constructs.blobfuse import Blobfuse
 from fairway_constructs.lustre import BlobImport, Lustre
 from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nfs_server import NfsServer
+from fairway_constructs.storage import Storage
 from fairway_core.environment import Backup, Disks
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -335,3 +338,18 @@ class TestNetwork:
             assert {name: new[name] for name in old} == old
             assert set(new) - set(old) == {rule}
             assert new[rule]["destination_port_ranges"] == ports
+
+
+def test_blobs_are_of_a_container_of_the_account(synthesize: Synthesize) -> None:
+    def build(stack: Stack, container: str, *, read_only: bool | None = None) -> None:
+        storage = Storage(stack, containers=["datasets"])
+        blobs = Blobfuse(
+            stack, "sets", path="/sets", storage=storage, container=container, read_only=read_only
+        )
+        assert blobs.mount.source == f"{storage.host}/datasets"
+        assert blobs.mount.options == ("rw" if read_only is False else "ro")
+
+    synthesize(partial(build, container="datasets"))
+    synthesize(partial(build, container="datasets", read_only=False))
+    with pytest.raises(UserError, match="dataset"):
+        synthesize(partial(build, container="dataset"))

@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ruamel.yaml import YAML
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +66,107 @@ class TestMounts:
         self, mount: Callable[[str], list[str]]
     ) -> None:
         assert mount("\n") == []
+
+
+class TestBlobs:
+    """The program that mount(8) runs for blobs, with stand-ins for systemd and apt."""
+
+    STAND_INS = r"""
+    log() { printf '%s\n' "$*" >>"$LOG"; }
+    systemctl() { log systemctl "$@"; }
+    apt-get() { log apt-get "${@:5}"; }
+    apt-cache() { [[ -n ${LISTED:-} ]]; }
+    curl() { log curl "${!#}"; }
+    mountpoint() { [[ $2 != "$scratch" ]] && [[ -n ${APPEARS:-} ]]; }
+    sleep() { :; }
+    command() { [[ -n ${INSTALLED:-} ]]; }
+    make_cache() { mkdir -p "$FOLDER/cache" && echo "$FOLDER/cache"; }
+    df() { printf 'Avail\n1001\n'; }
+    systemd-escape() { echo data-sets; }
+    """
+
+    @pytest.fixture
+    def run(self, repository: Path, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
+        """Mounts a container; answers with the exit status and what was run."""
+        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "mount_blobs.sh"
+        log = tmp_path / "log"
+
+        def run(options: str, **variables: str) -> tuple[int, list[str]]:
+            log.write_text("")
+            program = (
+                f"source {shlex.quote(str(script))}\n{self.STAND_INS}\n"
+                "settings=$FOLDER/settings identity=$FOLDER/identity\n"
+                f"main acc.blob.core.windows.net/datasets /data/sets -o {options}"
+            )
+            environment = {"PATH": "/usr/bin:/bin", "LOG": str(log), "FOLDER": str(tmp_path)}
+            done = subprocess.run(
+                ["bash", "-euc", program], env={**environment, **variables}, check=False
+            )
+            return done.returncode, log.read_text().splitlines()
+
+        return run
+
+    @pytest.mark.parametrize(("options", "read_only"), [("ro", True), ("rw,noatime", False)])
+    def test_settings_name_the_container_and_no_key(
+        self,
+        run: Callable[..., tuple[int, list[str]]],
+        tmp_path: Path,
+        options: str,
+        read_only: bool,
+    ) -> None:
+        assert run(options, INSTALLED="1", APPEARS="1") == (
+            0,
+            [f"systemctl {each} fairway-blobs@data-sets.service" for each in ("stop", "start")],
+        )
+        text = (tmp_path / "settings" / "data-sets.yaml").read_text()
+        settings = YAML(typ="safe", pure=True).load(text)
+        assert (settings["allow-other"], settings["read-only"]) == (True, read_only)
+        assert settings["file_cache"]["path"] == f"{tmp_path}/cache"
+        assert settings["file_cache"]["max-size-mb"] == 500
+        assert settings["azstorage"] == {
+            "type": "block",
+            "account-name": "acc",
+            "endpoint": "https://acc.blob.core.windows.net",
+            "container": "datasets",
+            "mode": "msi",
+        }
+
+    def test_a_machine_with_several_identities_says_which_one_it_means(
+        self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
+    ) -> None:
+        (tmp_path / "identity").write_text("/subscriptions/s/nodes\n")
+        run("ro", INSTALLED="1", APPEARS="1")
+        text = (tmp_path / "settings" / "data-sets.yaml").read_text()
+        settings = YAML(typ="safe", pure=True).load(text)
+        assert settings["azstorage"]["resid"] == "/subscriptions/s/nodes"
+
+    def test_the_repository_is_added_where_it_is_missing(
+        self, run: Callable[..., tuple[int, list[str]]]
+    ) -> None:
+        assert [line.split()[0] for line in run("ro", APPEARS="1")[1]] == [
+            *("apt-get", "curl", "apt-get", "apt-get", "apt-get", "systemctl", "systemctl")
+        ]
+        assert [line for line in run("ro", APPEARS="1", LISTED="1")[1] if "apt" in line] == [
+            "apt-get update",
+            "apt-get install blobfuse2 fuse3",
+        ]
+
+    def test_the_cache_is_a_folder_of_its_own(self, repository: Path, tmp_path: Path) -> None:
+        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "mount_blobs.sh"
+        (tmp_path / "else").mkdir()
+        (tmp_path / "fairway-blobs-sets").symlink_to(tmp_path / "else")
+        program = f"source {shlex.quote(str(script))}; mountpoint() {{ :; }}; scratch={tmp_path}"
+        program += "; make_cache sets"
+        subprocess.run(["bash", "-euc", program], check=True, capture_output=True)
+        cache = tmp_path / "fairway-blobs-sets"
+        assert cache.is_dir()
+        assert not cache.is_symlink()
+        assert cache.stat().st_mode & 0o777 == 0o700
+
+    def test_a_mount_that_does_not_appear_fails(
+        self, run: Callable[..., tuple[int, list[str]]]
+    ) -> None:
+        assert run("ro", INSTALLED="1")[0] == 1
 
 
 class TestVolume:

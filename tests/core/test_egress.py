@@ -93,7 +93,7 @@ def test_every_row_says_where_it_is_from() -> None:
     rows = table("egress")["egress"]
     kinds = {"ubuntu", "almalinux", "slurm", "idle", "monitoring", "entra"}
     kinds |= {"kubernetes", "kubernetes-monitoring", "kubernetes-patches", "operators", "web"}
-    kinds |= {"slurm-microsoft"}
+    kinds |= {"slurm-microsoft", "blobfuse"}
     assert {row["for"] for row in rows} == kinds
     for row in rows:
         assert row["names"]

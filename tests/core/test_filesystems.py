@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from fairway_core.catalog.disks import disk_kinds
 from fairway_core.catalog.lustre import lustre_addresses
 from fairway_core.environment import AnyFileSystem, Environment, load_environment
-from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
+from fairway_core.environment.filesystems import optional_roles, scheduler_mounts, speaks_nfs_3
 from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 LUSTRE = f"kind: lustre, tib: 48, path: /lustre, import: datasets, service_principal: {PRINCIPAL}"
+OTHER = "kind: netapp, path: /x"
 PAIR = "{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}"
 
 
@@ -94,6 +95,7 @@ def test_lustre_import_without_a_principal_hints_at_az_ad_sp_show(load: Any) -> 
         ({"kind": "netapp", "service_level": "Flexible", "mibps": 1000}, 1048, "its service"),
         ({"kind": "lustre", "tib": 48, "mbps_per_tib": 500}, 24000, "its size"),
         ({"kind": "lustre", "tib": 48, "mbps_per_tib": 40}, 1920, "its size"),
+        ({"kind": "blobfuse", "container": "datasets"}, 6250, "its storage account"),
     ],
 )
 def test_throughput_is_what_binds(values: dict[str, Any], mbps: int, limit: str) -> None:
@@ -228,3 +230,74 @@ class TestNetwork:
 def test_nodes_use_the_newest_version() -> None:
     assert _filesystem(kind="nfs_server", versions=(3, 4.1)).newest_version == 4.1
     assert _filesystem(kind="nfs_server", versions=(3,)).newest_version == 3
+
+
+class TestBlobs:
+    SETS = "kind: blobfuse, container: datasets, path: /datasets"
+    HOME = "  home: {kind: azure_files, path: /home}\n"
+
+    def _text(self, blobs: str = SETS, *, engine: str = "ssh", more: str = "", **given: str) -> str:
+        """An environment with `home`, the blobs as `data`, and a cluster that mounts both."""
+        settings = {
+            "engine": engine,
+            "size": "Standard_ND96isr_H100_v5",
+            "nodes": "2" if engine == "ssh" else "{min: 0, max: 2}",
+            "mounts": "[home, data]",
+            **given,
+        }
+        cluster = ", ".join(f"{key}: {value}" for key, value in settings.items())
+        text = _text(blobs, f"{{{cluster}}}", more)
+        return text.replace("filesystems:\n", f"filesystems:\n{self.HOME}")
+
+    @pytest.mark.parametrize("engine", ["ssh", "slurm"])
+    def test_a_container_is_mounted_beside_a_file_system(self, load: Any, engine: str) -> None:
+        blobs = load(self._text(engine=engine)).filesystems["data"]
+        assert (blobs.container, blobs.read_only) == ("datasets", True)
+
+    def test_slurms_scheduler_does_not_mount_it(self, load: Any) -> None:
+        assert scheduler_mounts(load(self._text(engine="slurm"))) == ["home"]
+
+    @pytest.mark.parametrize(
+        ("given", "path", "message"),
+        [
+            ({"blobs": SETS.replace("datasets,", "dataset,")}, "filesystems.data.container", "no "),
+            (
+                {"more": "network: {egress: none}\n"},
+                "filesystems.data",
+                "nodes install blobfuse2 from the internet",
+            ),
+            ({"mounts": "[data, home]"}, "clusters.pair.mounts.0", "blobs have no locks"),
+            (
+                {"engine": "batch", "mounts": "[data]"},
+                "clusters.pair.mounts.0",
+                "`engine: batch` cannot mount a container",
+            ),
+            (
+                {"engine": "kubernetes", "job_image": "python:3.12"},
+                "clusters.pair.mounts.1",
+                "`engine: kubernetes` cannot mount a container",
+            ),
+            (
+                {"image": "almalinux-hpc-8", "size": "Standard_ND96amsr_A100_v4"},
+                "clusters.pair.mounts.1",
+                "blobfuse2 is installed on Ubuntu alone",
+            ),
+        ],
+    )
+    def test_what_cannot_mount_it_is_told(
+        self, load: Any, given: dict[str, str], path: str, message: str
+    ) -> None:
+        finding = _fault(load, self._text(**given))
+        assert finding.path == path
+        assert message in finding.message
+        assert finding.hint
+
+    def test_it_is_no_home(self, load: Any) -> None:
+        text = _text(self.SETS.replace("/datasets", "/home"))
+        assert "cannot be the home directories" in _fault(load, text).message
+
+    def test_it_is_no_home_of_partitions_that_have_nothing_else_in_common(self, load: Any) -> None:
+        part = "{engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 2}"
+        text = self._text(engine="slurm").replace(self.HOME, f"{self.HOME}  x: {{{OTHER}}}\n")
+        text += f"  other: {part}, mounts: [x, data]}}\n"
+        assert "cannot be the home directories" in _fault(load, text).message

@@ -32,6 +32,7 @@ KINDS = {
     "team": "{kind: netapp, path: /team}",
     "fast": f"{{kind: lustre, tib: 8, path: /lustre, import: datasets, "
     f"service_principal: {PRINCIPAL}}}",
+    "sets": "{kind: blobfuse, container: datasets, path: /datasets}",
 }
 KEYS = "storage: {account_keys: true}\n"
 
@@ -85,11 +86,20 @@ def test_a_cluster_mounts_every_kind_by_name(written: Written) -> None:
         ("nfs", "/home"),
         ("nfs", "/team"),
         ("lustre", "/lustre"),
+        ("blobs", "/datasets"),
     ]
-    assert [line[4] for line in mounts] == ["squashed", "root", "root", "root"]
+    assert [line[4] for line in mounts] == ["squashed", "root", "root", "root", "squashed"]
+    assert mounts[-1][1] == "ro"
+    assert re.fullmatch(r"@@\d@@\.blob\.core\.windows\.net/datasets", mounts[-1][2])
     (record,) = stacks["compute"]["output"]["targets"]["value"]
     target = Target.model_validate_json(json.dumps(record))
-    assert target.mounts == {"data": "/data", "home": "/home", "team": "/team", "fast": "/lustre"}
+    assert target.mounts == {
+        "data": "/data",
+        "home": "/home",
+        "team": "/team",
+        "fast": "/lustre",
+        "sets": "/datasets",
+    }
 
 
 def test_the_throughput_of_every_kind_is_told_with_its_limit(written: Written) -> None:
@@ -99,6 +109,7 @@ def test_the_throughput_of_every_kind_is_told_with_its_limit(written: Written) -
         "home": 212,
         "team": 268,
         "fast": 2000,
+        "sets": 6250,
     }
     limits = outputs["filesystem_limited_by"]["value"]
     assert (limits["data"], limits["fast"]) == ("its disks", "its size")

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import EVERY_NETWORK
+from fairway_core.environment.blobfuse import Blobfuse
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
 from fairway_core.environment.nfs_server import NfsServer
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from fairway_core.environment.filesystem_base import FileSystem
     from fairway_core.environment.model import Environment
 
-AnyFileSystem = Annotated[NfsServer | AzureFiles | NetApp | Lustre, Field(discriminator="kind")]
+AnyFileSystem = Annotated[
+    NfsServer | AzureFiles | NetApp | Lustre | Blobfuse, Field(discriminator="kind")
+]
 
 HOME = "/home"
 
@@ -35,10 +38,11 @@ def speaks_nfs_3(filesystems: Mapping[str, FileSystem]) -> bool:
 
 def scheduler_mounts(environment: Environment) -> list[str]:
     """The file systems, by name, that the scheduler and login nodes of Slurm mount: all that its
-    nodes do."""
+    nodes do, but for blobs, which only the identity of nodes reads."""
     clusters = environment.clusters.values()
     mounts = [name for each in clusters if each.engine == "slurm" for name in each.mounts]
-    return list(dict.fromkeys(mounts))
+    filesystems = environment.filesystems
+    return [name for name in dict.fromkeys(mounts) if filesystems[name].kind != "blobfuse"]
 
 
 def check_filesystems(environment: Environment) -> None:

@@ -1,0 +1,91 @@
+"""A container of Blob storage that nodes see as a folder, by blobfuse2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from fairway_core.documents import FieldError
+from fairway_core.environment.batch import BatchCluster
+from fairway_core.environment.filesystem_base import FileSystem
+from fairway_core.environment.homes import home_filesystem
+from fairway_core.environment.kubernetes import KubernetesNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fairway_core.environment.clusters import AnyCluster
+    from fairway_core.environment.model import Environment
+    from fairway_core.yaml_text import DataPath
+
+# 50 Gb/s: what every region lets out of an account; some let out 200. Source: Azure
+# documentation, scalability and performance targets for standard storage accounts.
+_ACCOUNT_MBPS = 6250
+
+_OTHER = 'stage it with the job: `inputs: {{NAME: {{from: "{}:PATH", stage: scratch}}}}`'
+
+
+class Blobfuse(FileSystem, defer_build=True):
+    """A container of Blob storage, as a folder of `ssh` and `slurm` nodes.
+
+    Nodes read it by their managed identity, whole files at a time, into a cache on their local
+    disks. It has no locks and no owners, so it is for data sets and not for homes or runs, and is
+    never the first of a cluster's `mounts:`.
+    """
+
+    kind: Literal["blobfuse"]
+    """`blobfuse`: a container of the storage account."""
+    container: str
+    """The container, under `storage.containers:`."""
+    read_only: bool = True
+    """Whether nodes only read. A file that is written gets to the container when it is closed; of
+    several nodes that write the same one, the last wins."""
+
+    mount_type = "blobs"
+    egress = ("blobfuse",)
+
+    @property
+    def limits_mbps(self) -> Mapping[str, int]:
+        """MB/s that the account passes on to all nodes together."""
+        return {"its storage account": _ACCOUNT_MBPS}
+
+    def check(self, name: str, environment: Environment) -> None:
+        """Raises FieldError without the container, without a way to install blobfuse2, and where it
+        would hold homes."""
+        path = ("filesystems", name)
+        environment.storage.check_container(self.container, (*path, "container"))
+        if environment.network.is_closed:
+            raise FieldError(
+                "nodes install blobfuse2 from the internet, which `egress: none` closes",
+                f"use another `egress:`, or {_OTHER.format(self.container)}",
+                path,
+            )
+        home = home_filesystem(environment.filesystems, environment.clusters)
+        if self.path == "/home" or home == name:
+            raise FieldError(
+                "blobs have no owners and no locks, and cannot be the home directories",
+                "mount another kind of file system on /home, or first in all partitions",
+                path,
+            )
+
+    def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
+        """Raises FieldError for an engine or an image that cannot mount it, and in the place of the
+        folder of runs."""
+        if isinstance(cluster, BatchCluster | KubernetesNodes):
+            raise FieldError(
+                f"nodes of `engine: {cluster.engine}` cannot mount a container",
+                f"leave it out here, and {_OTHER.format(self.container)}",
+                path,
+            )
+        if path[-1] == 0:
+            raise FieldError(
+                "runs are kept on the first file system, and blobs have no locks",
+                "mount another kind before it, such as an `nfs_server`",
+                path,
+            )
+        if cluster.chosen_image.nfs_client_package != "nfs-common":
+            raise FieldError(
+                f"blobfuse2 is installed on Ubuntu alone, and image `{cluster.chosen_image.alias}` "
+                "is another system",
+                "use `image: ubuntu-hpc-2404`",
+                path,
+            )
