@@ -134,7 +134,7 @@ class BatchPool(Component):
             network_configuration=_network(subnet, size, fixed),
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
-            start_task=_start_task(_boot(name, subnet, image, mounts, place.proxy)),
+            start_task=_start_task(_boot(name, subnet, image, mounts, identity_id, place.proxy)),
             metadata=place.labelled("cluster", name),
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
@@ -157,6 +157,7 @@ def _boot(
     subnet: SubnetRef,
     image: Image,
     mounts: Sequence[Mount],
+    identity_id: str,
     proxy: MachineProxy | None,
 ) -> str:
     """The command that prepares a node."""
@@ -166,6 +167,8 @@ def _boot(
         nfs_client_package=image.nfs_client_package,
         host_patterns=[subnet.address_pattern],
         peers=False,
+        # Nodes of a pool may have Azure's own identities too.
+        identity=identity_id if any(mount.type == "blobs" for mount in mounts) else "",
         proxy=proxy,
     )
     return start_task_command(cloud_config)

@@ -13,7 +13,7 @@ import pytest
 from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.batch_user_subscription import BatchUserSubscription
-from fairway_constructs.cloud_init import nfs_mount
+from fairway_constructs.cloud_init import Mount, nfs_mount
 from fairway_constructs.network_access import SubnetRef
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
 from fairway_core.catalog import image, limit, vm_size, vm_sizes
@@ -166,14 +166,26 @@ def test_a_growing_pool_replaces_nothing(synthesize: Synthesize) -> None:
     assert triggers(4) == triggers(8)
 
 
+def _script(task: dict[str, Any]) -> str:
+    match = re.search(r'base64decode\("([^"]+)"\)', task["command_line"])
+    assert match
+    return base64.b64decode(match[1]).decode()
+
+
+def test_a_start_task_that_mounts_blobs_says_as_which_identity(synthesize: Synthesize) -> None:
+    blobs = Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
+    script = _script(_pool(synthesize, mounts=[MOUNT, blobs])["start_task"])
+    assert "blobs ro a.b/sets /sets squashed" in script
+    assert re.search("/etc/fairway/identity .*\n/identities/nodes\n", script)
+
+
 def test_the_start_task_runs_as_root_and_holds_the_node_back(synthesize: Synthesize) -> None:
     task = _pool(synthesize, mounts=[MOUNT])["start_task"]
     assert task["wait_for_success"] is True
     assert task["user_identity"] == {"auto_user": {"elevation_level": "Admin", "scope": "Pool"}}
     assert task["task_retry_maximum"] > 0
-    match = re.search(r'base64decode\("([^"]+)"\)', task["command_line"])
-    assert match
-    script = base64.b64decode(match[1]).decode()
+    script = _script(task)
+    assert "/etc/fairway/identity" not in script
     assert "10.40.128.4:/srv/fairway/data /data" in script
     assert "vers=4.1,proto=tcp,rsize=262144" in script
     assert "ssh-ed25519" not in script

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
+from fairway_constructs.cloud_init import Mount, nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command, start_task_script
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def test_the_script_passes_shellcheck(tmp_path: Path) -> None:
     shellcheck = shutil.which("shellcheck", path=os.pathsep.join([beside, os.environ["PATH"]]))
     assert shellcheck, "bin/setup dev installs it"
     file = tmp_path / "start_task.sh"
-    file.write_text(start_task_script(_config(gpu_metrics=True)))
+    blobs = Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
+    file.write_text(start_task_script(_config(gpu_metrics=True, mounts=[blobs])))
+    assert "mount.blobs" in file.read_text()
     done = subprocess.run([shellcheck, file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

@@ -234,7 +234,7 @@ def test_nodes_use_the_newest_version() -> None:
 
 class TestBlobs:
     SETS = "kind: blobfuse, container: datasets, path: /datasets"
-    HOME = "  home: {kind: azure_files, path: /home}\n"
+    HOME = "  home: {kind: azure_files, path: /shared}\n"
 
     def _text(self, blobs: str = SETS, *, engine: str = "ssh", more: str = "", **given: str) -> str:
         """An environment with `home`, the blobs as `data`, and a cluster that mounts both."""
@@ -249,7 +249,7 @@ class TestBlobs:
         text = _text(blobs, f"{{{cluster}}}", more)
         return text.replace("filesystems:\n", f"filesystems:\n{self.HOME}")
 
-    @pytest.mark.parametrize("engine", ["ssh", "slurm"])
+    @pytest.mark.parametrize("engine", ["ssh", "slurm", "batch"])
     def test_a_container_is_mounted_beside_a_file_system(self, load: Any, engine: str) -> None:
         blobs = load(self._text(engine=engine)).filesystems["data"]
         assert (blobs.container, blobs.read_only) == ("datasets", True)
@@ -268,14 +268,9 @@ class TestBlobs:
             ),
             ({"mounts": "[data, home]"}, "clusters.pair.mounts.0", "blobs have no locks"),
             (
-                {"engine": "batch", "mounts": "[data]"},
-                "clusters.pair.mounts.0",
-                "`engine: batch` cannot mount a container",
-            ),
-            (
                 {"engine": "kubernetes", "job_image": "python:3.12"},
                 "clusters.pair.mounts.1",
-                "`engine: kubernetes` cannot mount a container",
+                "nodes of Kubernetes cannot mount a container",
             ),
             (
                 {"image": "almalinux-hpc-8", "size": "Standard_ND96amsr_A100_v4"},

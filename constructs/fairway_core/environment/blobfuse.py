@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from fairway_core.documents import FieldError
-from fairway_core.environment.batch import BatchCluster
 from fairway_core.environment.filesystem_base import FileSystem
 from fairway_core.environment.homes import home_filesystem
 from fairway_core.environment.kubernetes import KubernetesNodes
@@ -25,7 +24,7 @@ _OTHER = 'stage it with the job: `inputs: {{NAME: {{from: "{}:PATH", stage: scra
 
 
 class Blobfuse(FileSystem, defer_build=True):
-    """A container of Blob storage, as a folder of `ssh` and `slurm` nodes.
+    """A container of Blob storage, as a folder of nodes of all engines but `kubernetes`.
 
     Nodes read it by their managed identity, whole files at a time, into a cache on their local
     disks. It has no locks and no owners, so it is for data sets and not for homes or runs, and is
@@ -70,9 +69,9 @@ class Blobfuse(FileSystem, defer_build=True):
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
         """Raises FieldError for an engine or an image that cannot mount it, and in the place of the
         folder of runs."""
-        if isinstance(cluster, BatchCluster | KubernetesNodes):
+        if isinstance(cluster, KubernetesNodes):
             raise FieldError(
-                f"nodes of `engine: {cluster.engine}` cannot mount a container",
+                "nodes of Kubernetes cannot mount a container",
                 f"leave it out here, and {_OTHER.format(self.container)}",
                 path,
             )
