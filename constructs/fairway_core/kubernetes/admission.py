@@ -2,9 +2,9 @@
 
 Everybody who submits may create pods there. What the baseline of Pod Security refuses is refused
 here too, in a policy of its own, because a task's pod locks memory for InfiniBand (IPC_LOCK), which
-that baseline knows no exception for. Beside it: no volume of the node's but the folder for tasks'
-scratch, no node by its name, no toleration but those of tasks, and the accounts of tasks and of the
-head alone.
+that baseline knows no exception for. Beside it: no volume of the node's but the pod's own folder in
+that for tasks' scratch, no node by its name, no toleration but those of tasks, and the accounts of
+tasks and of the head alone.
 
 The expressions are in the Common Expression Language, which a test runs against each way out.
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from fairway_agent.kubernetes.manifests import OWN_SCRATCH, POD_UID
 from fairway_core.kubernetes.documents import Manifest, manifest
 from fairway_core.kubernetes.pools import tolerations
 
@@ -40,6 +41,9 @@ _CONTAINERS = (
     " + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
     " + (has(object.spec.ephemeralContainers) ? object.spec.ephemeralContainers : [])"
 )
+_OF_NODE = (
+    "has(object.spec.volumes) ? object.spec.volumes.filter(v, has(v.hostPath)).map(v, v.name) : []"
+)
 _NO_CONTEXT = "!has(c.securityContext)"
 
 
@@ -61,7 +65,10 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
         # What cannot be judged is refused.
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},
-        "variables": [{"name": "containers", "expression": _CONTAINERS}],
+        "variables": [
+            {"name": "containers", "expression": _CONTAINERS},
+            {"name": "ofNode", "expression": _OF_NODE},
+        ],
         "validations": [
             {"expression": expression, "message": f"{space}: {message}"}
             for message, expression in {
@@ -115,15 +122,26 @@ def _of_pods() -> dict[str, str]:
 
 
 def _of_volumes(targets: Sequence[Target]) -> dict[str, str]:
-    """Returns the expression by which pods have no folder of their node but that for scratch."""
+    """Returns the expressions by which pods have no folder of their node but that for scratch, and
+    of that only one with their own name, which nobody knows before they are there."""
     access = (target.kubernetes for target in targets)
     folders = sorted({each.scratch for each in access if each and each.scratch.startswith("/")})
-    allowed = f" || v.hostPath.path in {json.dumps(folders)}" if folders else ""
-    where = f" but {' and '.join(folders)}" if folders else ""
+    if not folders:
+        return {"no hostPath": "size(variables.ofNode) == 0"}
+    where = " and ".join(folders)
     return {
-        f"no hostPath{where}": (
-            f"!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath){allowed})"
-        )
+        f"no hostPath but {where}": (
+            "!has(object.spec.volumes) || object.spec.volumes.all(v, "
+            f"!has(v.hostPath) || v.hostPath.path in {json.dumps(folders)})"
+        ),
+        f"no folder of {where} but its own": (
+            "variables.containers.all(c, !has(c.volumeMounts) || c.volumeMounts.all(m, "
+            "!(m.name in variables.ofNode) || ("
+            f'has(m.subPathExpr) && m.subPathExpr == "{OWN_SCRATCH}"'
+            f' && has(c.env) && c.env.exists(e, e.name == "{POD_UID}")'
+            f' && c.env.all(e, e.name != "{POD_UID}" || (has(e.valueFrom)'
+            ' && has(e.valueFrom.fieldRef) && e.valueFrom.fieldRef.fieldPath == "metadata.uid")))))'
+        ),
     }
 
 

@@ -34,6 +34,10 @@ SHARES = "fairway.dev/shares-node"
 _HOST = "kubernetes.io/hostname"
 SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
 _SHM = "/dev/shm"  # noqa: S108
+POD_UID = "_FAIRWAY_POD_UID"
+"""The variable of each pod by which it knows itself."""
+OWN_SCRATCH = f"$({POD_UID})"
+"""The folder of a pod in that of its node for scratch."""
 _TOPOLOGY = "fairway-topology"
 _SCRATCH = "fairway-scratch"
 _MI = 1 << 20
@@ -203,7 +207,7 @@ def _scratch_mount(settings: Settings) -> Manifest:
     """With a folder of its own for each pod, which goes when nothing holds it: see `pod`."""
     mount = {"name": _SCRATCH, "mountPath": SCRATCH}
     if settings.scratch.startswith("/"):
-        mount["subPathExpr"] = "$(_FAIRWAY_POD_UID)"
+        mount["subPathExpr"] = OWN_SCRATCH
     return mount
 
 
@@ -251,7 +255,7 @@ def _container(settings: Settings, command: Sequence[str]) -> Manifest:
         "env": [
             _field("FAIRWAY_NODE_ADDRESS", "status.podIP"),
             _field("_FAIRWAY_POD", "metadata.name"),
-            _field("_FAIRWAY_POD_UID", "metadata.uid"),
+            _field(POD_UID, "metadata.uid"),
             _field("_FAIRWAY_NODE", "spec.nodeName"),
         ],
         "volumeMounts": [{"name": each.name, "mountPath": each.path} for each in settings.volumes],

@@ -63,6 +63,15 @@ TASK: dict[str, Any] = {
 
 Change = dict[str, Any]
 
+ON_NODE: Change = {"volumes": [{"name": "s", "hostPath": {"path": SCRATCH, "type": "Directory"}}]}
+OWN = {"name": "_FAIRWAY_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+
+
+def mounted(*env: Change, **mount: str) -> Change:
+    """A container that mounts the node's scratch."""
+    at = {"name": "s", "mountPath": "/var/tmp", **mount}
+    return {"volumeMounts": [at], "env": list(env)}
+
 
 @pytest.fixture
 def admit() -> Callable[..., Any]:
@@ -102,6 +111,14 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
             ]
         },
         {},
+    ),
+    "no folder of /mnt, all pods'": (ON_NODE, mounted(OWN)),
+    "no folder of /mnt, another's": (ON_NODE, mounted(OWN, subPath="another")),
+    "no folder of /mnt, by another word": (ON_NODE, mounted(OWN, subPathExpr="$(HOSTNAME)")),
+    "no folder of /mnt, by no variable": (ON_NODE, mounted(subPathExpr="$(_FAIRWAY_POD_UID)")),
+    "no folder of /mnt, by a variable that lies": (
+        ON_NODE,
+        mounted(OWN, {**OWN, "valueFrom": None, "value": "x"}, subPathExpr="$(_FAIRWAY_POD_UID)"),
     ),
     "nodeName": ({"nodeName": "system-0"}, {}),
     "sysctls": ({"securityContext": {"sysctls": [{"name": "kernel.a", "value": "1"}]}}, {}),
@@ -145,10 +162,8 @@ def test_a_way_up_is_refused_in_the_namespace_of_jobs_alone(
         ({}, {}),
         ({"serviceAccountName": "fairway-head"}, {"securityContext": {}}),
         ({"tolerations": [{"key": "sku", "operator": "Exists"}]}, {"ports": []}),
-        (
-            {"volumes": [{"name": "scratch", "hostPath": {"path": SCRATCH, "type": "Directory"}}]},
-            {},
-        ),
+        (ON_NODE, {}),
+        (ON_NODE, mounted(OWN, subPathExpr="$(_FAIRWAY_POD_UID)")),
     ],
 )
 def test_pods_of_fairway_are_admitted(
