@@ -355,6 +355,27 @@ def test_people_run_containers_on_the_nodes_own_disk(machine: Machine) -> None:
     assert not [line for line in machine.told if line.startswith("apt-get")]
 
 
+def test_what_others_have_put_in_place_of_a_persons_folder_goes_and_hurts_nobody(
+    machine: Machine,
+) -> None:
+    """Anybody may make a link there, which root is not to follow."""
+    for command in ("podman", "crun", "newuidmap"):
+        shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
+    machine.set_up(_accounts(ADA, BOB, containers=True, signed_in=["e.ve@contoso.com"]))
+    script = f"{_DISK}cd /mnt/resource_nvme; /usr/local/sbin/fairway-people >/dev/null; "
+    script += "mkdir -m 711 /mnt/secret; ln -sT /mnt/secret link; chown -h 30001:30001 link; "
+    script += "rmdir fairway-30001; mv link fairway-30001; touch fairway-30002/store; "
+    script += "echo eXve@contoso.com:900000:65536 | tee /etc/subuid >/etc/subgid; "
+    script += "/usr/local/sbin/fairway-people >/dev/null; stat -c '%U %a %n' /mnt/secret *; "
+    script += "ls fairway-30002; cut -d : -f 1 /etc/subuid; cd /"
+    assert machine.run(script).stdout.splitlines() == [
+        "root 711 /mnt/secret",
+        "ada 700 fairway-30001",
+        "bob 700 fairway-30002",
+        *("store", "eXve@contoso.com", "ada", "bob", "e.ve@contoso.com"),
+    ]
+
+
 def test_podman_is_installed_where_an_image_lacks_it_and_its_absence_costs_no_account(
     machine: Machine,
 ) -> None:

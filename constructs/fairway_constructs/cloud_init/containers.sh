@@ -31,11 +31,18 @@ give_range() {
     local file first
     for file in /etc/subuid /etc/subgid; do
         touch "$file"
-        ! grep -q "^$1:" "$file" || continue
+        awk -F: -v name="$1" '$1 == name { exit 1 }' "$file" || continue
         first=$(awk -F: '
             BEGIN { first = 100000 } $2 + $3 > first { first = $2 + $3 } END { print first }' "$file")
         printf '%s:%d:65536\n' "$1" "$first" >>"$file"
     done
+}
+
+# A folder of a user's own, where anybody may make one: of what is there already, only the user's is
+# left. It is root's until it is given away, so that nobody puts a link in its place meanwhile.
+own_folder() {
+    [[ -d $1 && ! -L $1 && $(stat -c %u "$1") == "$2" ]] && return
+    rm -rf --one-file-system "$1" && mkdir -m 700 "$1" && chown -h "$2:$2" "$1"
 }
 
 # Images fill the small system disk, and a home on NFS cannot hold them.
@@ -77,8 +84,8 @@ main() {
     set_up_podman
     while read -r name uid; do
         give_range "$name"
-        # Made by root, so that nobody makes another's: see fairway_agent.scratch.
-        install -d -m 700 -o "$uid" -g "$uid" "$place/fairway-$uid"
+        # So that nobody makes another's: see fairway_agent.scratch.
+        own_folder "$place/fairway-$uid" "$uid" || say "$name has no folder in $place"
     done < <(awk '!seen[$1]++ { print $1, $2 }' "$people")
     # Entra ID makes these accounts, with numbers of its own, when they first sign in.
     for name in $SIGNED_IN; do give_range "$name"; done
