@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IMAGE = "contoso.example/train:1"
-# Notes each call; has an image once it has pulled it, and lists what the file `names` holds.
+# Notes each call; has an image once it has pulled it, and lists the tasks' containers that the file
+# `names` holds beside one of the user's own.
 PODMAN = """#!/bin/sh
 echo "$*" >>{folder}/calls
 case "$*" in
     *"image exists"*) exec test -e {folder}/image ;;
     *pull*) sleep 0.2; echo sha256:abc; {pull} ;;
-    *ps*) cat {folder}/names ;;
+    *ps*--filter=label=fairway.run*) cat {folder}/names ;;
+    *ps*) cat {folder}/names; echo fairway-database ;;
 esac
 """
 
