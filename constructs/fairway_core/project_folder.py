@@ -11,6 +11,15 @@ VARIABLE = "FAIRWAY_FOLDER"
 FILE = "fairway.yaml"
 
 
+def from_home(path: str) -> Path:
+    """The path, with a home for its `~`; unlike Path's own it bears a home of nobody.
+
+    >>> from_home("~nobody-has-this-name/x")
+    PosixPath('~nobody-has-this-name/x')
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
 def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
     """The project's folder, and its `fairway.yaml` where it has one.
 
@@ -20,7 +29,7 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
     """
     named = os.environ.get(VARIABLE)
     if start is None and named:
-        folder = Path(named).expanduser().absolute()
+        folder = from_home(named).absolute()
         if not folder.is_dir():
             message = f"{VARIABLE} names {folder}, which is not a folder"
             raise UserError.of("no-folder", message, f"make it, or: unset {VARIABLE}")

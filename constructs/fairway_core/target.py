@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
 from fairway_core.image_names import is_image
+from fairway_core.project_folder import from_home
 from fairway_core.reach import Reach
 
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
@@ -396,7 +397,7 @@ class Target(Model):
         has it."""
         if self.kubernetes is None or not self.kubernetes.kubeconfig:
             return self
-        file = str(folder / Path(self.kubernetes.kubeconfig).expanduser())
+        file = str(folder / from_home(self.kubernetes.kubeconfig))
         found = self.kubernetes.model_copy(update={"kubeconfig": file})
         return self.model_copy(update={"kubernetes": found})
 

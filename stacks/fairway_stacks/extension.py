@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.documents import read
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.project import Project
-from fairway_core.project_folder import find_project
+from fairway_core.project_folder import find_project, from_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ def project_extension() -> Path | None:
     named = document.validate(Project).extend
     if named is None:
         return None
-    file = folder / Path(named).expanduser()
+    file = folder / from_home(named)
     if not file.is_file():
         hint = f"write it, with a function `{_FUNCTION}(network, data, compute)`"
         place = document.location((_FUNCTION,))

@@ -212,6 +212,7 @@ class TestKeys:
             ("bad.pub", "hello world\n", "not an OpenSSH public key", "ssh-keygen"),
             ("ssh-ed25519 AAAA me", None, "not an OpenSSH public key", "ssh-keygen"),
             (f"ssh-rsa {KEY.split()[1]}", None, "not an OpenSSH public key", "ssh-keygen"),
+            ("~nobody-has-this-name/key.pub", None, "no such public key", "ssh-keygen"),
             (
                 "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY=",
                 None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,3 +122,18 @@ def test_a_file_with_another_key_is_refused_at_its_line(
     assert finding.location
     assert finding.location.line == 4
     assert "gpg --export --armor" in finding.hint
+
+
+@pytest.mark.parametrize("key", ["~nobody-has-this-name/apt.asc", "pipe"])
+def test_a_key_that_is_in_no_file_is_refused(tmp_path: Path, key: str) -> None:
+    """A pipe, or a device, would be read for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError) as caught:
+        _load(tmp_path, more=REPOSITORY.replace("apt.asc", key))
+    assert [each.id for each in caught.value.findings] == ["no-repository-key"]
+
+
+@pytest.mark.parametrize("port", ["0", "65536"])
+def test_a_port_that_there_is_not_is_refused(tmp_path: Path, port: str) -> None:
+    with pytest.raises(UserError, match="is not the address of a repository by https"):
+        _load(tmp_path, more=REPOSITORY.replace("a.example", f"a.example:{port}"))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+from fairway_core.project_folder import from_home
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOBODYS_KEY = (
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu nobody"
@@ -32,9 +36,8 @@ def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
     if "PRIVATE KEY" in entry:
         hint = "remove it from the file, make a new pair, and name the public key's file:\n"
         raise UserError.of("private-key", "this is a private key", hint + _how_to_make(""))
-    path = folder / Path(entry).expanduser()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text_of(folder / from_home(entry), "utf-8")
     except (OSError, UnicodeDecodeError):
         raise UserError.of(
             "no-ssh-key", f"`{entry}`: no such public key", _how_to_make(entry)
@@ -57,7 +60,7 @@ def read_repository_key(entry: str, *, folder: Path) -> str:
         return entry.strip()
     how = f"write it with `gpg --export --armor KEY >{entry}`"
     try:
-        text = (folder / Path(entry).expanduser()).read_text(encoding="ascii").strip()
+        text = _text_of(folder / from_home(entry), "ascii").strip()
     except OSError:
         raise UserError.of("no-repository-key", f"`{entry}`: no such file", how) from None
     except UnicodeDecodeError:
@@ -68,6 +71,13 @@ def read_repository_key(entry: str, *, folder: Path) -> str:
     if not text.startswith(_ARMOUR):
         raise UserError.of("no-repository-key", f"`{entry}` is no armoured public key", how)
     return text
+
+
+def _text_of(file: Path, encoding: str) -> str:
+    """What a file holds; a device or a pipe, which may never end, is none."""
+    if not file.is_file():
+        raise FileNotFoundError(file)
+    return file.read_text(encoding=encoding)
 
 
 def own_public_keys(home: Path) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairway_core.findings import UserError
+from fairway_core.project_folder import find_project, from_home
 
 VARIABLE = "FAIRWAY_ENVIRONMENT"
 
@@ -37,7 +38,7 @@ def environment_file(choice: str | None = None) -> Path:
     choice = choice or os.environ.get(VARIABLE)
     if not choice:
         return _default()
-    path = Path(choice).expanduser()
+    path = from_home(choice)
     if path.is_file():
         return path
     # What looks like a path is one: `load` then says that it is missing.
@@ -94,7 +95,6 @@ def _named_by_the_project() -> Path | None:
     """What the key `environment:` of fairway.yaml names; a path is relative to that file."""
     from fairway_core.documents import read
     from fairway_core.project import Project
-    from fairway_core.project_folder import find_project
 
     folder, file = find_project()
     if file is None:
@@ -104,7 +104,7 @@ def _named_by_the_project() -> Path | None:
     if choice is None:
         return None
     if "/" in choice or choice.endswith((".yaml", ".yml")):
-        return folder / Path(choice).expanduser()
+        return folder / from_home(choice)
     try:
         return environment_file(choice)
     except UserError as error:

@@ -57,9 +57,9 @@ def _repository(url: str) -> str:
             "the address holds a user or a password, which a file must not hold",
             "let the scheduler's and the nodes' addresses in, and remove it",
         )
-    if not re.fullmatch(
-        r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[\w.~+-]+)*/?", url
-    ):
+    form = r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(?::([0-9]{1,5}))?(/[\w.~+-]+)*/?"
+    found = re.fullmatch(form, url, re.ASCII)
+    if found is None or not 0 < int(found[2] or 443) < 1 << 16:
         raise FieldError(
             f"`{url}` is not the address of a repository by https",
             "for example https://packages.example.org/slurm",

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from fairway_core.documents import read
 from fairway_core.findings import UserError
-from fairway_core.project_folder import find_project
+from fairway_core.project_folder import find_project, from_home
 from fairway_core.suggestions import did_you_mean, nearest
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import runs_here
@@ -166,9 +166,8 @@ def all_targets() -> dict[str, KnownTarget]:
     for entry in read(file).validate(Project).targets:
         if isinstance(entry, LocalTarget):
             mounts = found[LOCAL].target.mounts
-            mounts |= {
-                mount: str(folder / Path(path).expanduser()) for mount, path in entry.mounts.items()
-            }
+            own = {mount: str(folder / from_home(path)) for mount, path in entry.mounts.items()}
+            mounts |= own
             target = Target.local().model_copy(update={"mounts": mounts, "price": entry.price})
         else:
             target = entry.written_in(folder)
