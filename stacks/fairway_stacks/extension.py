@@ -107,7 +107,7 @@ def faults_of(file: Path) -> Iterator[None]:
         raise UserError(
             [Finding("extension", error.msg, "Python does not read the file", location=place)]
         ) from None
-    except Exception as error:  # noqa: BLE001  # it is their code
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # it is their code
         said = next((line for line in str(error).splitlines() if line.strip()), "")
         message, place = f"{type(error).__name__}: {said}".removesuffix(": "), _place(file, error)
         hint = "" if place else f"it is about what `{_FUNCTION}` has added"

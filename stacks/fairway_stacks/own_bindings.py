@@ -7,6 +7,7 @@ A type is named as in Terraform's addresses: `azurerm_container_app` is a resour
 from __future__ import annotations
 
 import tempfile
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ def _require_others(types: Iterable[str]) -> None:
 
 def _require_package(package: Path, *, shown: Path) -> None:
     """UserError where it cannot be imported, or holds what was not written here."""
-    if not package.name.isidentifier():
+    if not package.name.isidentifier() or iskeyword(package.name):
         hint = "letters, digits and underscores, such as `--into own_bindings`"
         message = f"--into {shown}: Python cannot import a package `{package.name}`"
         raise UserError.of("not-a-package", message, hint)
