@@ -28,6 +28,10 @@ def test_the_page_is_up_to_date(repository: Path, name: str) -> None:
     assert (repository / "docs" / name).read_text() == PAGES[name](), "run bin/docs"
 
 
+def test_the_page_of_constructs_has_arguments_of_any_number() -> None:
+    assert "`name(kind: str, *parts: str, suffix: str = '')`" in PAGES["constructs.md"]()
+
+
 @pytest.mark.parametrize("name", ["environment.md", "job.md"])
 def test_a_page_is_markdown_that_swallows_nothing(name: str) -> None:
     """What looks like HTML, and examples, are code."""

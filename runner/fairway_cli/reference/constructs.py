@@ -79,7 +79,10 @@ def _arguments(function: ast.FunctionDef, *, skip: int) -> Iterator[tuple[str, s
     plain = given.args[skip:]
     late: list[ast.expr | None] = [None] * (len(plain) - len(given.defaults))
     defaults = [*late, *given.defaults, *given.kw_defaults]
-    for argument, default in zip([*plain, *given.kwonlyargs], defaults, strict=True):
+    found = zip([*plain, *given.kwonlyargs], defaults, strict=True)
+    for place, (argument, default) in enumerate(found):
+        if given.vararg and place == len(plain):
+            yield f"*{given.vararg.arg}", _type(given.vararg.annotation), ""
         shown = ast.unparse(default) if default is not None else ""
         yield argument.arg, _type(argument.annotation), shown
 
