@@ -6,15 +6,18 @@ set -euo pipefail
 
 export PYTHONPATH=${PYTHONPATH:-/usr/local/lib/fairway}
 
-# Nodes that are deleted have no address; those that boot read the key before they ask for a name.
+# Nodes that are deleted have no address; those that boot read the key before they ask for a name. The
+# first of each is Slurm's own: a reason or a comment behind it may have any words.
 nodes_up() {
     scontrol -o show node | awk '{
-        name = address = ""
+        split("", first)
         for (i = 1; i <= NF; i++) {
-            if ($i ~ /^NodeName=/) name = substr($i, 10)
-            if ($i ~ /^NodeAddr=/) address = substr($i, 10)
+            key = $i
+            sub(/=.*/, "", key)
+            if (!(key in first)) first[key] = substr($i, length(key) + 2)
         }
-        if (address ~ /^[0-9.]+$/ && !/ State=[^ ]*(POWERED_DOWN|POWERING_DOWN)/) print name, address
+        if (first["NodeAddr"] ~ /^[0-9.]+$/ && first["State"] !~ /POWERED_DOWN|POWERING_DOWN/)
+            print first["NodeName"], first["NodeAddr"]
     }'
 }
 

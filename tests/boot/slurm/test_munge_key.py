@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SCRIPT = "constructs/fairway_constructs/cloud_init/munge_key.sh"
 NODES = """\
 NodeName=nd-0 Arch=x86_64 NodeAddr=10.0.0.10 State=ALLOCATED+CLOUD ThreadsPerCore=1
-NodeName=nd-1 Arch=x86_64 NodeAddr=10.0.0.11 State=IDLE+CLOUD ThreadsPerCore=1
+NodeName=nd-1 NodeAddr=10.0.0.11 State=IDLE+CLOUD Reason=NodeAddr=a NodeAddr=10.9 State=POWERED_DOWN
 NodeName=nd-2 NodeAddr=nd-2 NodeHostName=nd-2 State=IDLE+CLOUD+POWERED_DOWN ThreadsPerCore=1
 NodeName=nd-3 NodeAddr=10.0.0.13 NodeHostName=nd-3 State=IDLE+CLOUD+POWERING_DOWN ThreadsPerCore=1
 """
