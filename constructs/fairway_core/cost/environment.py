@@ -107,6 +107,8 @@ def _filesystem(filesystem: AnyFileSystem, zone: int | None) -> list[Part]:
             return [netapp_pool(filesystem.service_level, filesystem.tib)]
         case "lustre":
             return without_meter("azurerm_managed_lustre_file_system", f"{filesystem.tib} TiB")
+        case "blobfuse":
+            return []  # the storage account holds it
 
 
 def _network(environment: Environment) -> Iterator[_Resource]:
