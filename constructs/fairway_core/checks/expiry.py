@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.blocks import blocks, first, number
+from fairway_core.json_values import blocks, first, number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

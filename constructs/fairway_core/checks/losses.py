@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import keeping, server_of
 from fairway_core.catalog.terraform_types import is_lost_with, lost_with
-from fairway_core.checks.blocks import at, blocks, first, number
 from fairway_core.checks.expiry import LIFE_CYCLE, expires_sooner
+from fairway_core.json_values import blocks, first, listed, number
 from fairway_core.naming import ROLE_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+
+    from fairway_core.checks.resource_change import ResourceChange
 
 _BACKED_UP = "azurerm_backup_protected_vm"
 # Source: azurerm provider documentation, "azurerm_backup_protected_vm", protection_state.
@@ -22,24 +23,7 @@ _MACHINES = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Sides:
-    """A resource before and after a change, and which parts of it are known only later."""
-
-    type: str
-    before: Mapping[str, Any]
-    after: Mapping[str, Any] = field(default_factory=dict)
-    unknown: Mapping[str, Any] = field(default_factory=dict)
-
-    def values(self, path: str) -> tuple[Any, Any] | None:
-        """The attribute on both sides; None where the new value is not known."""
-        steps = path.split(".")
-        if at(self.unknown, steps) is True:
-            return None
-        return at(self.before, steps), at(self.after, steps)
-
-
-def by_deletion(sides: Sides, gone: Collection[str], *, replaced: bool) -> Iterator[str]:
+def by_deletion(sides: ResourceChange, gone: Collection[str], *, replaced: bool) -> Iterator[str]:
     """What goes with the resource; `gone` holds the ids of all that the plan deletes."""
     before = sides.before
     if (before.get("tags") or {}).get(ROLE_TAG) == "nfs-disk":
@@ -56,7 +40,7 @@ def by_deletion(sides: Sides, gone: Collection[str], *, replaced: bool) -> Itera
             yield f"and then {then.format(name=guarded.rpartition('/')[2] or 'what it guards')}"
 
 
-def _is_terraforms_own(sides: Sides) -> bool:
+def _is_terraforms_own(sides: ResourceChange) -> bool:
     """Whether a blob holds what Terraform itself writes to it, such as a cluster's manifests."""
     return sides.type == "azurerm_storage_blob" and bool(sides.before.get("source_content"))
 
@@ -67,7 +51,7 @@ def _has_own_disk(machine: Mapping[str, Any]) -> bool:
     return not disk.get("diff_disk_settings")
 
 
-def by_change(sides: Sides, created: Collection[tuple[str, str]]) -> Iterator[str]:
+def by_change(sides: ResourceChange, created: Collection[tuple[str, str]]) -> Iterator[str]:
     """What a change loses, now or later, of a resource that is there afterwards too.
 
     `created` holds account and name of the containers that the plan makes: they are empty.
@@ -82,7 +66,7 @@ def by_change(sides: Sides, created: Collection[tuple[str, str]]) -> Iterator[st
         yield from expires_sooner(sides.before, sides.after, sides.unknown, created)
 
 
-def _kept_less(sides: Sides) -> Iterator[str]:
+def _kept_less(sides: ResourceChange) -> Iterator[str]:
     for path in keeping(sides.type).keeps:
         values = sides.values(path)
         old, new = map(number, values or (0, 0))
@@ -99,7 +83,7 @@ def _kept_less(sides: Sides) -> Iterator[str]:
             yield f"would delete {what} after {new:g} days, before: {was}"
 
 
-def _smaller(sides: Sides) -> Iterator[str]:
+def _smaller(sides: ResourceChange) -> Iterator[str]:
     for path, unit in keeping(sides.type).room:
         old, new = map(number, sides.values(path) or (0, 0))
         if 0 < new < old:
@@ -109,7 +93,7 @@ def _smaller(sides: Sides) -> Iterator[str]:
             )
 
 
-def _survives_less(sides: Sides) -> Iterator[str]:
+def _survives_less(sides: ResourceChange) -> Iterator[str]:
     for path, survives in keeping(sides.type).replication:
         old, new = (str(value or "") for value in sides.values(path) or (None, None))
         lost = [what for what in survives.get(old, ()) if what not in survives.get(new, ())]
@@ -117,7 +101,7 @@ def _survives_less(sides: Sides) -> Iterator[str]:
             yield f"would no longer survive {' and '.join(lost)}: {path} {old} → {new}"
 
 
-def _guarded_less(sides: Sides) -> Iterator[str]:
+def _guarded_less(sides: ResourceChange) -> Iterator[str]:
     for path, levels in keeping(sides.type).strength:
         old, new = (str(value or "") for value in sides.values(path) or (None, None))
         if levels.get(new, 0) < levels.get(old, 0):
@@ -128,7 +112,7 @@ def _guarded_less(sides: Sides) -> Iterator[str]:
             yield without
 
 
-def _backed_up_less(sides: Sides) -> Iterator[str]:
+def _backed_up_less(sides: ResourceChange) -> Iterator[str]:
     old, new = sides.values("protection_state") or (None, None)
     no_policy = sides.before.get("backup_policy_id") and not sides.after.get("backup_policy_id")
     if (new in _NOT_BACKED_UP and old != new) or (
@@ -143,8 +127,7 @@ def _backed_up_less(sides: Sides) -> Iterator[str]:
         yield "would exclude disks from its backups"
 
 
-def _more(path: str, sides: Sides, *, back: bool = False) -> bool:
+def _more(path: str, sides: ResourceChange, *, back: bool = False) -> bool:
     """Whether the list has something after the change that it had not; or before it, if `back`."""
-    values = sides.values(path)
-    old, new = (value if isinstance(value, list) else [] for value in values or ([], []))
+    old, new = map(listed, sides.values(path) or ([], []))
     return any(item not in (new if back else old) for item in (old if back else new))

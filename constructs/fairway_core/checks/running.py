@@ -69,8 +69,12 @@ def check_plan(
     `allow` holds the addresses of resources whose loss is meant, `others` the changes of other
     stacks' plans, and `own` the ids of the environment's own identities.
     """
-    changes = plan.get("resource_changes", ())
-    subject = PlanSubject(changes, frozenset(allow), others, frozenset(own))
+    from fairway_core.checks.resource_change import ResourceChange
+
+    changes, beside = (
+        tuple(map(ResourceChange.of, each)) for each in (plan.get("resource_changes", ()), others)
+    )
+    subject = PlanSubject(changes, frozenset(allow), beside, frozenset(own))
     return [finding for _, _, finding in _run(Subject.PLAN, subject, ())]
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from ipaddress import IPv4Network
 
+    from fairway_core.checks.resource_change import ResourceChange
     from fairway_core.environment import Environment
     from fairway_core.target import Target
 
@@ -71,9 +72,9 @@ class PlanSubject:
     the ids of the identities that the environment itself has made.
     """
 
-    changes: Collection[Mapping[str, Any]]
+    changes: Collection[ResourceChange]
     allow: Collection[str]
-    others: Collection[Mapping[str, Any]] = ()
+    others: Collection[ResourceChange] = ()
     own: Collection[str] = ()
 
 

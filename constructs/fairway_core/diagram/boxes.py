@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.diagram.picture import Kind, Node
-from fairway_core.diagram.terraform import nested, text
+from fairway_core.diagram.terraform import text
+from fairway_core.json_values import nested
 from fairway_core.naming import NAME_TAG, ROLE_TAG
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.diagram.boxes import THERE_ALREADY, boxes
 from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
 from fairway_core.diagram.reach import arrows
-from fairway_core.diagram.terraform import Terraform, nested, text, texts
+from fairway_core.diagram.terraform import Terraform, text, texts
+from fairway_core.json_values import nested
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

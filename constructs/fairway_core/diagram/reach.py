@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.diagram.boxes import MACHINES, NODE_POOL, THERE_ALREADY, record_of
 from fairway_core.diagram.picture import Arrow, Kind, Node
-from fairway_core.diagram.terraform import Resource, nested, text, texts
+from fairway_core.diagram.terraform import Resource, text, texts
+from fairway_core.json_values import nested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

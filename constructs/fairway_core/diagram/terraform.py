@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.json_values import leaves, nested
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -93,24 +95,7 @@ class Terraform:
 
 def texts(value: Any) -> Iterator[str]:
     """Every text in plain data."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from texts(item)
-
-
-def nested(value: Any, name: str) -> Iterator[Any]:
-    """Every value of the key `name` in plain data, at any depth."""
-    if isinstance(value, list):
-        for item in value:
-            yield from nested(item, name)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key == name:
-                yield item
-            else:
-                yield from nested(item, name)
+    return (each for each in leaves(value) if isinstance(each, str))
 
 
 def text(value: Any) -> str:

@@ -6,10 +6,10 @@ sensitive, and which are known only after apply. They are walked side by side.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.json_values import as_read, leaves
 from fairway_core.review.secret_values import is_secret_name, tells_secret
 
 if TYPE_CHECKING:
@@ -257,27 +257,9 @@ def _read(value: Any) -> Any:
     return as_read(value) if isinstance(value, str) else value
 
 
-def as_read(text: str) -> Any:
-    """What a text says where it is a JSON object or list: Azure writes it without spaces.
-
-    >>> as_read('{"a": 1}') == as_read('{"a":1}')
-    True
-    """
-    if text[:1] not in ("{", "["):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _is_something(value: Any) -> bool:
     """Whether there is a value other than a provider's nothing, at any depth."""
-    if isinstance(value, dict):
-        return any(_is_something(item) for item in value.values())
-    if isinstance(value, list):
-        return any(_is_something(item) for item in value)
-    return bool(value)
+    return any(leaves(value))
 
 
 def _forces(path: Sequence[str | int], forcing: Sequence[tuple[str | int, ...]]) -> bool:

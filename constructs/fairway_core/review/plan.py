@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
+from fairway_core.json_values import at, blocks, first
 from fairway_core.review.untrusted import DEEPEST, NO_JSON, KeyTwice, is_deep, parsed
 
 if TYPE_CHECKING:
@@ -246,10 +247,10 @@ def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
         return
     read = dict(_outputs_read(data))
     used: dict[str, set[str]] = {}
-    configuration = _at(data, "configuration", "root_module")
+    configuration = at(data, ("configuration", "root_module"))
     for name, dotted, quoted in _OUTPUT.findall(json.dumps(configuration)):
         used.setdefault(name, set()).add(dotted or quoted)
-    for each in _resources(configuration):
+    for each in blocks(first(configuration).get("resources")):
         if each.get("type") == _REMOTE_STATE:
             name = str(each.get("name"))
             if name not in read or used.get(name, set()) - read[name]:
@@ -258,21 +259,9 @@ def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
 
 def _outputs_read(data: Mapping[str, Any]) -> Iterator[tuple[str, set[str]]]:
     """The remote states that were found, each with the names of its outputs."""
-    for each in _resources(_at(data, "prior_state", "values", "root_module")):
+    for each in blocks(at(data, ("prior_state", "values", "root_module", "resources"))):
         if each.get("type") == _REMOTE_STATE:
-            outputs = _at(each, "values", "outputs")
-            yield str(each.get("name")), set(outputs if isinstance(outputs, dict) else ())
-
-
-def _resources(module: Any) -> list[Mapping[str, Any]]:
-    found = _at(module, "resources")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _at(data: Any, *keys: str) -> Any:
-    for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data
+            yield str(each.get("name")), set(first(at(each, ("values", "outputs"))))
 
 
 def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:

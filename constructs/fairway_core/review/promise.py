@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.json_values import leaves
 from fairway_core.review.attributes import UNKNOWN
 
 if TYPE_CHECKING:
@@ -98,8 +99,4 @@ def fits(value: Any, shown: Any) -> bool:
 
 
 def _has_unknown(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_has_unknown(item) for item in value.values())
-    if isinstance(value, list):
-        return any(_has_unknown(item) for item in value)
-    return value is UNKNOWN
+    return UNKNOWN in leaves(value)

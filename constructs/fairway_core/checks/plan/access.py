@@ -6,16 +6,16 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import open_when
-from fairway_core.checks.blocks import blocks, first, listed
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.resource_changes import shown
 from fairway_core.findings import Severity
+from fairway_core.json_values import blocks, first, listed
 from fairway_core.review.attributes import HIDDEN, masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.resource_change import ResourceChange
     from fairway_core.checks.subjects import PlanSubject
 
 _GROUP, _RULE = "azurerm_network_security_group", "azurerm_network_security_rule"
@@ -25,6 +25,7 @@ _ASSOCIATIONS = frozenset(
         "azurerm_subnet_network_security_group_association",
     }
 )
+_OF_NETWORKS = (_GROUP, _RULE, *_ASSOCIATIONS)
 # Blocks of accounts, vaults and registries that say who gets in; Batch has blocks in one.
 _FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
 _OF_BATCH = ("account_access", "node_management_access")
@@ -39,43 +40,33 @@ _KEEP = "keep what creates it in the environment file"
 
 def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
     for change in subject.changes:
-        actions = change["change"]["actions"]
-        if "no-op" in actions or "read" in actions or not _may_open(change):
-            continue
-        yield (
-            (change["address"],),
-            {
-                "address": change["address"],
-                "type": change["type"],
-                "before": _looked_at(change, "before"),
-                "after": _looked_at(change, "after"),
-            },
-        )
+        if change.acts and _may_open(change):
+            sides = {side: _looked_at(change, side) for side in ("before", "after")}
+            yield (change.address,), {"address": change.address, "type": change.type, **sides}
 
 
-def _looked_at(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
+def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
     """What the rule reads; of a service that is few of its attributes, and switches as they are.
 
     A switch is no secret, and marked as one it must not open anything unseen.
     """
-    if change["type"] in (_GROUP, _RULE) or change["type"] in _ASSOCIATIONS:
-        return shown(change["change"], side)
-    values = change["change"].get(side) or {}
+    if change.type in _OF_NETWORKS:
+        return change.shown(side)
+    values = change.before if side == "before" else change.after
     switches = {key: values[key] for key in open_when() if isinstance(values.get(key), bool)}
     firewalls = {key: values[key] for key in _FIREWALLS if values.get(key)}
-    marks = change["change"].get(f"{side}_sensitive")
     if firewalls:
-        safe = masked(firewalls, marks)
+        safe = masked(firewalls, change.raw["change"].get(f"{side}_sensitive"))
         firewalls = safe if isinstance(safe, dict) else dict.fromkeys(firewalls, HIDDEN)
     return {**switches, **firewalls}
 
 
-def _may_open(change: Mapping[str, Any]) -> bool:
+def _may_open(change: ResourceChange) -> bool:
     """Whether there is anything to look at: most resources let nobody in."""
-    if change["type"] in (_GROUP, _RULE) or change["type"] in _ASSOCIATIONS:
-        return True
-    after = change["change"].get("after") or {}
-    return not (after.keys().isdisjoint(open_when()) and after.keys().isdisjoint(_FIREWALLS))
+    names = change.after.keys()
+    return change.type in _OF_NETWORKS or not (
+        names.isdisjoint(open_when()) and names.isdisjoint(_FIREWALLS)
+    )
 
 
 @check("network-opened", Severity.WARNING, Subject.PLAN, at=_changes)

@@ -7,18 +7,18 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.disks import is_kind_of_its_own
-from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.expiry import LIFE_CYCLE
-from fairway_core.checks.losses import Sides, by_change, by_deletion
+from fairway_core.checks.losses import by_change, by_deletion
 from fairway_core.checks.plan.resource_changes import deleted
-from fairway_core.checks.plan.resource_changes import reason as reason_of
 from fairway_core.findings import Severity
+from fairway_core.json_values import first, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.resource_change import ResourceChange
     from fairway_core.checks.subjects import PlanSubject
 
 _CONTAINER = "azurerm_storage_container"
@@ -28,57 +28,22 @@ _RESIZED = (_DISK, _MACHINE, _SUBNET)
 
 
 def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
-    changes = [one for one in subject.changes if _does_something(one["change"]["actions"])]
+    changes = [one for one in subject.changes if one.acts]
     gone = frozenset(str(each.get("id")) for each in deleted(changes))
-    created = frozenset(_created_containers(changes))
+    created = frozenset(
+        (str(each.after.get("storage_account_id")), str(each.after.get("name")))
+        for each in changes
+        if each.type == _CONTAINER and each.actions == ["create"]
+    )
     for each in changes:
-        change = each["change"]
-        if change["actions"] == ["create"] and each["type"] != LIFE_CYCLE:
-            continue  # what is new takes nothing away
-        yield (
-            (each["address"],),
-            {
-                "address": each["address"],
-                "type": each["type"],
-                "actions": change["actions"],
-                "reason": reason_of(each),
-                "before": change.get("before") or {},
-                "after": change.get("after") or {},
-                "unknown": _mapping(change.get("after_unknown")),
-                "gone": gone,
-                "created": created,
-                "allow": subject.allow,
-            },
-        )
-
-
-def _does_something(actions: Sequence[str]) -> bool:
-    return "no-op" not in actions and "read" not in actions
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _created_containers(changes: Collection[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    for each in changes:
-        if each["type"] == _CONTAINER and each["change"]["actions"] == ["create"]:
-            after = each["change"].get("after") or {}
-            yield str(after.get("storage_account_id")), str(after.get("name"))
+        is_new = each.actions == ["create"] and each.type != LIFE_CYCLE  # takes nothing away
+        if not is_new and each.address not in subject.allow:
+            yield (each.address,), {"change": each, "gone": gone, "created": created}
 
 
 @check("data-loss", Severity.ERROR, Subject.PLAN, at=_changes)
 def data_loss(
-    address: str,
-    type: str,  # noqa: A002
-    actions: Sequence[str],
-    reason: str,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    unknown: Mapping[str, Any],
-    gone: Collection[str],
-    created: Collection[tuple[str, str]],
-    allow: Collection[str],
+    change: ResourceChange, *, gone: Collection[str], created: Collection[tuple[str, str]]
 ) -> Iterator[Fault]:
     """A change that loses data now or later: a disk or a lock goes, or less is kept than before.
 
@@ -101,80 +66,50 @@ def data_loss(
             type: azurerm_managed_disk
             change: {actions: [update]}
     """
-    if address in allow:
-        return
-    sides = Sides(type, before, after, unknown)
     ways: list[str] = []
-    if "delete" in actions:
-        replaced = "create" in actions
+    if change.goes:
+        replaced = "create" in change.actions
         what = "replaced" if replaced else "deleted"
-        why = f": {reason}" if reason else ""
-        ends = by_deletion(sides, gone, replaced=replaced)
+        why = f": {change.reason}" if change.reason else ""
+        ends = by_deletion(change, gone, replaced=replaced)
         ways = [f"would be {what}, {end}{why}" for end in ends]
-    if not ways and "forget" not in actions and actions != ["delete"]:
-        ways = list(by_change(sides, created))
+    if not ways and "forget" not in change.actions and change.actions != ["delete"]:
+        ways = list(by_change(change, created))
     if ways:
         yield Fault(
-            f"`{address}` {'; '.join(ways)}",
+            f"`{change.address}` {'; '.join(ways)}",
             "keep it as it is, or copy its data first; to accept the loss: pass "
-            f"--allow {shlex.quote(address)}",
+            f"--allow {shlex.quote(change.address)}",
         )
 
 
 def _sizes(subject: PlanSubject) -> Iterator[Occurrence]:
-    for change in subject.changes:
-        type_, actions = change["type"], change["change"]["actions"]
-        goes = "delete" in actions
-        if (type_ == _SUBNET and goes) or (type_ in _RESIZED and actions == ["update"]):
-            before = change["change"].get("before") or {}
-            yield (
-                (change["address"],),
-                {
-                    "address": change["address"],
-                    "type": type_,
-                    "actions": actions,
-                    "before": before,
-                    "after": change["change"].get("after") or {},
-                    "users": list(_users(subject, before, goes)) if type_ == _SUBNET else [],
-                },
-            )
+    for each in subject.changes:
+        if (each.type == _SUBNET and each.goes) or (each.type in _RESIZED and each.updates):
+            users = list(_users(subject, each)) if each.type == _SUBNET else []
+            yield (each.address,), {"change": each, "users": users}
 
 
-def _users(subject: PlanSubject, subnet: Mapping[str, Any], goes: bool) -> Iterator[str]:
+def _users(subject: PlanSubject, subnet: ResourceChange) -> Iterator[str]:
     """The addresses of resources that stand in a subnet, in whatever stack.
 
-    Where it `goes`, those that stay in it: what goes too may be deleted before it.
+    Where it goes, those that stay in it: what goes too may be deleted before it.
     """
-    name = subnet.get("id")
+    name = subnet.before.get("id")
     if not isinstance(name, str):
         return
     for other in (*subject.changes, *subject.others):
-        kind, change = other["type"], other["change"]
+        kind = other.type
         if kind == _SUBNET or kind.endswith("_association") or "role_" in kind:
             continue
-        if goes and "delete" in change["actions"]:
+        if subnet.goes and (other.goes or name not in leaves(other.after)):
             continue
-        if _holds(change.get("before"), name) and (not goes or _holds(change.get("after"), name)):
-            yield other["address"]
-
-
-def _holds(value: Any, text: str) -> bool:
-    if isinstance(value, dict):
-        return any(_holds(item, text) for item in value.values())
-    if isinstance(value, list):
-        return any(_holds(item, text) for item in value)
-    return bool(value == text)
+        if name in leaves(other.before):
+            yield other.address
 
 
 @check("refused-by-azure", Severity.ERROR, Subject.PLAN, at=_sizes)
-def refused_by_azure(
-    address: str,
-    type: str,  # noqa: A002
-    actions: Sequence[str],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    users: Collection[str] = (),
-) -> Iterator[Fault]:
+def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Iterator[Fault]:
     """A change that Terraform plans and Azure refuses, in the middle of an apply.
 
     A disk cannot shrink, nor change to or from Premium SSD v2 or Ultra. A subnet in use cannot be
@@ -192,21 +127,22 @@ def refused_by_azure(
             type: azurerm_managed_disk
             change: {actions: [update], before: {disk_size_gb: 512}, after: {disk_size_gb: 1024}}
     """
-    if type == _SUBNET and "delete" in actions:
+    address, before, after = change.address, change.before, change.after
+    if change.type == _SUBNET and change.goes:
         if users:
             message = f"`{address}` would be deleted while {_some(users)} it: Azure refuses that"
             yield Fault(message, "first delete what is in it, or keep it")
         return
-    if type == _SUBNET:
+    if change.type == _SUBNET:
         yield from _narrower(address, before, after, users)
         return
-    if type == _MACHINE:
+    if change.type == _MACHINE:
         before, after = (first(side.get("os_disk")) for side in (before, after))
     old, new = before.get("disk_size_gb"), after.get("disk_size_gb")
     if isinstance(old, int | float) and isinstance(new, int | float) and 0 < new < old:
-        what = f"the system disk of `{address}`" if type == _MACHINE else f"`{address}`"
+        what = f"the system disk of `{address}`" if change.type == _MACHINE else f"`{address}`"
         message = f"{what} would shrink from {old} to {new} GiB, and Azure shrinks no disk"
-        new_one = "machine" if type == _MACHINE else "file system"
+        new_one = "machine" if change.type == _MACHINE else "file system"
         yield Fault(message, f"keep the size, or make a new {new_one} and copy the data")
     was, kind = str(before.get("storage_account_type")), str(after.get("storage_account_type"))
     fixed = is_kind_of_its_own(was) or is_kind_of_its_own(kind)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import is_broad_role
-from fairway_core.checks.blocks import blocks, listed
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.resource_changes import shown
 from fairway_core.findings import Severity
+from fairway_core.json_values import blocks, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -29,25 +28,14 @@ _TRUSTED = ("issuer", "subject", "audience")
 
 def _grants(subject: PlanSubject) -> Iterator[Occurrence]:
     for change in subject.changes:
-        if change["type"] not in _GRANTS or "no-op" in change["change"]["actions"]:
-            continue
-        before, after = (shown(change["change"], side) for side in ("before", "after"))
-        if after:
-            yield (
-                (change["address"],),
-                {
-                    "address": change["address"],
-                    "before": before,
-                    "after": after,
-                    "own": _is_own(change["change"], subject.own),
-                },
-            )
+        if change.type in _GRANTS and change.acts and (after := change.shown("after")):
+            arguments = {"before": change.shown("before"), "after": after}
+            own = _is_own(change.after, change.unknown, subject.own)
+            yield (change.address,), {"address": change.address, **arguments, "own": own}
 
 
-def _is_own(change: Mapping[str, Any], own: Collection[str]) -> bool:
+def _is_own(after: Mapping[str, Any], unknown: Mapping[str, Any], own: Collection[str]) -> bool:
     """Whether the environment gives one of its own identities a right over one resource."""
-    after, unknown = change.get("after") or {}, change.get("after_unknown")
-    unknown = unknown if isinstance(unknown, dict) else {}
     who = after.get("principal_id")
     scope = after.get("scope")
     known = unknown.get("principal_id") is True if who is None else str(who) in own

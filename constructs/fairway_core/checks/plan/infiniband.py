@@ -6,34 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.sizes import known_size
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.resource_changes import POOL, SCALE_SETS
+from fairway_core.checks.plan.resource_changes import POOL, SCALE_SETS, changed
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import PlanSubject
-
-
-def _updates(*types: str) -> Callable[[PlanSubject], Iterator[Occurrence]]:
-    """The resources of these types that change and stay: `before` and `after`."""
-
-    def occurrences(subject: PlanSubject) -> Iterator[Occurrence]:
-        for change in subject.changes:
-            if change["type"] in types and "no-op" not in change["change"]["actions"]:
-                before, after = change["change"].get("before"), change["change"].get("after")
-                if before and after:
-                    arguments = {"address": change["address"], "before": before, "after": after}
-                    yield (change["address"],), arguments
-
-    return occurrences
+    from fairway_core.checks.resource_change import ResourceChange
 
 
-@check("lost-infiniband", Severity.WARNING, Subject.PLAN, at=_updates(*SCALE_SETS, POOL))
-def lost_infiniband(
-    address: str, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Iterator[Fault]:
+@check("lost-infiniband", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL))
+def lost_infiniband(change: ResourceChange) -> Iterator[Fault]:
     """A change after which nodes would no longer reach each other over InfiniBand.
 
     Wrong:
@@ -54,7 +37,8 @@ def lost_infiniband(
               before: {sku: Standard_ND96isr_H100_v5, instances: 2}
               after: {sku: Standard_ND96isr_H100_v5, instances: 4}
     """
-    if not _has_infiniband(before):
+    before, after = change.before, change.after
+    if not after or not _has_infiniband(before):
         return
     reasons = [*_broken(after, before)]
     if not _has_infiniband(after):
@@ -62,7 +46,7 @@ def lost_infiniband(
         reasons.append(f"{size.name} has none" if size else "its new size is not known to have it")
     if reasons:
         yield Fault(
-            f"`{address}` would lose InfiniBand: {'; '.join(reasons)}",
+            f"`{change.address}` would lose InfiniBand: {'; '.join(reasons)}",
             "keep it as it was if jobs take several nodes",
         )
 

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 def _held(subject: PlanSubject) -> Iterator[Occurrence]:
     for each, lock in held(subject.changes):
-        there = bool(lock["change"].get("before"))
-        arguments = {"address": each["address"], "lock": lock["address"], "there": there}
-        yield (each["address"],), arguments
+        arguments = {"address": each.address, "lock": lock.address, "there": bool(lock.before)}
+        yield (each.address,), arguments
 
 
 @check("held-by-lock", Severity.ERROR, Subject.PLAN, at=_held)
@@ -57,15 +56,15 @@ def held_by_lock(address: str, lock: str, there: bool) -> Iterator[Fault]:
 
 def _new_locks(subject: PlanSubject) -> Iterator[Occurrence]:
     there = {
-        id_: each["address"]
+        id_: each.address
         for each in subject.changes
-        if "delete" not in each["change"]["actions"] and (id_ := lower_text(each, "before", "id"))
+        if not each.goes and (id_ := lower_text(each.before, "id"))
     }
     for each in subject.changes:
-        if each["type"] == LOCK and each["change"]["actions"] == ["create"]:
-            on = there.get(lower_text(each, "after", "scope"))
+        if each.type == LOCK and each.actions == ["create"]:
+            on = there.get(lower_text(each.after, "scope"))
             if on is not None:
-                yield (each["address"],), {"address": each["address"], "on": on}
+                yield (each.address,), {"address": each.address, "on": on}
 
 
 @check("unlocked", Severity.WARNING, Subject.PLAN, at=_new_locks)

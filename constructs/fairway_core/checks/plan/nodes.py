@@ -6,7 +6,6 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import made_with, server_of
-from fairway_core.checks.blocks import first
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.resource_changes import (
     NODE_POOL,
@@ -17,13 +16,14 @@ from fairway_core.checks.plan.resource_changes import (
     stopped_for,
 )
 from fairway_core.findings import Severity
+from fairway_core.json_values import as_read, first
 from fairway_core.naming import NAME_TAG, ROLE_TAG
-from fairway_core.review.attributes import as_read
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.resource_change import ResourceChange
     from fairway_core.checks.subjects import PlanSubject
 
 _MACHINES = ("azurerm_linux_virtual_machine", "azurerm_windows_virtual_machine")
@@ -31,19 +31,8 @@ _ACCOUNT = "azurerm_batch_account"
 _SAVE = "apply it when nothing runs on them, and save what is on their own disks first"
 
 
-def _updated_sets(subject: PlanSubject) -> Iterator[Occurrence]:
-    for path, arguments in changed(*SCALE_SETS, POOL)(subject):
-        if arguments["actions"] == ["update"]:
-            yield path, {key: arguments[key] for key in ("address", "type", "before", "after")}
-
-
-@check("mixed-nodes", Severity.WARNING, Subject.PLAN, at=_updated_sets)
-def mixed_nodes(
-    address: str,
-    type: str,  # noqa: A002
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-) -> Iterator[Fault]:
+@check("mixed-nodes", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL))
+def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
     """A change to what new nodes are made with: running nodes stay as they were until reimaged.
 
     With another upgrade mode than Manual, Azure reimages them itself.
@@ -63,24 +52,25 @@ def mixed_nodes(
             type: azurerm_linux_virtual_machine_scale_set
             change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
-    changed = [key for key in made_with(type) if _differ(before.get(key), after.get(key))]
-    count, later = _nodes(type, before), _nodes(type, after)
+    type_, before, after = change.type, change.before, change.after
+    differ = [key for key in made_with(type_) if _differ(before.get(key), after.get(key))]
+    count, later = _nodes(type_, before), _nodes(type_, after)
     if isinstance(count, int) and isinstance(later, int):
         count = min(count, later)  # those that go are not among them
-    if not changed or count == 0:
+    if not change.updates or not differ or count == 0:
         return
-    what = ", ".join(changed)
-    nodes = _counted(count)
-    if type != POOL and str(before.get("upgrade_mode") or "Manual") != "Manual":
-        message = f"Azure would reimage {nodes} of `{address}`, as {what} changes"
+    what = ", ".join(differ)
+    nodes = _counted(count, change)
+    if type_ != POOL and str(before.get("upgrade_mode") or "Manual") != "Manual":
+        message = f"Azure would reimage {nodes}, as {what} changes"
         yield Fault(f"{message}: what runs on them ends", "apply it when nothing runs on them")
         return
-    if changed == ["extension"]:
+    if differ == ["extension"]:
         until, hint = "brought up to date", _how_to_update(before)
     else:
-        until, hint = "reimaged", _how_to_reimage(type, before)
+        until, hint = "reimaged", _how_to_reimage(type_, before)
     yield Fault(
-        f"{nodes} of `{address}` would keep the old {what} until each is {until}: old and "
+        f"{nodes} would keep the old {what} until each is {until}: old and "
         "new nodes would be mixed",
         hint,
     )
@@ -118,21 +108,13 @@ def _all_of(scale_set: Mapping[str, Any]) -> str:
 def _changed_nodes(subject: PlanSubject) -> Iterator[Occurrence]:
     everything = (*subject.changes, *subject.others)
     accounts = {each.get("name") for each in deleted(everything, _ACCOUNT)}
-    for path, arguments in changed(*SCALE_SETS, POOL, NODE_POOL, *_MACHINES)(subject):
-        account = arguments["before"].get("account_name")
-        yield path, {**arguments, "account_stays": account not in accounts}
+    for path, found in changed(*SCALE_SETS, POOL, NODE_POOL, *_MACHINES)(subject):
+        account = found["change"].before.get("account_name")
+        yield path, {**found, "account_stays": account not in accounts}
 
 
 @check("lost-nodes", Severity.WARNING, Subject.PLAN, at=_changed_nodes)
-def lost_nodes(
-    address: str,
-    type: str,  # noqa: A002
-    actions: Sequence[str],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    reason: str = "",
-    account_stays: bool = True,
-) -> Iterator[Fault]:
+def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault]:
     """A change that destroys or restarts nodes: what runs on them ends.
 
     What is on the disks of nodes that are destroyed goes with them.
@@ -153,38 +135,32 @@ def lost_nodes(
             type: azurerm_linux_virtual_machine_scale_set
             change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
-    if server_of(before) is not None:
+    if server_of(change.before) is not None:
         return
-    count = 1 if type in _MACHINES else _nodes(type, before)
-    if actions == ["update"]:
-        yield from _fewer_or_stopped(address, type, before, after)
-    elif "delete" in actions and count != 0:
-        what = "destroyed and recreated" if "create" in actions else "destroyed"
-        if not reason and "create" not in actions:
-            reason = f"nothing asks for {'it' if type in _MACHINES else 'them'} any more"
-        subject = (
-            f"`{address}`, a node," if type in _MACHINES else f"{_counted(count)} of `{address}`"
-        )
+    single, anew, reason = change.type in _MACHINES, "create" in change.actions, change.reason
+    count = 1 if single else _nodes(change.type, change.before)
+    if change.updates:
+        yield from _fewer_or_stopped(change)
+    elif change.goes and count != 0:
+        what = "destroyed and recreated" if anew else "destroyed"
+        if not reason and not anew:
+            reason = f"nothing asks for {'it' if single else 'them'} any more"
+        subject = f"`{change.address}`, a node," if single else _counted(count, change)
         ends = "what runs there ends"
-        if type == POOL and "create" not in actions and account_stays:
+        if change.type == POOL and not anew and account_stays:
             ends += ", and its jobs stay in the account without nodes"
         why = f", as {reason}" if reason else ""
         yield Fault(f"{subject} would be {what}{why}: {ends}", _SAVE)
 
 
-def _fewer_or_stopped(
-    address: str,
-    type: str,  # noqa: A002
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-) -> Iterator[Fault]:
-    fewer = _fewer(type, before, after)
+def _fewer_or_stopped(change: ResourceChange) -> Iterator[Fault]:
+    fewer = _fewer(change.type, change.before, change.after)
     if fewer:
-        message = f"{_counted(fewer)} of `{address}` would be destroyed, as it shrinks"
+        message = f"{_counted(fewer, change)} would be destroyed, as it shrinks"
         yield Fault(f"{message}: what runs on them ends", _SAVE)
-    stopped = stopped_for(before, after) if type in _MACHINES else []
+    stopped = stopped_for(change.before, change.after) if change.type in _MACHINES else []
     if stopped:
-        message = f"`{address}`, a node, would restart, as {', '.join(stopped)} changes"
+        message = f"`{change.address}`, a node, would restart, as {', '.join(stopped)} changes"
         yield Fault(f"{message}: what runs there ends", "apply it when nothing runs on it")
 
 
@@ -222,10 +198,10 @@ def _fewer(type: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> in
     return max(0, old - new) if isinstance(old, int) and isinstance(new, int) else 0
 
 
-def _counted(count: object) -> str:
-    if not isinstance(count, int):
-        return "the nodes"
-    return "the 1 node" if count == 1 else f"the {count} nodes"
+def _counted(count: object, change: ResourceChange) -> str:
+    known = isinstance(count, int)
+    nodes = "the nodes" if not known else "the 1 node" if count == 1 else f"the {count} nodes"
+    return f"{nodes} of `{change.address}`"
 
 
 def _differ(old: Any, new: Any) -> bool:

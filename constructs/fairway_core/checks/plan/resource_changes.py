@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import restarts
-from fairway_core.checks.blocks import at
-from fairway_core.review.attributes import masked
+from fairway_core.checks.resource_change import ResourceChange
+from fairway_core.json_values import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -25,55 +25,21 @@ LOCK = "azurerm_management_lock"
 
 
 def changed(*types: str) -> Callable[[PlanSubject], Iterator[Occurrence]]:
-    """The resources of these types that change or go."""
+    """The resources of these types with which anything is done: `change`."""
 
     def occurrences(subject: PlanSubject) -> Iterator[Occurrence]:
         for each in subject.changes:
-            actions = each["change"]["actions"]
-            if each["type"] in types and ("update" in actions or "delete" in actions):
-                arguments = {
-                    "address": each["address"],
-                    "type": each["type"],
-                    "actions": actions,
-                    "before": each["change"].get("before") or {},
-                    "after": each["change"].get("after") or {},
-                    "reason": reason(each),
-                }
-                yield (each["address"],), arguments
+            if each.type in types and each.acts:
+                yield (each.address,), {"change": each}
 
     return occurrences
 
 
-def deleted(changes: Iterable[Mapping[str, Any]], *types: str) -> Iterator[Mapping[str, Any]]:
+def deleted(changes: Iterable[ResourceChange], *types: str) -> Iterator[Mapping[str, Any]]:
     """What goes, of these types or of all, as it was before."""
     for each in changes:
-        if "delete" in each["change"]["actions"] and (not types or each["type"] in types):
-            yield each["change"].get("before") or {}
-
-
-def because(change: Mapping[str, Any]) -> list[str]:
-    """The attributes that force a replacement, with dots."""
-    return [".".join(str(step) for step in path) for path in change.get("replace_paths") or ()]
-
-
-# Terraform's own words for why a resource is replaced although no attribute forces it.
-_REASONS = {
-    "replace_by_request": "it was requested (-replace)",
-    "replace_by_triggers": "something that it depends on changes (replace_triggered_by)",
-    "replace_because_tainted": "it is tainted: it was not created properly",
-}
-
-
-def reason(resource: Mapping[str, Any]) -> str:
-    """Why it is destroyed or recreated, as what follows on "as"."""
-    change = resource["change"]
-    if resource.get("deposed"):
-        return "it was left over when another replaced it"
-    forcing = because(change)
-    if forcing:
-        return f"{', '.join(forcing)} cannot be changed in place"
-    asked = resource.get("action_reason")
-    return _REASONS.get(asked, "") if isinstance(asked, str) else ""
+        if each.goes and (not types or each.type in types):
+            yield each.before
 
 
 def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -86,15 +52,9 @@ def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     return changed
 
 
-def shown(change: Mapping[str, Any], side: str) -> Mapping[str, Any]:
-    """The attributes before or after a change, whose secrets no message may repeat."""
-    found = masked(change.get(side), change.get(f"{side}_sensitive"))
-    return found if isinstance(found, dict) else {}  # nothing, or all of it is a secret
-
-
 def held(
-    changes: Collection[Mapping[str, Any]],
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    changes: Collection[ResourceChange],
+) -> Iterator[tuple[ResourceChange, ResourceChange]]:
     """Each deletion below a lock that the plan keeps or makes, with that lock.
 
     What has a lock of its own goes with it. Source: Azure documentation, "Lock your Azure
@@ -103,28 +63,22 @@ def held(
     locks = [
         (f"{scope}/", f"{scope}|", each)  # the provider's ids of diagnostic settings have a bar
         for each in changes
-        if each["type"] == LOCK and (scope := lower_text(each, "after", "scope"))
+        if each.type == LOCK and (scope := lower_text(each.after, "scope"))
     ]
     for each in changes:
-        if locks and "delete" in each["change"]["actions"] and each["type"] != LOCK:
-            id_ = lower_text(each, "before", "id")
+        if locks and each.goes and each.type != LOCK:
+            id_ = lower_text(each.before, "id")
             yield from ((each, lock) for *below, lock in locks if id_.startswith(tuple(below)))
 
 
-def lower_text(resource: Mapping[str, Any], side: str, name: str) -> str:
+def lower_text(attributes: Mapping[str, Any], name: str) -> str:
     """An attribute; Azure ignores case in ids."""
-    value = (resource["change"].get(side) or {}).get(name)
+    value = attributes.get(name)
     return value.lower() if isinstance(value, str) else ""
 
 
-def locks_to_lift(
-    changes: Collection[Mapping[str, Any]], allow: Collection[str]
-) -> tuple[str, ...]:
+def locks_to_lift(changes: Iterable[Mapping[str, Any]], allow: Collection[str]) -> tuple[str, ...]:
     """The addresses of the locks without which the plan can be applied, of those that are not there
     yet or that may be taken away, as `allow` says."""
-    locks = {lock["address"]: lock for _, lock in held(changes)}
-    return tuple(
-        address
-        for address, lock in locks.items()
-        if address in allow or not lock["change"].get("before")
-    )
+    locks = {lock.address: lock for _, lock in held([*map(ResourceChange.of, changes)])}
+    return tuple(address for address, lock in locks.items() if address in allow or not lock.before)

@@ -8,13 +8,15 @@ from fairway_core.catalog.dangers import server_of
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.resource_changes import changed, deleted, stopped_for
 from fairway_core.findings import Severity
+from fairway_core.json_values import listed
 from fairway_core.naming import SLURM_TAG
 from fairway_core.slurm.packages import reads_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.resource_change import ResourceChange
     from fairway_core.checks.subjects import PlanSubject
 
 _MACHINE = "azurerm_linux_virtual_machine"
@@ -24,40 +26,29 @@ _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 def _changed_servers(subject: PlanSubject) -> Iterator[Occurrence]:
     everything = (*subject.changes, *subject.others)
     gone = frozenset(str(each.get("id")) for each in deleted(everything))
-    for path, arguments in changed(_MACHINE)(subject):
-        if server_of(arguments["before"]) is None:
-            continue
-        machine = arguments["before"]
-        interfaces = machine.get("network_interface_ids")
-        yield (
-            path,
-            {
-                **arguments,
-                "emptied": not gone.isdisjoint(_disks(subject, machine.get("id"))),
-                "moved": isinstance(interfaces, list) and any(str(i) in gone for i in interfaces),
-            },
-        )
+    for path, found in changed(_MACHINE)(subject):
+        machine = found["change"].before
+        if server_of(machine) is not None and (found["change"].goes or found["change"].updates):
+            interfaces = listed(machine.get("network_interface_ids"))
+            yield (
+                path,
+                {
+                    **found,
+                    "emptied": not gone.isdisjoint(_disks(subject, machine.get("id"))),
+                    "moved": any(str(each) in gone for each in interfaces),
+                },
+            )
 
 
 def _disks(subject: PlanSubject, machine: object) -> Iterator[str]:
     """The ids of the data disks that the machine has before the change."""
     for each in subject.changes:
-        before = each["change"].get("before") or {}
-        if each["type"] == _ATTACHMENT and before.get("virtual_machine_id") == machine:
-            yield str(before.get("managed_disk_id"))
+        if each.type == _ATTACHMENT and each.before.get("virtual_machine_id") == machine:
+            yield str(each.before.get("managed_disk_id"))
 
 
 @check("replaced-server", Severity.WARNING, Subject.PLAN, at=_changed_servers)
-def replaced_server(
-    address: str,  # noqa: ARG001  # the rule gets it
-    type: str,  # noqa: A002
-    actions: Sequence[str],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    reason: str = "",
-    emptied: bool = False,
-    moved: bool = False,
-) -> Iterator[Fault]:
+def replaced_server(change: ResourceChange, *, emptied: bool, moved: bool) -> Iterator[Fault]:
     """A file server or the Slurm scheduler that is recreated, restarted or destroyed.
 
     Wrong:
@@ -79,10 +70,10 @@ def replaced_server(
               before: {tags: {fairway-role: nfs-server, fairway-name: data}}
               after: {tags: {fairway-role: nfs-server, fairway-name: data, a: b}}
     """
+    before, after = change.before, change.after
     server = server_of(before)
-    if server is None or type != _MACHINE:
-        return
-    if actions == ["delete"]:
+    assert server is not None, "no others are looked at"
+    if change.actions == ["delete"]:
         yield Fault(f"{server.what} would be destroyed: {server.gone}", "unmount and drain first")
         return
     when = "apply it when little runs"
@@ -96,8 +87,8 @@ def replaced_server(
     meanwhile = "; ".join(
         [server.meanwhile, *(filter(None, ends) if any(ends) else [server.stays])]
     )
-    if "delete" in actions:
-        why = f", as {reason}" if reason else ""
+    if change.goes:
+        why = f", as {change.reason}" if change.reason else ""
         yield Fault(f"{server.what} would be replaced{why}: {meanwhile}", when)
     elif stopped := stopped_for(before, after):
         changed_ = ", ".join(stopped)
@@ -106,14 +97,10 @@ def replaced_server(
 
 @check("unreadable-state", Severity.ERROR, Subject.PLAN, at=_changed_servers)
 def unreadable_state(
-    address: str,  # noqa: ARG001  # the rule gets it
-    type: str,  # noqa: A002, ARG001
-    actions: Sequence[str],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    reason: str = "",  # noqa: ARG001
-    emptied: bool = False,
-    moved: bool = False,  # noqa: ARG001
+    change: ResourceChange,
+    *,
+    emptied: bool,
+    moved: bool,  # noqa: ARG001  # of the other rule
 ) -> Iterator[Fault]:
     """Another release of Slurm that cannot read the jobs and the history on the scheduler's disk.
 
@@ -138,8 +125,8 @@ def unreadable_state(
               before: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "25.11.5"}}
               after: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "25.11.6"}}
     """
-    old, new = _slurm(before), _slurm(after)
-    if not old or not new or emptied or actions == ["delete"] or reads_state(new, of=old):
+    old, new = _slurm(change.before), _slurm(change.after)
+    if not old or not new or emptied or reads_state(new, of=old):
         return
     yield Fault(
         f"Slurm {new} does not start with the jobs and the history that {old} has left",

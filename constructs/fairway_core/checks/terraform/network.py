@@ -6,8 +6,9 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.terraform.stack import Resources, blocks, each, referred
+from fairway_core.checks.terraform.stack import Resources, each, referred
 from fairway_core.findings import Severity
+from fairway_core.json_values import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

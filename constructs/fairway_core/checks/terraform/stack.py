@@ -58,13 +58,6 @@ def every(subject: StackSubject) -> Iterator[Occurrence]:
             yield (type_, name), {"type": type_, "arguments": arguments}
 
 
-def blocks(value: Any) -> list[Mapping[str, Any]]:
-    """A nested block's occurrences: Terraform's JSON has one as an object or in a list."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list) else [value]
-
-
 def referred(expression: Any) -> str | None:
     """The address that an expression reads, or None.
 
