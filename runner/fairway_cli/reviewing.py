@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_REFUSED, _DATA_LOST = 2, 3
-
 
 class Asked(TypedDict):
     """Arguments of a review, as `fairway review` takes them."""
@@ -49,7 +47,7 @@ def review_files(asked: Asked) -> int:
             prices=prices_at_hand(asked["prices"]),
         )
         show_review(found, form)
-    return _DATA_LOST if found.lost else _REFUSED if found.refused else 0
+    return found.exit_code
 
 
 def environment_in(words: Sequence[str]) -> str | None:

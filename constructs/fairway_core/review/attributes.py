@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.json_values import as_read, leaves
-from fairway_core.review.secret_values import is_secret_name, tells_secret
+from fairway_core.secret_values import is_secret_name, tells_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.review.attributes import masked
 from fairway_core.review.changes import Action
-from fairway_core.review.secret_values import is_secret_name
+from fairway_core.secret_values import is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

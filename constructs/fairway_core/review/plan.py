@@ -40,14 +40,14 @@ UNLOCKED = "fairway_unlocked"
 
 # The key that each line of Terraform's machine-readable log has.
 _LEVEL = "@level"
-_REMOTE_STATE = "terraform_remote_state"
-# What cdktf puts before the name of the stack whose outputs another one reads.
-_CDKTF_PREFIX = "cross-stack-reference-input-"
+REMOTE_STATE = "terraform_remote_state"
+CROSS_STACK_INPUT = "cross-stack-reference-input-"
+"""What cdktf puts before the name of the stack whose outputs another one reads."""
 # An output of another stack, as a configuration in JSON names it: with a dot or in brackets.
 _OUTPUT = re.compile(
     r"data\.terraform_remote_state\.([\w-]+)\.outputs(?:\.([\w-]+)|\[\\*\"([\w-]+)\\*\"\])"
 )
-_INPUT = re.compile(rf"{_CDKTF_PREFIX}([\w-]+)")
+_INPUT = re.compile(rf"{CROSS_STACK_INPUT}([\w-]+)")
 # The summaries of Terraform's diagnostics where a remote state, or an output in it, is not there.
 _NO_STATE, _NO_OUTPUT = "Unable to find remote state", "Unsupported attribute"
 
@@ -251,16 +251,16 @@ def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
     for name, dotted, quoted in _OUTPUT.findall(json.dumps(configuration)):
         used.setdefault(name, set()).add(dotted or quoted)
     for each in blocks(first(configuration).get("resources")):
-        if each.get("type") == _REMOTE_STATE:
+        if each.get("type") == REMOTE_STATE:
             name = str(each.get("name"))
             if name not in read or used.get(name, set()) - read[name]:
-                yield name.removeprefix(_CDKTF_PREFIX)
+                yield name.removeprefix(CROSS_STACK_INPUT)
 
 
 def _outputs_read(data: Mapping[str, Any]) -> Iterator[tuple[str, set[str]]]:
     """The remote states that were found, each with the names of its outputs."""
     for each in blocks(at(data, ("prior_state", "values", "root_module", "resources"))):
-        if each.get("type") == _REMOTE_STATE:
+        if each.get("type") == REMOTE_STATE:
             yield str(each.get("name")), set(first(at(each, ("values", "outputs"))))
 
 

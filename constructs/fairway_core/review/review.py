@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from fairway_core.review.costs import CostReview
     from fairway_core.review.plan import Plan
 
+REFUSED, DATA_LOST = 2, 3
+"""Exit codes, see `Review.exit_code`."""
+
 LOSS = "data-loss"
 """The check whose findings mean that data would be lost."""
 
@@ -113,6 +116,11 @@ class Review:
             for finding in stack.findings
             if finding.severity is Severity.ERROR and finding.id != LOSS
         )
+
+    @property
+    def exit_code(self) -> int:
+        """3 where data would be lost that nobody allowed, 2 where Azure would refuse something."""
+        return DATA_LOST if self.lost else REFUSED if self.refused else 0
 
     def totals(self) -> Counter[Action]:
         """How many resources each action is for, in all stacks, pending ones too."""

@@ -69,7 +69,7 @@ def command(
     from fairway_stacks.plan.left import left_behind
     from fairway_stacks.plan.options import files_can_be_written, say, tell
     from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
-    from fairway_stacks.plan.review import Reviewer, add_summary, exit_code, write_report
+    from fairway_stacks.plan.review import Reviewer, add_summary, write_report
     from fairway_stacks.plan.stacks import in_order
 
     form = form_of(markdown=markdown, json_=json_)
@@ -89,7 +89,7 @@ def command(
         show_review(found, form)
         for finding in [] if offline else _of_stopped_machines([plan.review for plan in plans]):
             tell(UserError([finding]))
-    code = exit_code(found)
+    code = found.exit_code
     for error in filter(None, (plan.error for plan in plans)):
         code = code or error.exit_code
         tell(error)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fairway_core.findings import UserError
 from fairway_core.review.changes import Action
 from fairway_core.review.promise import not_as_promised
+from fairway_core.review.review import DATA_LOST
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.approval import (
     AGAIN,
@@ -37,7 +38,7 @@ from fairway_stacks.plan.planning import (
     plan_in_turn,
     prepare_and_plan,
 )
-from fairway_stacks.plan.review import DATA_LOST, Reviewer, write_report
+from fairway_stacks.plan.review import Reviewer, write_report
 from fairway_stacks.plan.stacks import StackFolder, synthesize
 from fairway_stacks.plan.terraform import require
 

@@ -11,6 +11,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fairway_core.review.plan import CROSS_STACK_INPUT, REMOTE_STATE
 from fairway_stacks.plan.private import private_for_now
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     Outputs = Mapping[str, Any]
 
-_STATE = "terraform_remote_state"
-# What cdktf puts before the name of the stack whose outputs another one reads.
-_INPUT = "cross-stack-reference-input-"
 _LOCAL = "outputs-of-"
 # A plan does not know what `uuid` will answer, and so neither its type nor its value here.
 # Source: Terraform, functions `uuid` ("will produce a new value each time it's evaluated") and
@@ -85,14 +83,14 @@ def _rewritten(text: str, promised: Mapping[str, Outputs]) -> str:
     if not promised:
         return text
     for name in promised:
-        source = re.escape(f"data.{_STATE}.{_INPUT}{name}.outputs") + r"(?![\w-])"
+        source = re.escape(f"data.{REMOTE_STATE}.{CROSS_STACK_INPUT}{name}.outputs") + r"(?![\w-])"
         text = re.sub(source, f"local.{_LOCAL}{name}", text)
     document = json.loads(text)
     data = document.get("data", {})
     for name in promised:
-        data.get(_STATE, {}).pop(f"{_INPUT}{name}", None)
-    if not data.get(_STATE):
-        data.pop(_STATE, None)
+        data.get(REMOTE_STATE, {}).pop(f"{CROSS_STACK_INPUT}{name}", None)
+    if not data.get(REMOTE_STATE):
+        data.pop(REMOTE_STATE, None)
     if not data:  # Terraform refuses a section with nothing in it
         document.pop("data", None)
     named = {f"{_LOCAL}{name}": dict(outputs) for name, outputs in promised.items()}

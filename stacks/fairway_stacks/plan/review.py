@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from fairway_core.review.review import Review
     from fairway_stacks.plan.planning import StackPlan
 
-REFUSED, DATA_LOST = 2, 3
-
 # GitHub takes a summary of 1 MiB.
 _LONGEST = 1_000_000
 _CUT = "\n\n… (cut: review.json has all of it)\n"
@@ -51,11 +49,6 @@ class Reviewer:
                 prices=prices_at_hand(self.prices),
                 left=self.left,
             )
-
-
-def exit_code(found: Review) -> int:
-    """3 where data would be lost and nobody said that it is meant, 2 where Azure would refuse."""
-    return DATA_LOST if found.lost else REFUSED if found.refused else 0
 
 
 def as_json(found: Review) -> str:

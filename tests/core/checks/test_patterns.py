@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from fairway_core import checks
-from fairway_core.review import secret_values
+from fairway_core import checks, secret_values
 
 _LIMITED = """
 import json, re, resource, sys

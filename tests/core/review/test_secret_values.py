@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairway_core.review.attributes import HIDDEN, masked
-from fairway_core.review.secret_values import is_secret_name, tells_secret
+from fairway_core.secret_values import is_secret_name, tells_secret
 
 SECRET_TEXTS = [
     '{"password":"hunter2"}',

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.secret_text import secrets_in
 from fairway_core.findings import Severity
+from fairway_core.secret_values import secrets_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.checks.check import Occurrence
     from fairway_core.checks.subjects import JobSubject
-
-
-# Short values of such names are no keys: `eos_token=<s>`.
-_KEY = re.compile(
-    r"(?i)(?:secret|access_key|api_key|token)\s*[=:]\s*[\"']?(?=\S{0,200}[0-9])[a-z0-9+/_.-]{16}"
-    r"|key[=:\s]\s*[\"']?[a-z0-9+/]{86}=="
-    r"|\b(?:hf_|ghp_|github_pat_|sk-)(?=\S{0,200}[0-9])[a-z0-9_-]{20}"
-)
 
 
 def _texts(subject: JobSubject) -> Iterator[Occurrence]:
@@ -52,10 +43,7 @@ def secret_in_job(text: str) -> Iterator[Fault]:
         env: {DATA: "https://lab.blob.core.windows.net/data"}
         secrets: {DATA_SIGNATURE: "keyvault:data-signature"}
     """
-    kinds = list(secrets_in(text))
-    if not kinds and _KEY.search(text):
-        kinds = ["a key or a token"]
-    for kind in kinds:
+    for kind in secrets_in(text, tokens=True):
         yield Fault(
             f"{kind} is in plain text here",
             "put it into the vault and refer to it: secrets: {NAME: keyvault:NAME}",

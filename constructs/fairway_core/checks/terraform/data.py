@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import holds_data, stands_inside_another
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.secret_text import secrets_in
 from fairway_core.checks.terraform.stack import referred
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks
+from fairway_core.secret_values import secrets_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

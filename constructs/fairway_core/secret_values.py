@@ -1,14 +1,17 @@
-"""What is a secret in a plan although the provider does not mark it: by its name, or by its text.
+"""What is a secret: by its name, or by its text.
 
-To hide too much costs a reader a value; to hide too little puts a password into a comment.
+Of a plan, whose provider does not mark all of them, it is hidden: to hide too much costs a reader
+a value, to hide too little puts a password into a comment. What people wrote is refused: that
+takes text which can hardly be anything else.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache, lru_cache
 from typing import Any
+
+from fairway_core.json_values import as_read
 
 # The last word of a name, in whatever way it is written: `DB_PASSWORD`, `adminPassword`, `apikey`.
 _NAME = re.compile(
@@ -51,6 +54,21 @@ _TOKEN = re.compile(
 )
 _SHORTEST, _LONGEST_OPTION = 8, 40
 
+_KINDS = {
+    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    "an account key": re.compile(r"(?i)account_?key\s*[=:]\s*[\"']?[A-Za-z0-9+/]{40,}"),
+    "a shared access signature": re.compile(r"[?&]sig=[A-Za-z0-9%+/]{20,}"),
+    "a password": re.compile(
+        r"(?im)^[ \t]*(?:export[ \t]+)?\w*(?:password|passwd)\s*[=:]\s*[\"']?[^\s$#\"']"
+    ),
+}
+# Short values of such names are no keys: `eos_token=<s>`.
+_KEY = re.compile(
+    r"(?i)(?:secret|access_key|api_key|token)\s*[=:]\s*[\"']?(?=\S{0,200}[0-9])[a-z0-9+/_.-]{16}"
+    r"|key[=:\s]\s*[\"']?[a-z0-9+/]{86}=="
+    r"|\b(?:hf_|ghp_|github_pat_|sk-)(?=\S{0,200}[0-9])[a-z0-9_-]{20}"
+)
+
 
 @cache
 def is_secret_name(name: str) -> bool:
@@ -61,6 +79,17 @@ def is_secret_name(name: str) -> bool:
     """
     words = _SIGNS.sub("_", _CAPITAL.sub("_", name).lower()).strip("_")
     return _NAME.search(words) is not None
+
+
+def secrets_in(text: str, *, tokens: bool = False) -> list[str]:
+    """The secrets that the text holds, each as its kind; with `tokens` what is of none of these
+    and looks like a key or a token, too.
+
+    >>> secrets_in("https://a.blob.core.windows.net/c?sig=abcdefghijklmnopqrstuvwx")
+    ['a shared access signature']
+    """
+    found = [kind for kind, pattern in _KINDS.items() if pattern.search(text)]
+    return found or (["a key or a token"] if tokens and _KEY.search(text) else [])
 
 
 @lru_cache(1 << 16)
@@ -76,18 +105,11 @@ def tells_secret(text: str) -> bool:
     if "=" in text or ":" in text or "--" in text:
         if _TOLD.search(text) or any(_is_given(found) for found in _GIVEN.finditer(text)):
             return True
-        if text[0] in "{[" and _is_named(_parsed(text)):
+        if _is_named(as_read(text)):
             return True
     elif text[0] == "/":
         return False
     return _TOKEN.search(text) is not None
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _is_named(value: Any) -> bool:
