@@ -62,6 +62,7 @@ def test_a_review_of_an_older_branch_is_one(tmp_path: Path) -> None:
         {"cost": {"currency": "<b>"}},
         {"data_loss": [{"stack": "x"}]},
         {"findings": [{"id": "x"}]},
+        {"findings": {}},
     ],
 )
 def test_comment_refuses_json_that_is_no_review(change: dict[str, Any], tmp_path: Path) -> None:
