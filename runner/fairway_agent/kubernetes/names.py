@@ -17,6 +17,8 @@ CONDITION = "HardwareFault"
 """The condition of a node that its health check writes: True where there is one."""
 CORDONED = "fairway.dev/cordoned"
 """The annotation of a node that its health check has cordoned, and why: it lets no other back."""
+BOOT = "fairway.dev/cordoned-boot"
+"""The annotation that says since which boot a node is cordoned so."""
 MACHINE = "fairway.dev/machine"
 """The annotation that says which VM a node is, as `fairway_core.machine` reads it."""
 

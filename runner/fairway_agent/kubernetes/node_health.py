@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fairway_agent.kubernetes.api import CORE, TAKEN, Api, Refused
-from fairway_agent.kubernetes.names import CONDITION, CORDONED, MACHINE
+from fairway_agent.kubernetes.names import BOOT, CONDITION, CORDONED, MACHINE
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure
 from fairway_boot.imds import Metadata, physical_host
@@ -119,17 +119,24 @@ def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str
     """The change by which a broken node takes no more pods, and a sound one takes them again where
     this program had cordoned it; and which VM it is. Empty where nothing is to change.
 
-    Who lets a broken node back has decided: it stays so until it was sound.
+    Who lets a broken node back has decided: it stays so until it was sound. But AKS too lets each
+    node back that it has updated; since that has booted, it counts as another.
     """
     notes: dict[str, str] = node["metadata"].get("annotations") or {}
     is_closed, is_ours = bool(node["spec"].get("unschedulable")), CORDONED in notes
+    boot = (node["status"].get("nodeInfo") or {}).get("bootID", "")
+    is_let_back = is_ours and notes.get(BOOT, "") == boot
     new: dict[str, str | None] = {}
     change: dict[str, Any] = {}
-    if found.status == _TRUE and not is_closed and not is_ours:
+    if found.status == _TRUE and not is_closed and not is_let_back:
         new[CORDONED] = found.message
+        if boot:
+            new[BOOT] = boot
         change["spec"] = {"unschedulable": True}
     elif found.status == _FALSE and is_ours:
         new[CORDONED] = None
+        if BOOT in notes:
+            new[BOOT] = None
         if is_closed:
             change["spec"] = {"unschedulable": False}
     if machine and notes.get(MACHINE) != machine:

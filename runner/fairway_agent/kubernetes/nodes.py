@@ -96,7 +96,7 @@ def _act(api: Api, action: str, node: str) -> None:
     change: Object = {"spec": {"unschedulable": action == "drain"}}
     if action == "drain":
         # It is a person's from now on, also if its health check had closed it.
-        change["metadata"] = {"annotations": {names.CORDONED: None}}
+        change["metadata"] = {"annotations": {names.CORDONED: None, names.BOOT: None}}
     try:
         api.call("PATCH", f"{CORE}/nodes/{quote(node)}", change)
     except Refused as refused:

@@ -35,6 +35,7 @@ class Server:
     closed: bool = False
     conditions: dict[str, dict[str, str]] = field(default_factory=dict)
     capacity: dict[str, str] = field(default_factory=lambda: dict(GPUS))
+    boot: str = ""
     version: int = 1
     between: list[Any] = field(default_factory=list)
     """What others do after the node was read."""
@@ -48,7 +49,11 @@ class Server:
                 "resourceVersion": str(self.version),
             },
             "spec": spec,
-            "status": {"capacity": self.capacity, "conditions": list(self.conditions.values())},
+            "status": {
+                "capacity": self.capacity,
+                "conditions": list(self.conditions.values()),
+                "nodeInfo": {"bootID": self.boot},
+            },
         }
         copied: dict[str, Any] = json.loads(json.dumps(found))
         return copied
@@ -132,6 +137,21 @@ def test_a_person_who_lets_a_broken_node_back_has_decided(server: Server) -> Non
     assert server.closed, "that is another fault"
 
 
+def test_a_broken_node_that_aks_lets_back_after_an_update_is_cordoned_again(
+    server: Server,
+) -> None:
+    server.boot = "first"
+    look(server, FAULT)
+    server.closed = False
+    look(server, FAULT)
+    assert not server.closed
+    server.boot = "second"
+    look(server, FAULT)
+    assert server.closed
+    look(server)
+    assert (server.closed, server.notes) == (False, {})
+
+
 def test_a_new_node_without_drivers_is_not_broken(server: Server) -> None:
     for capacity in ({}, {"nvidia.com/gpu": "8"}, {**GPUS, "rdma/ib": "0"}):
         server.capacity = capacity
@@ -194,7 +214,7 @@ def test_the_time_of_a_condition_is_that_of_its_last_change() -> None:
 
 def test_an_unchecked_node_is_left_as_it_is() -> None:
     for notes in ({}, {CORDONED: "7 of 8 GPUs"}):
-        node = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}}
+        node = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}, "status": {}}
         assert node_health.change_of(node, UNCHECKED, "") == {}
 
 
