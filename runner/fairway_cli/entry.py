@@ -17,12 +17,13 @@ def main() -> None:
     # Thousands of classes are made on the way to a command, and hardly any garbage.
     gc.set_threshold(100_000, 50, 100)
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    # What `cdktf synth --hcl` sets; Node.js would see it too, and write HCL of cdktf's own.
+    hcl = os.environ.pop("SYNTH_HCL_OUTPUT", "") in ("true", "1")
     if sys.argv[1:2] == ["synth"]:
         # A short life: to look for garbage among thousands of classes is a twentieth of it. And
         # Node.js takes longer to be ready than all that Python imports meanwhile.
         gc.disable()
-        # What `cdktf synth --hcl` sets; Node.js would see it too, and write HCL of cdktf's own.
-        if os.environ.pop("SYNTH_HCL_OUTPUT", "") == "true":
+        if hcl:
             sys.argv.insert(2, "--hcl")
         from fairway_constructs.node import start_node_ahead
 

@@ -306,6 +306,30 @@ def test_a_stack_is_written_in_one_language_at_a_time(tmp_path: Path) -> None:
     assert not other.exists()
 
 
+_ENTRY = """\
+import os, sys
+from fairway_cli import entry, main
+main.main = lambda: print(*sys.argv[1:], "SYNTH_HCL_OUTPUT" in os.environ)
+entry.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "seen"), [(["plan", "demo"], "plan demo"), (["synth"], "synth --hcl")]
+)
+def test_what_cdktf_asks_of_synth_is_none_of_other_commands(words: list[str], seen: str) -> None:
+    """They write JSON for Terraform, where Node.js with that variable would write HCL."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _ENTRY, *words],
+        env={**os.environ, "SYNTH_HCL_OUTPUT": "true"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == f"{seen} False\n"
+
+
 PROGRAM = """\
 import sys
 import fairway_constructs as az
