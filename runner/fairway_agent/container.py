@@ -187,18 +187,18 @@ def _run(run: Path, command: Sequence[str]) -> int:
         raise Fault("no-containers", *missing(os.uname().nodename), _NO_TOOL)
     if runtime.is_rootless and target.engine != "local":
         runtime = replace(runtime, options=podman.own_store())
-    told = _environment(runtime, target)
+    environment = _environment(runtime, target)
     if not runtime.is_oci:
         require_memory(container)
     own = {*_MARKS, *job.secrets}
-    names = [each for each in told if _TOLD.fullmatch(each) or each in own]
+    names = [each for each in environment if _TOLD.fullmatch(each) or each in own]
     login: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         if target.engine != "local":
             from fairway_agent.azure import registry  # its imports take longer than the rest
 
             login = registry.log_in(runtime.name, runtime.program, container.image, folder)
-        told |= login
+        environment |= login
         if runtime.is_rootless:
             podman.fetch(runtime.words, container.image, _unmarked(job.secrets) | login)
         if runtime.name == "enroot":
@@ -206,10 +206,10 @@ def _run(run: Path, command: Sequence[str]) -> int:
         name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
         name += f"-{os.environ['FAIRWAY_ATTEMPT']}-{os.getpid()}"
         if runtime.is_oci:
-            told[_CLIENT] = name
+            environment[_CLIENT] = name
         seen = _seen(run, target)
         words = words_of(runtime, container, command, seen=seen, names=names, name=name)
-        return _until_it_ends(runtime, words, told, name)
+        return _until_it_ends(runtime, words, environment, name)
 
 
 def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:

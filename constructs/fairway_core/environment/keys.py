@@ -74,7 +74,7 @@ def read_repository_key(entry: str, *, folder: Path) -> str:
 
 
 def _text_of(file: Path, encoding: str) -> str:
-    """What a file holds; a device or a pipe, which may never end, is none."""
+    """Reads a file; a device or a pipe, which may never end, is none."""
     if not file.is_file():
         raise FileNotFoundError(file)
     return file.read_text(encoding=encoding)
