@@ -15,7 +15,7 @@ from fairway_agent import bundle, control, processes, record, records, scratch
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
-from fairway_agent.kubernetes.settings import patience, pods_of
+from fairway_agent.kubernetes.settings import MOST_WAITS, patience, pods_of
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import TERMINATED
 from fairway_boot.files import Fault
@@ -53,8 +53,8 @@ class Member(JsonRecord):
 class Gang:
     """The pods of a task: the `folder` in which they say where they are, and how many there are to
     be. They are waited for since `began`, for as long as `patience` says, and so again each time
-    that nodes are started for them, last when `scaled` says; `queue` says whether they have been in
-    one. `met` are those of the attempt that runs."""
+    that nodes are started for them, last when `scaled` says, though not for ever from `first` on;
+    `queue` says whether they have been in one. `met` are those of the attempt that runs."""
 
     folder: Path
     size: int
@@ -65,6 +65,7 @@ class Gang:
     patience: float
     queue: bool = False
     began: float = field(default_factory=time.monotonic)
+    first: float = field(default_factory=time.monotonic)
     scaled: str = ""
     met: list[Member] = field(default_factory=list)
 
@@ -82,6 +83,10 @@ class Gang:
         seconds = patience(size, size) if pods is None else pods.patience or 0.0
         queue = pods is not None and bool(pods.queue)
         return cls(folder, size, meeting, run, task, submission, seconds, queue)
+
+    def begin(self) -> None:
+        """Waits anew, for another attempt."""
+        self.first = self.began = time.monotonic()
 
     def join(self, rank: int, code: Path) -> None:
         """Lets the others reach this pod. Fault where its image lacks what that takes."""
@@ -126,9 +131,11 @@ class Gang:
         if why:
             raise self._hopeless(f"{lacking} of its {self.size} pods did not start: {why}")
         if lacking and self.is_late():
-            there, minutes = self.size - lacking, f"{self.patience / 60:g} min"
-            message = f"{there} of its {self.size} pods had started after {minutes}"
-            if self.scaled:
+            is_last = time.monotonic() > self._end
+            seconds = self.patience * (MOST_WAITS if is_last else 1)
+            message = f"{self.size - lacking} of its {self.size} pods had started after "
+            message += f"{seconds / 60:g} min"
+            if self.scaled and not is_last:
                 message += " without another node"
             why, _ = self._seen().lacking.get(self.task, ("", ""))
             hint = "look at the nodes: `fairway nodes list TARGET`; then: `fairway retry RUN`"
@@ -181,7 +188,11 @@ class Gang:
         _, since = self._seen().lacking.get(self.task, ("", ""))
         if since > self.scaled:
             self.scaled, self.began = since, time.monotonic()
-        return time.monotonic() > self.began + self.patience
+        return time.monotonic() > min(self.began + self.patience, self._end)
+
+    @property
+    def _end(self) -> float:
+        return self.first + MOST_WAITS * self.patience
 
     def leave(self, rank: int) -> None:
         """Says that Kubernetes has told this pod to end, as it does with one that it evicts."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import limits
 from fairway_agent.kubernetes import names, shares
-from fairway_agent.kubernetes.settings import parse
+from fairway_agent.kubernetes.settings import MOST_WAITS, parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,7 +176,7 @@ def _template(
         _show_topology(spec, settings.topology)
     if settings.selector:
         spec["nodeSelector"] = dict(settings.selector)
-    preparation = _PREPARATION + (settings.patience if part.nodes > 1 else 0)
+    preparation = _PREPARATION + (MOST_WAITS * settings.patience if part.nodes > 1 else 0)
     if (longest := limits.longest(plan, preparation)) is not None:  # for a task that hangs
         spec["activeDeadlineSeconds"] = min(math.ceil(longest + 10 * _LAST_WORDS), _LONGEST)
     labels = {**_labels(run, submission, part.number), "azure.workload.identity/use": "true"}

@@ -71,7 +71,7 @@ class Kubernetes(Scheduled):
         super().begin(task)
         group, pause = self.nodes.gang, _FIRST_LOOK
         if group is not None:
-            group.began = time.monotonic()
+            group.begin()
         while group is not None and not self.asked:
             if found := group.gather():
                 task.hosts, self.nodes.config = found

@@ -24,6 +24,10 @@ _FIRST_START = 1200.0
 # there: they are held meanwhile, and those of another task may be waiting for just these.
 _TOGETHER = 900.0
 
+MOST_WAITS = 8
+"""How often its patience the first pod of a task waits at most, holding its node, while the
+autoscaler starts nodes again and again that do not come."""
+
 
 def patience(least: int, most: int) -> float:
     """Seconds for which the first pod of a task waits for the others, on a target that has at

@@ -121,6 +121,25 @@ def test_it_does_not_give_up_while_nodes_are_being_started(
     assert str(raised.value) == said + why
 
 
+def test_it_gives_up_where_nodes_are_started_for_ever_and_none_comes(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Azure lacks them: the autoscaler tries again after a while, and the first pod has its own."""
+    now = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
+    group = Gang.of(pod, "3", 0, 3)
+    group.begin()
+    arrive(group, 0)
+    for minute in range(17):
+        control.note_lacking(pod, 0, "3", "the pool scales up", f"2026-11-28T10:{minute:02}:00Z")
+        assert not group.is_whole()
+        now.now += group.patience / 2
+    with pytest.raises(Fault, match="1 of its 3 pods had started after 120 min: the pool scales"):
+        group.is_whole()
+    group.begin()
+    assert not group.is_whole(), "another attempt"
+
+
 def test_what_kueue_admitted_is_not_sent_to_kueue(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from kubernetes_validate import ValidationError, validate
 
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import manifests, shares, submit
-from fairway_agent.kubernetes.settings import Settings, Volume, of_run
+from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, Volume, of_run
 from fairway_agent.resources import Wanted
 from fairway_agent.shared import receive
 from fairway_agent.spec import RunPlan
@@ -218,9 +218,9 @@ def test_the_cluster_ends_only_what_no_longer_keeps_its_own_time() -> None:
     assert pod_of(made(SWEEP, endless))["activeDeadlineSeconds"] == 2**31 - 1
     # Of the Job: it would count while it waits for nodes.
     assert "activeDeadlineSeconds" not in made(SWEEP, LIMITED)["spec"]
-    # A first pod has begun while the others wait for their nodes.
+    # A first pod has begun while the others wait for their nodes, which may be started anew.
     patient = replace(SETTINGS, patience=SETTINGS.patience + 1000)
-    for part, more in ((GANG, 1000), (SWEEP, 0)):
+    for part, more in ((GANG, MOST_WAITS * 1000), (SWEEP, 0)):
         usual, long = (
             pod_of(made(part, LIMITED, each))["activeDeadlineSeconds"]
             for each in (SETTINGS, patient)
