@@ -56,8 +56,8 @@ class Lustre(FileSystem):
     With `blob_import` a file for each blob is there from the start, and is read when it is first
     opened; what it imported is logged in a container of its own. Files that are written go back
     only when somebody asks for it: `az amlfs archive`. In a stack with `protect` neither Terraform
-    nor Azure deletes the file system; `lock` decides
-    about Azure alone.
+    nor Azure deletes the file system; `lock` decides about Azure
+    alone.
 
     Raises UserError where `place` names no zone.
 

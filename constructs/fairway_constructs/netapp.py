@@ -27,8 +27,7 @@ class NetApp(FileSystem):
     It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new volume to
     root alone: so root of `clients` is root there, and opens it to every user when it is first
     mounted. They are the ranges of nodes in that network, where they are not given. In a stack with
-    `protect` neither Terraform nor Azure deletes the volume; `lock` decides
-    about Azure alone.
+    `protect` neither Terraform nor Azure deletes the volume; `lock` decides about Azure alone.
 
     >>> volume = NetApp(stack, "data", subnet=network.subnet("netapp"),
     ...                 path="/data", tib=4)  # doctest: +SKIP
