@@ -12,7 +12,7 @@ FILE = "fairway.yaml"
 
 
 def from_home(path: str) -> Path:
-    """The path, with a home for its `~`; unlike Path's own it bears a home of nobody.
+    """The path, with a home for its `~`; one that is nobody's stays, where Path's own fails.
 
     >>> from_home("~nobody-has-this-name/x")
     PosixPath('~nobody-has-this-name/x')
