@@ -24,6 +24,7 @@ from fairway_constructs.slurm.configuration import (
 )
 from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Slurm
+from fairway_core.findings import UserError
 from fairway_core.slurm import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -251,3 +252,15 @@ def test_a_repository_is_trusted_by_its_own_key_alone(
 
 def test_the_distribution_has_the_release_that_the_catalogue_says() -> None:
     assert {row.slurm for row in images().values() if row.slurm} == {DISTRIBUTION.version}
+
+
+def test_key_of_a_repository_may_be_in_a_file_for_a_program_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name in the place of the key would only fail on the machines."""
+    monkeypatch.chdir(tmp_path)
+    spec = Slurm.model_validate({"packages": {**OWN, "key": "apt.asc"}})
+    with pytest.raises(UserError, match="no such file"):
+        packages_of(spec)
+    (tmp_path / "apt.asc").write_text(f"{KEY}\n")
+    assert packages_of(spec).key == KEY

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_core.catalog import limit, vm_size
+from fairway_core.environment.keys import read_repository_key
 from fairway_core.environment.slurm import slurm_memory_mib
 from fairway_core.findings import UserError
 from fairway_core.slurm import (
@@ -97,12 +99,17 @@ def slurm_cluster(
 
 
 def packages_of(spec: Slurm) -> Packages:
-    """The packages of Slurm that the scheduler, login nodes and nodes have."""
+    """The packages of Slurm that the scheduler, login nodes and nodes have.
+
+    Raises UserError for a repository whose key is neither there nor in a file.
+    """
     if spec.packages == "microsoft":
         return MICROSOFT
     if spec.packages == "distribution":
         return DISTRIBUTION
-    return Packages(**spec.packages.model_dump())
+    # An environment has its text by now; a program may name its file.
+    key = read_repository_key(spec.packages.key, folder=Path())
+    return Packages(**{**spec.packages.model_dump(), "key": key})
 
 
 def _accounting(spec: Slurm, several_users: bool) -> Accounting:
