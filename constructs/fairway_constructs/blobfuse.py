@@ -18,8 +18,8 @@ class Blobfuse(FileSystem):
     """A container of `storage` as a folder of nodes, which reach it by their identity.
 
     Nothing is made for it in Azure: nodes need a role, by `storage.grant_read` or
-    `storage.grant_read_write`. It is never the first of a cluster's mounts. Raises UserError for a
-    container that `storage` does not have.
+    `storage.grant_read_write`. Runs are kept elsewhere. Raises UserError for a container that
+    `storage` does not have.
 
     >>> blobs = Blobfuse(stack, "datasets", path="/datasets", storage=storage,
     ...                  container="datasets")  # doctest: +SKIP

@@ -14,6 +14,7 @@ from fairway_constructs.cloud_init import (
     NodeHealth,
     node_cloud_init,
     shared_folder,
+    shared_mount,
 )
 from fairway_core.catalog import Image, VmSize, default_image
 from fairway_core.environment.cluster import fits_local_disk, prefers_local_disk
@@ -142,7 +143,7 @@ def _cloud_init_of(
     gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
     adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0
     # Slurm has a health check of its own.
-    has_devices = slurm is None and bool(spec.mounts) and bool(gpus or adapters)
+    has_devices = slurm is None and bool(shared_mount(spec.mounts)) and bool(gpus or adapters)
     return node_cloud_init(
         cluster=cluster,
         mounts=spec.mounts,
@@ -171,7 +172,7 @@ def _idle(cluster: str, spec: NodeSpec, *, single: bool) -> IdleSettings | None:
     from fairway_constructs.cloud_init.idle import IdleSettings
 
     folder = shared_folder(spec.mounts) or LOCAL_FOLDER
-    mount = spec.mounts[0].path if spec.mounts else ""
+    mount = shared_mount(spec.mounts)
     if spec.accounts and (queue := spec.accounts.queue):
         folder, mount = queue.folder, queue.mount
     return IdleSettings(

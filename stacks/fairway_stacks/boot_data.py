@@ -160,7 +160,7 @@ def _scheduler(
     spec = environment.scheduler
     assert spec is not None
     partitions = partitions_of(environment)
-    filesystems = scheduler_mounts(environment)
+    filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
     accounts = accounts_of(environment, filesystems, fenced=True)
     cluster = slurm_cluster(
         environment.name,

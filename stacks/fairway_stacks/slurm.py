@@ -61,7 +61,7 @@ class SlurmResources:
         has_vault = data.vault is not None and environment.vault is not None
         has_people = bool(environment.access.users)
         self._people_vault = data.vault.url if data.vault and has_vault and has_people else ""
-        filesystems = scheduler_mounts(environment)
+        filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
         mounts = [data.filesystems[name].mount for name in filesystems]
         accounts = accounts_of(environment, filesystems, fenced=True)
         self.scheduler = SlurmScheduler(
@@ -106,6 +106,7 @@ class SlurmResources:
         other clusters it has no key."""
         web, node = environment.web, self.login[0]
         assert web is not None
+        mounts = list(scheduler_mounts(environment.filesystems, environment.clusters))
         spec = WebPage(
             url=web.url,
             tenant=web.tenant,
@@ -115,9 +116,7 @@ class SlurmResources:
             secret=web.client_secret,
             identity=page.client_id,
             account=web.account,
-            homes=homes(
-                environment.filesystems, environment.clusters, scheduler_mounts(environment)
-            ),
+            homes=homes(environment.filesystems, environment.clusters, mounts),
             package=web.package,
             targets=[each for each in targets if each.engine in _SERVED],
         )

@@ -133,6 +133,13 @@ def test_a_node_is_right_with_every_kind_of_mount(
     assert files["/usr/sbin/mount.blobs"] == script("mount_blobs.sh")
 
 
+def test_runs_are_kept_beside_blobs() -> None:
+    data = nfs_mount(name="data", server="10.0.0.4", export="/srv/data", path="/data")
+    assert shared_folder([BLOBS, data]) == "/data/fairway"
+    assert shared_folder([BLOBS]) == ""
+    assert "MOUNT=/data\n" in _node(mounts=[BLOBS, data])
+
+
 def test_only_nodes_with_blobs_get_the_program_that_mounts_them() -> None:
     assert "mount.blobs" not in _node()
 

@@ -121,8 +121,14 @@ class TestBlobs:
         text = (tmp_path / "settings" / "data-sets.yaml").read_text()
         settings = YAML(typ="safe", pure=True).load(text)
         assert (settings["allow-other"], settings["read-only"]) == (True, read_only)
-        assert settings["file_cache"]["path"] == f"{tmp_path}/cache"
-        assert settings["file_cache"]["max-size-mb"] == 500
+        assert settings["file_cache"] == {
+            "path": f"{tmp_path}/cache",
+            "max-size-mb": 500,
+            "timeout-sec": 86400,
+            "refresh-sec": 120,
+            "allow-non-empty-temp": True,
+            "cleanup-on-start": True,
+        }
         assert settings["azstorage"] == {
             "type": "block",
             "account-name": "acc",

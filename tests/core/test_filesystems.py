@@ -13,6 +13,7 @@ from fairway_core.catalog.disks import disk_kinds
 from fairway_core.catalog.lustre import lustre_addresses
 from fairway_core.environment import AnyFileSystem, Environment, load_environment
 from fairway_core.environment.filesystems import optional_roles, scheduler_mounts, speaks_nfs_3
+from fairway_core.environment.homes import Homes, home_filesystem, homes
 from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
@@ -254,8 +255,13 @@ class TestBlobs:
         blobs = load(self._text(engine=engine)).filesystems["data"]
         assert (blobs.container, blobs.read_only) == ("datasets", True)
 
+    def test_a_machine_of_its_own_needs_nothing_beside_it(self, load: Any) -> None:
+        environment = load(self._text(nodes="1", mounts="[data]"))
+        assert homes(environment.filesystems, environment.clusters, ["data"]) == Homes()
+
     def test_slurms_scheduler_does_not_mount_it(self, load: Any) -> None:
-        assert scheduler_mounts(load(self._text(engine="slurm"))) == ["home"]
+        environment = load(self._text(engine="slurm"))
+        assert list(scheduler_mounts(environment.filesystems, environment.clusters)) == ["home"]
 
     @pytest.mark.parametrize(
         ("given", "path", "message"),
@@ -294,5 +300,5 @@ class TestBlobs:
     def test_it_is_no_home_of_partitions_that_have_nothing_else_in_common(self, load: Any) -> None:
         part = "{engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 2}"
         text = self._text(engine="slurm").replace(self.HOME, f"{self.HOME}  x: {{{OTHER}}}\n")
-        text += f"  other: {part}, mounts: [x, data]}}\n"
-        assert "cannot be the home directories" in _fault(load, text).message
+        environment = load(f"{text}  other: {part}, mounts: [x, data]}}\n")
+        assert home_filesystem(environment.filesystems, environment.clusters) is None

@@ -44,6 +44,7 @@ __all__ = [
     "script",
     "server_cloud_init",
     "shared_folder",
+    "shared_mount",
     "terraform_text",
 ]
 
@@ -100,7 +101,7 @@ def node_cloud_init(
     shared = shared_folder(mounts) if peers else ""
     settings = {"ADMIN": ADMIN_USERNAME, "CLUSTER": cluster, "SHARED": shared}
     if shared and announced:
-        settings["MOUNT"] = mounts[0].path
+        settings["MOUNT"] = shared_mount(mounts)
         settings |= {"QUEUE": queue} if queue else {}
     if health:
         settings |= {"GPUS": str(health.gpus), "ADAPTERS": str(health.adapters)}
@@ -166,7 +167,13 @@ def export_path(name: str) -> str:
 
 def shared_folder(mounts: Sequence[Mount]) -> str:
     """The folder that all nodes with these mounts see, or an empty string without any."""
-    return f"{mounts[0].path}/fairway" if mounts else ""
+    mount = shared_mount(mounts)
+    return f"{mount}/fairway" if mount else ""
+
+
+def shared_mount(mounts: Sequence[Mount]) -> str:
+    """The path of the first of these mounts that can hold runs, or an empty string."""
+    return next((mount.path for mount in mounts if mount.holds_runs), "")
 
 
 def custom_data(cloud_init: str) -> str:

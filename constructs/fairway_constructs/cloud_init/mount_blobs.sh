@@ -43,6 +43,8 @@ make_cache() {
     printf '%s\n' "$cache"
 }
 
+# A file stays in the cache for a day, so that a job reads it once and not in each epoch; whether its
+# blob has changed is asked after two minutes, when it is opened again.
 write_settings() {
     local name=$1 host=${2%%/*} container=${2#*/} read_only=$3 cache free
     cache=$(make_cache "$name")
@@ -56,6 +58,9 @@ components: [libfuse, file_cache, attr_cache, azstorage]
 file_cache:
   path: '$cache'
   max-size-mb: $((free / 2))
+  timeout-sec: 86400
+  refresh-sec: 120
+  allow-non-empty-temp: true
   cleanup-on-start: true
 azstorage:
   type: block

@@ -24,6 +24,11 @@ class Mount:
     root: bool = False
 
     @property
+    def holds_runs(self) -> bool:
+        """Whether it has the locks and owners that runs need: blobs have neither."""
+        return self.type != "blobs"
+
+    @property
     def nfs_3(self) -> bool:
         """Whether it is NFS 3, whose locks come back over ports of their own."""
         return self.type == "nfs" and "vers=3" in self.options.split(",")

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from fairway_core.documents import FieldError
-from fairway_core.environment.filesystem_base import FileSystem
-from fairway_core.environment.homes import home_filesystem
+from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.kubernetes import KubernetesNodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_core.environment.clusters import AnyCluster
-    from fairway_core.environment.model import Environment
     from fairway_core.yaml_text import DataPath
 
 # 50 Gb/s: what every region lets out of an account; some let out 200. Source: Azure
@@ -27,8 +25,8 @@ class Blobfuse(FileSystem, defer_build=True):
     """A container of Blob storage, as a folder of nodes of all engines but `kubernetes`.
 
     Nodes read it by their managed identity, whole files at a time, into a cache on their local
-    disks. It has no locks and no owners, so it is for data sets and not for homes or runs, and is
-    never the first of a cluster's `mounts:`.
+    disks. It has no locks and no owners, so it is for data sets and not for homes or runs: only a
+    single node with `engine: ssh` may mount it first.
     """
 
     kind: Literal["blobfuse"]
@@ -41,29 +39,29 @@ class Blobfuse(FileSystem, defer_build=True):
 
     mount_type = "blobs"
     egress = ("blobfuse",)
+    holds_runs = False
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
         """MB/s that the account passes on to all nodes together."""
         return {"its storage account": _ACCOUNT_MBPS}
 
-    def check(self, name: str, environment: Environment) -> None:
-        """Raises FieldError without the container, without a way to install blobfuse2, and where it
-        would hold homes."""
+    def check(self, name: str, parts: EnvironmentParts) -> None:
+        """Raises FieldError without the container, without a way to install blobfuse2, and on
+        /home."""
         path = ("filesystems", name)
-        environment.storage.check_container(self.container, (*path, "container"))
-        if environment.network.is_closed:
+        parts.storage.check_container(self.container, (*path, "container"))
+        if parts.network.is_closed:
             raise FieldError(
                 "nodes install blobfuse2 from the internet, which `egress: none` closes",
                 f"use another `egress:`, or {_OTHER.format(self.container)}",
                 path,
             )
-        home = home_filesystem(environment.filesystems, environment.clusters)
-        if self.path == "/home" or home == name:
+        if self.path == "/home":
             raise FieldError(
                 "blobs have no owners and no locks, and cannot be the home directories",
-                "mount another kind of file system on /home, or first in all partitions",
-                path,
+                "use another path, or another kind of file system",
+                (*path, "path"),
             )
 
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
@@ -75,7 +73,8 @@ class Blobfuse(FileSystem, defer_build=True):
                 f"leave it out here, and {_OTHER.format(self.container)}",
                 path,
             )
-        if path[-1] == 0:
+        is_single = cluster.engine == "ssh" and cluster.nodes == 1
+        if path[-1] == 0 and not is_single:
             raise FieldError(
                 "runs are kept on the first file system, and blobs have no locks",
                 "mount another kind before it, such as an `nfs_server`",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_core.documents import Model
@@ -11,10 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_core.environment.clusters import AnyCluster
-    from fairway_core.environment.model import Environment
+    from fairway_core.environment.network import Network
+    from fairway_core.environment.storage import Storage
     from fairway_core.yaml_text import DataPath
 
 _BYTES_PER_MIB = 1024**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentParts:
+    """The parts of an environment that file systems need; `zone` is None where it names none."""
+
+    filesystems: Mapping[str, FileSystem]
+    clusters: Mapping[str, AnyCluster]
+    storage: Storage
+    network: Network
+    zone: int | None
 
 
 class FileSystem(Model, defer_build=True):
@@ -37,6 +50,8 @@ class FileSystem(Model, defer_build=True):
     """True for a VM of the environment: it takes SSH keys, and itself opens its top folder."""
     egress: ClassVar[tuple[str, ...]] = ()
     """The kinds of rows of egress.toml that it needs."""
+    holds_runs: ClassVar[bool] = True
+    """True if it has the locks and owners that runs and homes need."""
     encrypted: ClassVar[dict[str, str]] = {}
     """Its parts for which a company can require its own keys, by the kind in `policies:`."""
 
@@ -75,8 +90,8 @@ class FileSystem(Model, defer_build=True):
         """True if it reads Blob storage with the account's keys."""
         return False
 
-    def check(self, name: str, environment: Environment) -> None:
-        """Raises FieldError where the environment cannot do what the file system needs.
+    def check(self, name: str, parts: EnvironmentParts) -> None:
+        """Raises FieldError where the rest of the environment cannot do what the file system needs.
 
         The subnet that it is in is known to be there.
         """

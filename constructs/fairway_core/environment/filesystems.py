@@ -15,8 +15,8 @@ from fairway_core.environment.nfs_server import NfsServer
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from fairway_core.environment.filesystem_base import FileSystem
-    from fairway_core.environment.model import Environment
+    from fairway_core.environment.clusters import AnyCluster
+    from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 
 AnyFileSystem = Annotated[
     NfsServer | AzureFiles | NetApp | Lustre | Blobfuse, Field(discriminator="kind")
@@ -36,35 +36,40 @@ def speaks_nfs_3(filesystems: Mapping[str, FileSystem]) -> bool:
     return any(3 in each.nfs_versions for each in filesystems.values())
 
 
-def scheduler_mounts(environment: Environment) -> list[str]:
-    """The file systems, by name, that the scheduler and login nodes of Slurm mount: all that its
-    nodes do, but for blobs, which only the identity of nodes reads."""
-    clusters = environment.clusters.values()
-    mounts = [name for each in clusters if each.engine == "slurm" for name in each.mounts]
-    filesystems = environment.filesystems
-    return [name for name in dict.fromkeys(mounts) if filesystems[name].kind != "blobfuse"]
+def scheduler_mounts(
+    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, AnyCluster]
+) -> dict[str, AnyFileSystem]:
+    """The file systems that the scheduler and login nodes of Slurm mount: all that its nodes do,
+    but for blobs, which only the identity of nodes reads."""
+    slurm = (each for each in clusters.values() if each.engine == "slurm")
+    mounts = (name for each in slurm for name in each.mounts)
+    return {
+        name: filesystems[name]
+        for name in dict.fromkeys(mounts)
+        if filesystems[name].kind != "blobfuse"
+    }
 
 
-def check_filesystems(environment: Environment) -> None:
+def check_filesystems(parts: EnvironmentParts) -> None:
     """Raises FieldError where the rest of the environment cannot do what its file systems need.
 
     The names under `mounts:` of the clusters are known to be right.
     """
-    network, storage = environment.network, environment.storage
+    filesystems, network = parts.filesystems, parts.network
     if network.existing:
-        _check_roles(environment, network.existing.subnets.by_role)
-    for name, filesystem in environment.filesystems.items():
-        filesystem.check(name, environment)
-    keys_are_used = any(each.reads_by_account_key for each in environment.filesystems.values())
-    if storage.account_keys and not keys_are_used:
+        _check_roles(parts, network.existing.subnets.by_role)
+    for name, filesystem in filesystems.items():
+        filesystem.check(name, parts)
+    keys_are_used = any(each.reads_by_account_key for each in filesystems.values())
+    if parts.storage.account_keys and not keys_are_used:
         raise FieldError(
             "nothing in the environment needs the account's keys",
             "leave it out",
             ("storage", "account_keys"),
         )
-    for name, cluster in environment.clusters.items():
+    for name, cluster in parts.clusters.items():
         for index, mount in enumerate(cluster.mounts):
-            filesystem, path = environment.filesystems[mount], ("clusters", name, "mounts", index)
+            filesystem, path = filesystems[mount], ("clusters", name, "mounts", index)
             filesystem.check_mount(cluster, path)
             if filesystem.path == HOME and cluster.engine == "batch":
                 raise FieldError(
@@ -74,14 +79,14 @@ def check_filesystems(environment: Environment) -> None:
                 )
 
 
-def _check_roles(environment: Environment, roles: Collection[str]) -> None:
+def _check_roles(parts: EnvironmentParts, roles: Collection[str]) -> None:
     """Raises FieldError with all the subnets that the environment needs and the network lacks."""
     missing: dict[str, list[str]] = {}
-    for name, filesystem in environment.filesystems.items():
+    for name, filesystem in parts.filesystems.items():
         role = filesystem.subnet_role
         if role and role not in roles:
             missing.setdefault(role, []).append(f"`{name}`")
-    if environment.network.private_endpoints and "endpoints" not in roles:
+    if parts.network.private_endpoints and "endpoints" not in roles:
         missing["endpoints"] = ["private endpoints"]
     if missing:
         hint = f"add {', '.join(f'`{role}:`' for role in missing)}"

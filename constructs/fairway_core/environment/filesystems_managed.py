@@ -11,13 +11,12 @@ from fairway_core.catalog import limit
 from fairway_core.catalog.lustre import lustre_addresses, lustre_level
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.addresses import subnet_plan
-from fairway_core.environment.filesystem_base import FileSystem, mbps
+from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fairway_core.environment.clusters import AnyCluster
-    from fairway_core.environment.model import Environment
     from fairway_core.environment.storage import Storage
     from fairway_core.yaml_text import DataPath
 
@@ -218,18 +217,18 @@ class Lustre(FileSystem, defer_build=True):
         """MB/s that come with its size and level."""
         return {"its size": self.tib * self.mbps_per_tib}
 
-    def check(self, name: str, environment: Environment) -> None:
+    def check(self, name: str, parts: EnvironmentParts) -> None:
         """Raises FieldError for an import that cannot work, and without Azure's services, a zone,
         or addresses for all the file systems of this kind."""
-        network, path = environment.network, ("filesystems", name)
-        self._check_import(name, environment.storage)
+        network, path = parts.network, ("filesystems", name)
+        self._check_import(name, parts.storage)
         if network.egress == "none":
             raise FieldError(
                 "Managed Lustre works only if it reaches Azure's own services",
                 "use another `egress:` or another kind of file system",
                 path,
             )
-        if environment.zone_number is None:
+        if parts.zone is None:
             raise FieldError(
                 "Managed Lustre needs a zone, and `zone: none` names none",
                 "name one, for example `zone: 1`, or use another kind of file system",
@@ -238,8 +237,8 @@ class Lustre(FileSystem, defer_build=True):
         existing = network.existing.subnets.by_role if network.existing else None
         plan = subnet_plan(network.address_space)
         subnet = existing["lustre"].range if existing else plan["lustre"]
-        filesystems = environment.filesystems.values()
-        needed = sum(lustre_addresses(f.tib) for f in filesystems if isinstance(f, Lustre))
+        lustres = (each for each in parts.filesystems.values() if isinstance(each, Lustre))
+        needed = sum(lustre_addresses(each.tib) for each in lustres)
         if needed > subnet.num_addresses:
             raise FieldError(
                 f"Lustre needs a subnet of {needed} addresses, "

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from fairway_core.environment.cluster import Cluster
     from fairway_core.environment.clusters import AnyCluster
-    from fairway_core.environment.filesystems import AnyFileSystem
+    from fairway_core.environment.filesystem_base import FileSystem
     from fairway_core.environment.people import Person
 
 
 def home_filesystem(
-    filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, AnyCluster]
+    filesystems: Mapping[str, FileSystem], clusters: Mapping[str, AnyCluster]
 ) -> str | None:
     """The file system with the homes, by name: of those that all partitions mount the one at
     /home, or else the first; None where there is none."""
@@ -35,7 +35,7 @@ class Homes:
 
 
 def homes(
-    filesystems: Mapping[str, AnyFileSystem],
+    filesystems: Mapping[str, FileSystem],
     clusters: Mapping[str, AnyCluster],
     mounts: Sequence[str],
 ) -> Homes:
@@ -59,9 +59,7 @@ class SharedQueue:
     mount: str = ""
 
 
-def shared_queue(
-    filesystems: Mapping[str, AnyFileSystem], name: str, cluster: Cluster
-) -> SharedQueue:
+def shared_queue(filesystems: Mapping[str, FileSystem], name: str, cluster: Cluster) -> SharedQueue:
     """Of a cluster without a scheduler: on the file system that all of its nodes have first."""
     if cluster.nodes == 1:
         return SharedQueue(name, "/var/lib/fairway-queue")
@@ -71,7 +69,7 @@ def shared_queue(
 
 def check_people(
     people: Sequence[Person],
-    filesystems: Mapping[str, AnyFileSystem],
+    filesystems: Mapping[str, FileSystem],
     clusters: Mapping[str, AnyCluster],
     *,
     gateway: bool,
@@ -125,7 +123,8 @@ def _needs_one_number(cluster: AnyCluster) -> bool:
     return cluster.engine == "slurm" or (cluster.engine == "ssh" and cluster.nodes > 1)
 
 
-def _best(filesystems: Mapping[str, AnyFileSystem], mounts: Sequence[Sequence[str]]) -> str | None:
+def _best(filesystems: Mapping[str, FileSystem], mounts: Sequence[Sequence[str]]) -> str | None:
     common = [name for name in mounts[0] if all(name in each for each in mounts)] if mounts else []
+    common = [name for name in common if filesystems[name].holds_runs]
     at_home = [name for name in common if filesystems[name].path == "/home"]
     return next(iter([*at_home, *common]), None)

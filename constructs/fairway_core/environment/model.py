@@ -15,6 +15,7 @@ from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.checks import Checks
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
+from fairway_core.environment.filesystem_base import EnvironmentParts
 from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems
 from fairway_core.environment.homes import check_people
 from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes, check_kubernetes
@@ -182,7 +183,15 @@ class Environment(Model):
 
     @model_validator(mode="after")
     def _filesystems_fit(self) -> Self:
-        check_filesystems(self)
+        check_filesystems(
+            EnvironmentParts(
+                filesystems=self.filesystems,
+                clusters=self.clusters,
+                storage=self.storage,
+                network=self.network,
+                zone=self.zone_number,
+            )
+        )
         return self
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.disks import disk_kind, disk_kinds
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Days
-from fairway_core.environment.filesystem_base import FileSystem
+from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, offered_size
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from fairway_core.catalog.disks import Provisioned
     from fairway_core.catalog.sizes import VmSize
-    from fairway_core.environment.model import Environment
 
 # Those of disks.toml, so that schema and messages list them.
 if TYPE_CHECKING:
@@ -231,9 +230,9 @@ class NfsServer(FileSystem, defer_build=True):
         """As chosen."""
         return self.disks.kind
 
-    def check(self, name: str, environment: Environment) -> None:
+    def check(self, name: str, parts: EnvironmentParts) -> None:
         """Raises FieldError where the server could not install its software."""
-        if environment.network.is_closed:
+        if parts.network.is_closed:
             raise FieldError(
                 f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
                 "use another `egress:` or another kind of file system",

@@ -206,9 +206,11 @@ def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
 
 
 def _spot_clusters(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+    filesystems = subject.environment.filesystems
     for name, cluster in subject.environment.clusters.items():
         if cluster.spot:
-            yield ("clusters", name, "spot"), {"mounts": cluster.mounts}
+            mounts = [mount for mount in cluster.mounts if filesystems[mount].holds_runs]
+            yield ("clusters", name, "spot"), {"mounts": mounts}
 
 
 @check("spot-without-mounts", Severity.WARNING, Subject.ENVIRONMENT, at=_spot_clusters)
