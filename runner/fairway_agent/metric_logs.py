@@ -4,77 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-import signal
-import sys
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from fairway_agent import process_limits
 from fairway_agent.task_logs import split_label
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from sys import UnraisableHookArgs
-    from types import FrameType
-
-
-CPU_LIMIT = 10.0  # seconds of this process's own time, so that a busy machine changes nothing
-
-
-class OverLimit(Exception):
-    """It took more processor time than it may."""
-
-
-_is_prepared = False
-"""True once the signal has a handler; only the main thread reads and sets it."""
-
-
-@contextmanager
-def cpu_limit() -> Iterator[None]:
-    """Raises OverLimit from within when CPU_LIMIT is over, and once more each time that it is
-    over again where something swallows that. Signals reach the main thread alone: in another
-    thread there is no limit."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    with nullcontext() if _is_prepared else prepared():
-        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_LIMIT, CPU_LIMIT)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-
-@contextmanager
-def prepared() -> Iterator[None]:
-    """Within it limits cost little: a sweep renders templates for each of its tasks."""
-    global _is_prepared
-    if _is_prepared or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before, report = signal.signal(signal.SIGVTALRM, _end), sys.unraisablehook
-
-    def report_others(error: UnraisableHookArgs) -> None:
-        # Python prints what a finalizer raises, and goes on: the next signal ends it.
-        if not isinstance(error.exc_value, OverLimit):
-            report(error)
-
-    sys.unraisablehook, _is_prepared = report_others, True
-    try:
-        yield
-    finally:
-        _is_prepared = False
-        sys.unraisablehook = report
-        signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise OverLimit
 
 
 Patterns = dict[str, re.Pattern[str]]
@@ -95,9 +35,9 @@ def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
     """The values of a metric in some texts; Fault where its pattern takes too long, in the main
     thread."""
     try:
-        with cpu_limit():
+        with process_limits.cpu_limit():
             return values_of(pattern, texts)
-    except OverLimit:
+    except process_limits.OverLimit:
         raise Fault("slow-metric", *too_slow(name, pattern), exit_code=2) from None
 
 
@@ -105,7 +45,7 @@ def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
     """Returns the message for a pattern that takes forever, and a hint."""
     message = (
         f"the pattern of the metric `{name}` was stopped after "
-        f"{CPU_LIMIT:g} s of processor time: {pattern.pattern}"
+        f"{process_limits.CPU_LIMIT:g} s of processor time: {pattern.pattern}"
     )
     return message, "avoid nested repetition: write (a+) for ((?:a+)+)"
 

@@ -22,10 +22,10 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairway_agent import metric_logs
+from fairway_agent import process_limits
+from fairway_agent.process_limits import memory_limit, taken
 from fairway_core.findings import UserError
 from fairway_runner.engines import outage
-from fairway_runner.memory_limit import memory_limit, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ _lock = threading.Lock()
 
 def call(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function of a module in another process like ours; OverLimit if it takes too much."""
-    limits = (CPU, MEMORY, metric_logs.CPU_LIMIT, outage.chosen(), outage.is_offered())
+    limits = (CPU, MEMORY, process_limits.CPU_LIMIT, outage.chosen(), outage.is_offered())
     order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
     with _lock:
         process = _idle.pop() if _idle else _Process()
@@ -75,7 +75,7 @@ def look_at_job(function: Callable[..., T], *arguments: object) -> T:
     """Checks a job in another process; UserError if that takes more resources than allowed."""
     try:
         return call(function, *arguments)
-    except metric_logs.OverLimit:
+    except process_limits.OverLimit:
         raise UserError.of(
             "heavy-job",
             f"the job was stopped while it was looked at: that took more than {CPU:g} s of "
@@ -129,9 +129,9 @@ class _Process:
             is_small, size = _HEAD.unpack(self._process.stdout.read(_HEAD.size))
             answer = self._process.stdout.read(size)
         except (BrokenPipeError, struct.error):
-            raise metric_logs.OverLimit from None
+            raise process_limits.OverLimit from None
         if len(answer) < size:
-            raise metric_logs.OverLimit
+            raise process_limits.OverLimit
         return answer, is_small
 
     def kill(self) -> None:
@@ -169,7 +169,7 @@ def main() -> None:
         if dict(os.environ) != environment:
             os.environ.clear()
             os.environ.update(environment)
-        metric_logs.CPU_LIMIT = limits[2]
+        process_limits.CPU_LIMIT = limits[2]
         outage.choose(limits[3], offered=limits[4])
         # During a call nothing comes but the end of the input, and its signal ends us.
         fcntl.fcntl(orders, fcntl.F_SETFL, usual | os.O_ASYNC)
@@ -184,7 +184,7 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         fcntl.fcntl(orders, fcntl.F_SETFL, usual)
         if not 0 < len(answer) <= _LARGEST:
-            answer = pickle.dumps((False, metric_logs.OverLimit()))
+            answer = pickle.dumps((False, process_limits.OverLimit()))
         is_small = (taken() or 0) - at_first < _GROWN
         answers.write(_HEAD.pack(is_small, len(answer)) + answer)
         answers.flush()
@@ -193,7 +193,7 @@ def main() -> None:
 def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[bool, Any]:
     try:
         return True, function(*arguments)
-    except (UserError, OSError, ImportError, metric_logs.OverLimit) as error:
+    except (UserError, OSError, ImportError, process_limits.OverLimit) as error:
         return False, error
     except MemoryError:
         raise

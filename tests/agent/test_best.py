@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import best, metric_logs
+from fairway_agent import best, metric_logs, process_limits
 from fairway_agent.records import Damaged, Unfit
 from fairway_agent.spec import Best, Chained, RunPlan
 from fairway_agent.state_files import TaskState
@@ -97,7 +97,7 @@ def test_best_without_a_printed_metric_is_refused_and_not_decided(waiting: Path)
 
 
 def test_a_pattern_without_end_is_stopped(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.1)
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.1)
     write_task(waiting.parent / "a-1", 0, "succeeded", "a" * 60 + "!\n")
     with pytest.raises(Fault, match="the pattern of the metric `loss` was stopped"):
         best.decide(waiting, plan(pattern="((?:a+)+)$"))

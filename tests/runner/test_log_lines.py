@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import metric_logs
+from fairway_agent import process_limits
 from fairway_cli.ui.follow import Shape, copy_logs, tail_offset
 from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import LogLine, Selection, names_ranks, require_attempt
@@ -129,7 +129,7 @@ def test_a_launcher_names_ranks_by_itself_unless_the_job_says_otherwise(
 def test_logs_grep_that_takes_too_long_is_stopped(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.05)
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
     run = make_run("job-a", [{"log": "a" * 40 + "!\n"}])
     with pytest.raises(UserError, match="--grep was stopped after"):
         _shown(run, grep=re.compile("(a+)+$"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import metric_logs
+from fairway_agent import metric_logs, process_limits
 from fairway_agent.metric_logs import MetricLog
 from fairway_core.findings import UserError
 from fairway_runner.runs import metrics
@@ -324,7 +324,7 @@ def test_a_pattern_that_takes_without_end_is_stopped_and_named(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2^60 ways to divide the letters: no machine tries them all."""
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.2)
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     before = signal.getsignal(signal.SIGVTALRM)
     log.write_text("loss=1\n" + "a" * 60 + "!\nloss=2\n")
     slow = compile_patterns({"loss": r"loss=([0-9.]+)", "slow": r"((?:a+)+)$"})
@@ -344,7 +344,7 @@ def test_a_pattern_that_takes_without_end_is_stopped_in_a_thread_too(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those of a server are; the others go on meanwhile, and what is sound is still found."""
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.2)
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     log.write_text("loss=1\n" + "a" * 60 + "!\nloss=2\n")
     with ThreadPoolExecutor(1) as pool:
         for _ in range(2):
@@ -360,7 +360,7 @@ def test_search_that_was_stopped_is_not_begun_again(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look at the page of its run would wait for the whole limit, and all others behind."""
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.2)
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     monkeypatch.setattr(metrics, "_SLOW", {})
     begun: list[object] = []
     real = metrics._limited

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import metric_logs
+from fairway_agent import process_limits
+from fairway_agent.process_limits import taken
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.templating import (
@@ -20,7 +21,6 @@ from fairway_runner.jobs.templating import (
     shell_words,
     text_environment,
 )
-from fairway_runner.memory_limit import taken
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,7 +193,7 @@ def test_text_is_not_quoted() -> None:
 def test_a_template_that_takes_without_end_is_stopped_at_its_line(
     slow: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.1)
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.1)
     with pytest.raises(TemplateFault, match=r"stopped after 0\.1 s of processor time") as caught:
         shell(f"first\n\n{slow}", text="x")
     assert caught.value.line == 3

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.metric_logs import OverLimit
+from fairway_agent import process_limits
+from fairway_agent.process_limits import OverLimit
 from fairway_core.findings import Finding, Location, UserError
-from fairway_runner import memory_limit, worker
+from fairway_runner import worker
 from fairway_runner.engines.outage import Refused
 from fairway_runner.runs.store import Run
 from fairway_runner.targets.lookup import find_target
@@ -82,7 +83,7 @@ def test_a_call_without_end_ends_its_process_alone(monkeypatch: pytest.MonkeyPat
     assert worker.call(os.getpid) != process
 
 
-@pytest.mark.skipif(memory_limit.taken() is None, reason="the system does not say what it has")
+@pytest.mark.skipif(process_limits.taken() is None, reason="the system does not say what it has")
 def test_a_call_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MEMORY", 1 << 26)
     with pytest.raises(OverLimit):

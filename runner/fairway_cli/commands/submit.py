@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,11 +20,10 @@ from fairway_cli.commands.arguments import (
     WatchOption,
     target_names,
 )
-from fairway_core.findings import UserError, format_finding
+from fairway_core.findings import UserError, format_finding, printable
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run, RunStore
-    from fairway_runner.submit.prepare import PreparedRun
 
 
 def command(
@@ -77,9 +77,8 @@ def command(
     targets, or are started by a command that follows the run; the output says which.
     """
     from fairway_cli.server import remote_store, require_unset, run_store
-    from fairway_cli.ui.progress import print_started, watch_to_the_end
     from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.submit.submission import prepare_submission, submit
+    from fairway_runner.submit.submission import prepare_submission, recorded_before, submit
 
     require_unset("submit", resume=resume)
     remote = remote_store()
@@ -96,7 +95,8 @@ def command(
         file, settings, names = load_job(job, set_ or ()), set_ or (), target_names(target)
         asked = RemoteSubmission(remote, file, settings, names, run_id, tag or (), note)
         if dry_run:
-            asked.check(json_=json_)
+            name, where, count, kind = asked.check()
+            _print_valid(name, [where], count, kind, json_=json_)
             return
         run = asked.submit(yes=yes)
     else:
@@ -107,24 +107,30 @@ def command(
         for finding in prepared.warnings:
             print(format_finding(finding), file=sys.stderr)
         if dry_run:
-            _print_valid(prepared, store, json_=json_)
+            recorded_before(prepared, store)
+            record, kind = prepared.record, "step" if prepared.steps else "task"
+            first_and_next = [record.target, *prepared.next_targets]
+            _print_valid(record.name, first_and_next, record.tasks, kind, json_=json_)
             return
         _ask(prepared.tasks, yes=yes)
         run = submit(prepared, store)
+    from fairway_cli.ui.progress import print_started, watch_to_the_end
+
     if watch:
         raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
     print_started(run, json_=json_, quiet=quiet, by_server=remote is not None)
 
 
-def _print_valid(prepared: PreparedRun, store: RunStore, *, json_: bool) -> None:
-    """Prints what it would start; UserError where its ID is another run's."""
-    from fairway_cli.ui.progress import print_valid
-    from fairway_runner.submit.submission import recorded_before
+def _print_valid(name: str, targets: list[str], tasks: int, kind: str, *, json_: bool) -> None:
+    """Prints that a job is valid, its targets, and its number of tasks or steps (`kind`)."""
+    from fairway_runner.quantities import counted
 
-    recorded_before(prepared, store)
-    record, targets = prepared.record, [prepared.record.target, *prepared.next_targets]
-    kind = "step" if prepared.steps else "task"
-    print_valid(record.name, targets, record.tasks, kind, json_=json_)
+    if json_:
+        facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
+        print(json.dumps({**facts, **({"next_targets": targets[1:]} if targets[1:] else {})}))
+        return
+    where = ", or else on ".join(targets)
+    print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
 
 
 def _unfinished(store: RunStore, run_id: str) -> Run:

@@ -13,7 +13,6 @@ import typer
 
 from fairway_boot.files import NO_ANSWER
 from fairway_cli.server.client import Sent, found_beside, found_in
-from fairway_cli.ui.progress import print_valid
 from fairway_core.findings import Finding, UserError, format_finding, printable
 
 if TYPE_CHECKING:
@@ -57,8 +56,9 @@ class RemoteSubmission:
             "note": self.note,
         }
 
-    def check(self, *, json_: bool) -> None:
-        """Prints what it would start."""
+    def check(self) -> tuple[str, str, int, str]:
+        """Prints what a person should hear of; its name and target, and how many it would start of
+        what: tasks or steps."""
         facts = self.server.post("/check", self.facts())
         with self.server.understood():
             for finding in found_in(facts["findings"], self.server.sent):
@@ -66,7 +66,7 @@ class RemoteSubmission:
             count, kind = int(facts["tasks"]), "task"
             if "" not in facts["scripts"]:
                 count, kind = len(facts["scripts"]), "step"
-            print_valid(str(facts["name"]), [str(facts["target"])], count, kind, json_=json_)
+            return str(facts["name"]), str(facts["target"]), count, kind
 
     def submit(self, *, yes: bool) -> Run:
         """Starts it, and prints what a person should hear of."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
-from fairway_runner.quantities import counted, duration, few, number
+from fairway_runner.quantities import duration, few, number
 from fairway_runner.runs.kept import empty_outputs
 from fairway_runner.runs.store import FINAL_STATES
 from fairway_runner.runs.view import STARTED, run_facts, shown, started_facts
@@ -120,16 +120,6 @@ Changes = Mapping[str, tuple[Any, Any]]
 
 _DETACHED = 130
 _NAMED = 5  # steps; of more their number is said
-
-
-def print_valid(name: str, targets: Sequence[str], tasks: int, kind: str, *, json_: bool) -> None:
-    """Prints that a job is valid, its targets, and its number of tasks or steps (`kind`)."""
-    if json_:
-        facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
-        print(json.dumps({**facts, **({"next_targets": [*targets[1:]]} if targets[1:] else {})}))
-        return
-    where = ", or else on ".join(targets)
-    print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
 
 
 def print_started(

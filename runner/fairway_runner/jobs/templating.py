@@ -20,8 +20,8 @@ from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import missing
 from pydantic import BaseModel
 
-from fairway_agent import metric_logs
-from fairway_runner.memory_limit import memory_limit
+from fairway_agent import process_limits
+from fairway_agent.process_limits import memory_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
@@ -195,12 +195,12 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     """The template, compiled; TemplateFault where it does not parse."""
     try:
         # Jinja evaluates what is constant here already.
-        with metric_logs.cpu_limit(), memory_limit(_MEMORY):
+        with process_limits.cpu_limit(), memory_limit(_MEMORY):
             template = environment.from_string(source)
             if environment.comment_start_string != "{#":
                 _refuse_comment(source)
             return template
-    except metric_logs.OverLimit:
+    except process_limits.OverLimit:
         raise TemplateFault(_too_slow(), 1) from None
     except MemoryError:
         raise TemplateFault(_TOO_LARGE, 1) from None
@@ -228,9 +228,9 @@ def render(template: Template, context: Mapping[str, Any]) -> str:
     from jinja2.exceptions import SecurityError
 
     try:
-        with metric_logs.cpu_limit(), memory_limit(_MEMORY):
+        with process_limits.cpu_limit(), memory_limit(_MEMORY):
             return template.render(context)
-    except metric_logs.OverLimit as error:
+    except process_limits.OverLimit as error:
         raise TemplateFault(_too_slow(), *_line_and_file(error, template)) from None
     except MemoryError as error:
         raise TemplateFault(_TOO_LARGE, *_line_and_file(error, template)) from None
@@ -254,7 +254,7 @@ _TOO_LARGE = (
 
 
 def _too_slow() -> str:
-    limit = f"{metric_logs.CPU_LIMIT:g} s of processor time"
+    limit = f"{process_limits.CPU_LIMIT:g} s of processor time"
     return f"this template was stopped after {limit}: it loops too often, or over too much text"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fairway_agent import metric_logs
+from fairway_agent import process_limits
 from fairway_agent.record import FINAL_STATES
 from fairway_agent.spec import LAST
 from fairway_agent.task_logs import begun, split_label
@@ -202,11 +202,11 @@ def _matching(lines: Iterable[Line], expression: re.Pattern[str]) -> Iterator[Li
     rest = iter(lines)
     while batch := list(islice(rest, _BATCH)):
         try:
-            with metric_logs.cpu_limit():
+            with process_limits.cpu_limit():
                 found = [each for each in batch if expression.search(each.text)]
-        except metric_logs.OverLimit:
+        except process_limits.OverLimit:
             message = (
-                f"--grep was stopped after {metric_logs.CPU_LIMIT:g} s of processor time: "
+                f"--grep was stopped after {process_limits.CPU_LIMIT:g} s of processor time: "
                 f"{expression.pattern}"
             )
             hint = "avoid nested repetition: write (a+) for ((?:a+)+)"

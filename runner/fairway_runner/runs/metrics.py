@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import metric_logs
+from fairway_agent import process_limits
 from fairway_agent.metric_logs import MetricLog, next_line, tail_values, too_slow, values_of
 from fairway_boot.files import write_json
 from fairway_core.findings import UserError
@@ -56,9 +56,9 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
     try:
         with _ALONE if is_apart else nullcontext():
             if known in _SLOW:
-                raise metric_logs.OverLimit
+                raise process_limits.OverLimit
             return worker.call(_limited, pattern, texts) if is_apart else _limited(pattern, texts)
-    except metric_logs.OverLimit:
+    except process_limits.OverLimit:
         if len(_SLOW) >= _MOST_SLOW:
             _SLOW.pop(next(iter(_SLOW)), None)
         _SLOW[known] = None
@@ -66,7 +66,7 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
 
 
 def _limited(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    with metric_logs.cpu_limit():
+    with process_limits.cpu_limit():
         return values_of(pattern, texts)
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
-from fairway_agent import metric_logs
+from fairway_agent import process_limits
 from fairway_agent.spec import LAST, Chained, IdleGpu, RunPlan, Staged
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
@@ -296,7 +296,7 @@ def _task_lines(
 ) -> TaskLines:
     """All tasks, rendered; the first of them is that of the `job`."""
     lines, use = TaskLines(), ParamUse(job_file)
-    with metric_logs.prepared():
+    with process_limits.prepared():
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
             use.require(task, launchers.of(task, own))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import metric_logs
+from fairway_agent import process_limits
 from fairway_runner import worker
 from fairway_runner.submit.submission import submit as real_submit
 
@@ -361,7 +361,7 @@ DOUBLING = "{% set ns = namespace(a='x') %}{% for n in range(60) %}{% set ns.a =
 def test_a_check_is_answered_while_those_of_somebody_else_have_no_end(
     shared: TestClient, entra: Entra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 10_000.0)
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 10_000.0)
 
     def check(command: str, person: str) -> Any:
         token = entra.token("Operator", oid=person)

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from fairway_agent import metric_logs
+from fairway_agent import process_limits
 
 
 class _Slow:
@@ -14,7 +14,7 @@ class _Slow:
 
 
 def _run_for_ever() -> None:
-    with metric_logs.cpu_limit():
+    with process_limits.cpu_limit():
         _Slow()
         while True:
             pass
@@ -23,8 +23,8 @@ def _run_for_ever() -> None:
 def test_cpu_limit_is_raised_again_where_a_finalizer_swallows_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.05)
-    with pytest.raises(metric_logs.OverLimit):
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
+    with pytest.raises(process_limits.OverLimit):
         _run_for_ever()
     assert capfd.readouterr().err == ""
 
@@ -32,12 +32,12 @@ def test_cpu_limit_is_raised_again_where_a_finalizer_swallows_it(
 @pytest.mark.integration
 def test_cpu_limit_begins_anew_for_each_prepared_use(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGVTALRM)
-    monkeypatch.setattr(metric_logs, "CPU_LIMIT", 0.05)
-    with metric_logs.prepared():
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
+    with process_limits.prepared():
         for _ in range(2):
-            with pytest.raises(metric_logs.OverLimit):
+            with pytest.raises(process_limits.OverLimit):
                 _run_for_ever()
             assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
-            with metric_logs.cpu_limit():
+            with process_limits.cpu_limit():
                 assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0.0
     assert signal.getsignal(signal.SIGVTALRM) == before

@@ -1,0 +1,106 @@
+"""Limits on processor time and memory for what is the user's: a pattern, a template."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import threading
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from sys import UnraisableHookArgs
+    from types import FrameType
+
+
+_PAGE = resource.getpagesize()
+CPU_LIMIT = 10.0  # seconds of this process's own time, so that a busy machine changes nothing
+
+
+class OverLimit(Exception):
+    """It took more processor time than it may."""
+
+
+_is_prepared = False
+"""True once the signal has a handler; only the main thread reads and sets it."""
+
+
+@contextmanager
+def cpu_limit() -> Iterator[None]:
+    """Raises OverLimit from within when CPU_LIMIT is over, and once more each time that it is
+    over again where something swallows that. Signals reach the main thread alone: in another
+    thread there is no limit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with nullcontext() if _is_prepared else prepared():
+        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_LIMIT, CPU_LIMIT)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+@contextmanager
+def prepared() -> Iterator[None]:
+    """Within it limits cost little: a sweep renders templates for each of its tasks."""
+    global _is_prepared
+    if _is_prepared or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, report = signal.signal(signal.SIGVTALRM, _end), sys.unraisablehook
+
+    def report_others(error: UnraisableHookArgs) -> None:
+        # Python prints what a finalizer raises, and goes on: the next signal ends it.
+        if not isinstance(error.exc_value, OverLimit):
+            report(error)
+
+    sys.unraisablehook, _is_prepared = report_others, True
+    try:
+        yield
+    finally:
+        _is_prepared = False
+        sys.unraisablehook = report
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    raise OverLimit
+
+
+def taken() -> int | None:
+    """The bytes that this process has for its data; None where the system does not say (macOS)."""
+    sizes = _sizes(os.getpid())
+    return None if sizes is None else int(os.pread(sizes, 200, 0).split()[5]) * _PAGE
+
+
+@cache
+def _sizes(_process: int) -> int | None:
+    # It stays open: a sweep renders templates for each of its tasks.
+    try:
+        return os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
+        return None
+
+
+@contextmanager
+def memory_limit(size: int) -> Iterator[None]:
+    """Raises MemoryError from within where the process takes `size` bytes more than now, all its
+    threads together. On systems that do not say what it has, and in another thread than the main
+    one, there is no limit."""
+    now = taken() if threading.current_thread() is threading.main_thread() else None
+    if now is None:
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    lowest = min(each for each in (now + size, *before) if each != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_DATA, (lowest, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
