@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, job_facts, podman, processes, record
+from fairway_agent import bundle, job_facts, podman, processes
 from fairway_agent.resources import CORES, GPUS
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -304,7 +305,7 @@ def _import(runtime: Runtime, image: str) -> str:
     folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
-    with record.alone(folder / f"{file.stem}.lock"):
+    with files.alone(folder / f"{file.stem}.lock"):
         if not file.exists():
             draft = file.with_suffix(".new")
             draft.unlink(missing_ok=True)

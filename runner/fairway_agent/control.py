@@ -25,12 +25,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import job_facts, record, records
+from fairway_agent import job_facts, records
 from fairway_agent.limits import Over
 from fairway_agent.records import JsonRecord, Unfit
 from fairway_agent.resources import Wanted, numbers_of, ranges
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import BestTasks
+from fairway_boot import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,7 +174,7 @@ def change(folder: Path, submission: int, **values: Any) -> None:
         if submission >= known.submission:
             new = replace(known.of(submission), **values)
             if new != known:
-                record.write_json(folder / FILE, new.to_json())
+                files.write_json(folder / FILE, new.to_json())
 
 
 def cancel(folder: Path, submission: int, task: str = "") -> None:
@@ -211,7 +212,7 @@ def locked(folder: Path) -> Iterator[None]:
     if folder in held:
         yield
         return
-    with record.alone(folder / LOCK):
+    with files.alone(folder / LOCK):
         held.add(folder)
         try:
             yield

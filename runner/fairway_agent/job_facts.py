@@ -7,10 +7,10 @@ import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairway_agent import record
 from fairway_agent.allocators.hosts import queue_of
 from fairway_agent.records import Fields, parse, read
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
+from fairway_boot import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,7 +155,7 @@ def write_index(tasks: Path, index: Path) -> None:
         for line in lines:
             found.append(_OFFSET.pack(position))
             position += len(line)
-    record.write_bytes(index, b"".join(found))
+    files.write_bytes(index, b"".join(found))
 
 
 def read_indexed(tasks: Path, index: Path, number: int) -> TaskSpec:

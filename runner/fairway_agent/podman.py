@@ -14,7 +14,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, scratch
+from fairway_agent import scratch
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def own_store() -> tuple[str, ...]:
             raise Fault("no-containers", message, "ask an administrator to remove it", 4)
     state, boot = place / "run", _BOOT.read_text(encoding="ascii")
     os.environ["XDG_RUNTIME_DIR"] = str(state)
-    with record.alone(place / "lock"):
+    with files.alone(place / "lock"):
         mark = state / "boot"
         if not mark.exists() or mark.read_text(encoding="ascii") != boot:
             # What ran before a restart of the machine would count as running.
@@ -68,7 +69,7 @@ def fetch(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> 
     next time. Fault where the image cannot be had."""
     folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with record.alone(folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.lock"):
+    with files.alone(folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.lock"):
         _remove_leftovers(podman, environment)
         if subprocess.call([*podman, "image", "exists", image], env=environment) == 0:
             return

@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, job_facts, record, scratch, state_files
+from fairway_agent import bundle, job_facts, scratch, state_files
 from fairway_agent.state_files import IO_ERROR, TaskState
 from fairway_agent.task_logs import Mask
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def set_up(run: Path, prepare: Callable[[int], int]) -> int:
     if code and not failed:
         os.write(2, text)  # it was something else, which it has said
         return code
-    with record.alone(folder / "lock"):
+    with files.alone(folder / "lock"):
         _append(run, folder, text)
         if failed or not has_failed(run):
             state = _state("failed" if failed else "succeeded", began)
@@ -137,7 +138,7 @@ def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     done = scratch.root() / "set-up" / run.name
     done.parent.mkdir(exist_ok=True)
     # Other tasks of the run may begin on this node at the same moment.
-    with record.alone(done.with_name(f".{run.name}.lock")):
+    with files.alone(done.with_name(f".{run.name}.lock")):
         return 0 if done.exists() else _run_setup(plan, setup, done)
 
 
@@ -147,7 +148,7 @@ def _run_setup(plan: RunPlan, setup: TaskSpec, done: Path) -> int:
     code = subprocess.call(["bash", str(script)], cwd=plan.directory)
     if code:
         task = Path(os.environ["FAIRWAY_TASK_FOLDER"])
-        record.write_json(task / SETUP_FAILED, {"node": os.uname().nodename, "exit_code": code})
+        files.write_json(task / SETUP_FAILED, {"node": os.uname().nodename, "exit_code": code})
     else:
         done.touch()
     return 128 - code if code < 0 else code

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from fairway_agent import record
+from fairway_boot import files
 from fairway_boot import http as azure
 from fairway_boot.files import Fault
 from fairway_boot.identity import bearer, reading
@@ -46,7 +46,7 @@ def stage(entry: Staged, folder: Path) -> int:
     """Brings the blobs of `account`, `container` and `path` into the folder; how many were
     copied. Fault where that is not possible."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-    with record.alone(folder.with_name(f".{folder.name}.lock")):
+    with files.alone(folder.with_name(f".{folder.name}.lock")):
         return _update(entry, folder)
 
 
@@ -56,13 +56,13 @@ def _update(entry: Staged, folder: Path) -> int:
         message = f"there is nothing at {entry.container}:{entry.path} to be staged"
         hint = "is its name right? list the container: fairway data ls TARGET:CONTAINER"
         raise Fault("no-input", message, hint, 2)
-    index = record.read_json(folder / _INDEX)
+    index = files.read_json(folder / _INDEX)
     for path in set(index) - {blob.path for blob in blobs}:
         (folder / path).unlink(missing_ok=True)
     missing = [b for b in blobs if index.get(b.path) != b.etag or not (folder / b.path).is_file()]
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(lambda blob: _copy(entry, blob, folder), missing))
-    record.write_json(folder / _INDEX, {blob.path: blob.etag for blob in blobs})
+    files.write_json(folder / _INDEX, {blob.path: blob.etag for blob in blobs})
     return len(missing)
 
 

@@ -11,6 +11,7 @@ from fairway_agent import record
 from fairway_agent.record import FINAL_STATES, GOING_STATES, STATES
 from fairway_agent.records import Damaged, JsonRecord, Moment, Number, Whole, read
 from fairway_agent.resources import ranges
+from fairway_boot import files
 
 if TYPE_CHECKING:
     import socket
@@ -177,7 +178,7 @@ class States:
         for path in list(self.late):
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                record.write_json(path, self.late[path].to_json())
+                files.write_json(path, self.late[path].to_json())
             except OSError as error:
                 if error.errno not in record.PASSING:
                     raise
@@ -220,4 +221,4 @@ def goes_on(folder: Path) -> bool:
 
 def write(folder: Path, state: RunState | TaskState) -> None:
     """Replaces the state of a folder as a whole."""
-    record.write_json(folder / FILE, state.to_json())
+    files.write_json(folder / FILE, state.to_json())

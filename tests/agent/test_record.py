@@ -11,6 +11,7 @@ import pytest
 
 from fairway_agent import record
 from fairway_agent.state_files import RunState
+from fairway_boot import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,26 +44,26 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "state.json"
-    record.write_json(file, {"state": "queued"})
+    files.write_json(file, {"state": "queued"})
 
     def fails(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("pathlib.Path.replace", fails)
     with pytest.raises(OSError, match="No space"):
-        record.write_json(file, {"state": "running"})
+        files.write_json(file, {"state": "running"})
     assert json.loads(file.read_text()) == {"state": "queued"}
     assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
-    with record.alone(lock):
-        assert record.try_lock(lock) is None
-    held = record.try_lock(lock)
+    with files.alone(lock):
+        assert files.try_lock(lock) is None
+    held = files.try_lock(lock)
     assert held is not None
-    assert record.try_lock(lock) is None
+    assert files.try_lock(lock) is None
     assert not os.get_inheritable(held), "no program that is started keeps it"
     os.close(held)
-    with record.alone(lock):
+    with files.alone(lock):
         pass

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import record, state_files
+from fairway_agent import state_files
 from fairway_agent.spec import Output, Retry, RunPlan, TaskSpec
+from fairway_boot import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ def run(tmp_path: Path) -> Path:
 
 def supervised(run: Path, *words: str) -> tuple[str, int, str]:
     """What the supervisor says of having begun, its exit code, and what it says besides."""
-    lock = record.try_lock(run / "lock")
+    lock = files.try_lock(run / "lock")
     assert lock is not None
     started, ready = os.pipe()
     program = [sys.executable, "-P", "-m", "fairway_agent.supervisor", str(run)]

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import record
 from fairway_agent.allocators.cluster_nodes import Queue
-from fairway_boot import cluster, gpus, http, idle_stop
+from fairway_boot import cluster, files, gpus, http, idle_stop
 from fairway_boot.idle_stop import Settings, Watch
 from fairway_boot.imds import Machine
 
@@ -206,7 +205,7 @@ def test_no_node_takes_the_look_of_another_for_a_run(
 
     def look(node: Path) -> str | None:
         looks.append(node)
-        assert record.try_lock(queue.folder / "queue.lock") is None, "another could look as well"
+        assert files.try_lock(queue.folder / "queue.lock") is None, "another could look as well"
         return user_of(node)
 
     monkeypatch.setattr(cluster, "user_of", look)

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from fairway_agent import record
+from fairway_boot import files
 
-folder, refused, write = Path(sys.argv[1]), [], record.write_json
+folder, refused, write = Path(sys.argv[1]), [], files.write_json
 
 
 def write_json(path: Path, value: object) -> None:
@@ -20,5 +21,5 @@ def write_json(path: Path, value: object) -> None:
     write(path, value)
 
 
-record.write_json = write_json
+files.write_json = write_json
 record.ROOM_PAUSE = 0.01

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.record import write_json
+from fairway_boot.files import write_json
 from fairway_cli.commands import logs
 from fairway_cli.ui import follow
 from fairway_cli.ui.follow import copy_logs

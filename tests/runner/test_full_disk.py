@@ -14,6 +14,7 @@ import pytest
 
 from fairway_agent import record, state_files
 from fairway_agent.state_files import TaskState
+from fairway_boot import files
 
 pytestmark = pytest.mark.integration
 
@@ -149,7 +150,7 @@ def test_outputs_that_cannot_be_kept_end_no_run(tmp_path: Path) -> None:
 def test_state_file_write_on_a_full_disk_leaves_no_partial_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record.write_json(tmp_path / "state.json", {"state": "running"})
+    files.write_json(tmp_path / "state.json", {"state": "running"})
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import record
 from fairway_agent.spec import Output, Retry, RunPlan, TaskSpec
+from fairway_boot.files import try_lock
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Engine, engine_of_steps
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
@@ -149,7 +149,7 @@ def test_steps_follow_fails_a_step_that_its_target_refuses(
 def test_only_who_has_the_lock_removes_a_step_that_never_began(whole: Run, store: RunStore) -> None:
     """Else it may be one that another command has just begun anew."""
     half = step_of(store, "one")
-    lock = record.try_lock(whole.folder / steps.LOCK)
+    lock = try_lock(whole.folder / steps.LOCK)
     assert lock is not None
     whole.refresh()
     assert half.folder.exists()

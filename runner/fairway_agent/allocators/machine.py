@@ -12,9 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from fairway_agent import record, resources
+from fairway_agent import resources
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.resources import FIRST_GPU, NeverFits, Share, Wanted, ports_beside
+from fairway_boot import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -58,8 +59,8 @@ class Ledger:
         """A share for a task; None where others have too much, NeverFits on too small a node."""
         require_room(devices, wanted)
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        with record.alone(self.file.with_name(f"{self.file.name}.lock")):
-            lock = record.open_lock(self.file)
+        with files.alone(self.file.with_name(f"{self.file.name}.lock")):
+            lock = files.open_lock(self.file)
             share = None
             try:
                 share = choose(devices, wanted, partial(_lock, lock), partial(_unlock, lock))

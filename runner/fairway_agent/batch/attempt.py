@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import processes, record, state_files
+from fairway_agent import processes, state_files
 from fairway_agent.allocators import batch, machine
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.notifications import watch_of, write_ending
@@ -36,6 +36,7 @@ from fairway_agent.state_files import (
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.scheduled import ENDED, Scheduled, keep_before, run_attempts
 from fairway_agent.task.task import Task
+from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure
 from fairway_boot.imds import Event, Metadata
@@ -179,7 +180,7 @@ class Batch(Scheduled):
                 return False
         task.hosts = [replace(task.hosts[0], share=share)]
         lent = Lent(task.attempt + 1, share.gpus, share.cores, share.part)
-        record.write_json(file, lent.to_json())
+        files.write_json(file, lent.to_json())
         return True
 
     def look(self, task: Task) -> None:
@@ -359,15 +360,15 @@ def _bring_earlier_logs(folders: Folders, number: int) -> None:
     for log in sorted((folders.shared / "logs" / folders.task).glob("*.txt")):
         shutil.copyfile(log, logs / f"stdout.{log.name}")
     mark = f"{number} {os.urandom(8).hex()}\n"
-    record.write_bytes(logs / "attempt.txt", mark.encode("ascii"))
+    files.write_bytes(logs / "attempt.txt", mark.encode("ascii"))
 
 
 def count_attempt(folder: Path, task: str, first: int) -> int:
     """The number of the attempt that begins now, from 0; `first` is what it is at least. The file
     lies on what all nodes mount, so that a task that goes on elsewhere counts on."""
     folder.mkdir(parents=True, exist_ok=True)
-    with record.alone(folder / f"{task}.lock"):
+    with files.alone(folder / f"{task}.lock"):
         text = (folder / task).read_text(encoding="ascii") if (folder / task).exists() else ""
         attempt = max(int(text) if text.strip().isdecimal() else 0, first)
-        record.write_bytes(folder / task, f"{attempt + 1}\n".encode("ascii"), durable=True)
+        files.write_bytes(folder / task, f"{attempt + 1}\n".encode("ascii"), durable=True)
     return attempt

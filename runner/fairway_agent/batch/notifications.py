@@ -16,13 +16,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import limits, record, state_files
+from fairway_agent import limits, state_files
 from fairway_agent.batch.folders import Folders
 from fairway_agent.notify import PAID_PAUSES, deliver, orders, tell_of
 from fairway_agent.record import end_state
 from fairway_agent.records import Fields, JsonRecord, Unfit
 from fairway_agent.shared import watch
 from fairway_agent.state_files import RunState, TaskState
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Track:
         if self.is_on and now >= self.due:
             self.due = now + _PAUSE
             with suppress(OSError):  # a disk that is full costs a sign
-                record.write_bytes(self.folder / _ALIVE, f"{time.time():.0f}".encode("ascii"))
+                files.write_bytes(self.folder / _ALIVE, f"{time.time():.0f}".encode("ascii"))
 
 
 def write_ending(folders: Folders, status: TaskState, over: Over | None = None) -> None:
@@ -211,7 +212,7 @@ def write_ending(folders: Folders, status: TaskState, over: Over | None = None) 
     ending = Ending(job, folders.task, node, status, limit, why)
     with suppress(OSError):  # as above
         logs.mkdir(exist_ok=True)
-        record.write_json(logs / FILE, ending.to_json())
+        files.write_json(logs / FILE, ending.to_json())
 
 
 def _seen(folder: Path) -> float | None:

@@ -18,12 +18,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts, record
+from fairway_agent import job_facts
 from fairway_agent.allocators import batch
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.state_files import NO_START
-from fairway_boot.files import Fault
+from fairway_boot.files import Fault, write_json
 
 if TYPE_CHECKING:
     from fairway_agent.spec import TaskSpec
@@ -45,7 +45,7 @@ def prepare() -> int:
             code = 126
     if folders.job_facts.setup_is_admin:
         _open_to_all(folders.job)
-    record.write_json(folders.setup_file, {"exit_code": code})
+    write_json(folders.setup_file, {"exit_code": code})
     return 0
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, job_facts, record
+from fairway_agent import control, job_facts
 from fairway_agent.kubernetes import names, submit
 from fairway_agent.kubernetes.api import BATCH, CORE, Api
 from fairway_agent.kubernetes.objects import JOB, index_of, is_over
 from fairway_agent.records import Damaged
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest, Done
+from fairway_boot import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,7 @@ def answer(shared: Path, request: CancelRequest, _: object) -> Done:
 
 def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, also one that another process is still making."""
-    with record.alone(folder / control.SUBMIT_LOCK):
+    with files.alone(folder / control.SUBMIT_LOCK):
         with suppress(Damaged):
             control.cancel(folder, request.submission)
         spared = _teller(folder)
@@ -69,7 +70,7 @@ def _teller(folder: Path) -> str:
 
 def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
     """Notes it, by which nothing of the task begins any more, and deletes what there is of it."""
-    with record.alone(folder / control.SUBMIT_LOCK):
+    with files.alone(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     for part in parts:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, job_facts, predecessors, record, state_files
+from fairway_agent import control, job_facts, predecessors, state_files
 from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import BATCH, Api
 from fairway_agent.kubernetes.objects import condition, look
@@ -24,6 +24,7 @@ from fairway_agent.records import Damaged
 from fairway_agent.shared import receive, watch
 from fairway_agent.state_files import TERMINATED, goes_on
 from fairway_agent.task.scheduled import read_secrets
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Controller:
                 watch.send(self.folder, self.plan, state, waits=True)
             if state.is_final:
                 return False
-            with record.alone(self.folder / control.SUBMIT_LOCK):
+            with files.alone(self.folder / control.SUBMIT_LOCK):
                 self.start()
             control.note_blocked(self.folder, self.number, names.CONTROLLER, "")
         except Damaged:

@@ -11,13 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, control, processes, record, records, scratch
+from fairway_agent import bundle, control, processes, records, scratch
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.kubernetes.settings import MOST_WAITS, patience, pods_of
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import TERMINATED
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Gang:
                 "no-sshd", f"a pod cannot be reached by the others: {error}", hint
             ) from None
         self.folder.mkdir(parents=True, exist_ok=True)
-        record.write_json(self.folder / f"{rank}.json", mine.to_json())
+        files.write_json(self.folder / f"{rank}.json", mine.to_json())
 
     def members(self) -> list[Member | None]:
         """The members by rank; None for one that is not there, or that was asked to end."""
@@ -197,7 +198,7 @@ class Gang:
     def leave(self, rank: int) -> None:
         """Says that Kubernetes has told this pod to end, as it does with one that it evicts."""
         told = Member.here().uid.encode("ascii")
-        record.write_bytes(self.folder / f"{rank}.told", told)
+        files.write_bytes(self.folder / f"{rank}.told", told)
 
     def was_told(self) -> bool:
         """True if Kubernetes told a pod of the attempt to end, which is then noted."""

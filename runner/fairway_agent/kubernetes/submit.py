@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, control, job_facts, record
+from fairway_agent import bundle, control, job_facts
 from fairway_agent.kubernetes import manifests, names, settings, shares
 from fairway_agent.kubernetes.api import BATCH, FORBIDDEN, RIGHTS, Api, Refused
 from fairway_agent.kubernetes.manifests import QUEUE
@@ -20,6 +20,7 @@ from fairway_agent.kubernetes.reports import SubmitRequest
 from fairway_agent.kubernetes.settings import parse, pods_of
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     refuses it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
-    with record.alone(folder / control.SUBMIT_LOCK):
+    with files.alone(folder / control.SUBMIT_LOCK):
         known = receive.read(folder)
         if known is None or known.submission < number:
             parts = receive.prepare(shared, folder, number, request.code, alone=True)
@@ -223,10 +224,10 @@ def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> 
     for part in wanted.parts:  # whose pods find all else in the shared folder
         words = _program("pod", str(folder), part.stage, str(wanted.submission), str(part.number))
         manifest = manifests.part_job(folder.name, wanted.submission, part, plan, found, words)
-        record.write_json(objects / f"{manifest['metadata']['name']}.json", manifest)
+        files.write_json(objects / f"{manifest['metadata']['name']}.json", manifest)
     words = _program("controller", str(folder), str(wanted.submission))
     controller = manifests.controller_job(folder.name, wanted.submission, found, words)
-    record.write_json(objects / f"{controller['metadata']['name']}.json", controller)
+    files.write_json(objects / f"{controller['metadata']['name']}.json", controller)
 
 
 def _program(module: str, *words: str) -> list[str]:
@@ -271,7 +272,7 @@ def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:
 
 
 def _manifest(folder: Path, name: str) -> manifests.Manifest:
-    found: manifests.Manifest = record.read_json(folder / OBJECTS / f"{name}.json")
+    found: manifests.Manifest = files.read_json(folder / OBJECTS / f"{name}.json")
     return found
 
 

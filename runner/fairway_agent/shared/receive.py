@@ -8,14 +8,14 @@ import tarfile
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, predecessors, record, scratch, state_files
+from fairway_agent import control, job_facts, predecessors, scratch, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
 from fairway_agent.resources import Wanted
 from fairway_agent.shared import inputs
 from fairway_agent.shared.reports import ReceiveReport, ReceiveRequest
 from fairway_agent.state_files import RunState
-from fairway_boot.files import Fault
+from fairway_boot.files import Fault, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ def remove(folder: Path) -> None:
 def facts_of(path: Path) -> dict[str, Any]:
     """A file's mapping; nothing where there is none that can be read."""
     try:
-        value: object = record.read_json(path)
+        value: object = read_json(path)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

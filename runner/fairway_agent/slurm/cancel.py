@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, record
+from fairway_agent import control
 from fairway_agent.records import Damaged
 from fairway_agent.shared import watch
 from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.slurm.jobs import WAITING, jobs_named
+from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
@@ -33,7 +34,7 @@ def answer(shared: Path, request: CancelRequest, _: object) -> Done:
 
 def _cancel(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, also one that another process is still making."""
-    with record.alone(folder / control.SUBMIT_LOCK):
+    with files.alone(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
         with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
             control.cancel(folder, request.submission)
@@ -66,7 +67,7 @@ def _ask(job: str) -> None:
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
     """Notes it, by which the task ends where it begins only now, and tells Slurm of its job."""
-    with record.alone(folder / control.SUBMIT_LOCK):
+    with files.alone(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     mine = [

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from fairway_agent import control, job_facts, predecessors, processes, record, state_files
+from fairway_agent import control, job_facts, predecessors, processes, state_files
 from fairway_agent.allocators.hosts import Host
 from fairway_agent.nodes.srun import SlurmNodes, job_id
 from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
@@ -37,6 +37,7 @@ from fairway_agent.task.scheduled import (
     run_attempts,
 )
 from fairway_agent.task.task import Task
+from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
@@ -165,7 +166,7 @@ def main() -> None:
     own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
     once_there_is_room(lambda: trace.parent.mkdir(exist_ok=True))
     if not trace.exists():
-        once_there_is_room(lambda: record.write_bytes(trace, own.encode("ascii")))
+        once_there_is_room(lambda: files.write_bytes(trace, own.encode("ascii")))
     sys.exit(run_attempts(Attempts(task, slurm), slurm))
 
 

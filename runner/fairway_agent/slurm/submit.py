@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, control, job_facts, limits, predecessors, record
+from fairway_agent import bundle, control, job_facts, limits, predecessors
 from fairway_agent.prepare import has_setup
 from fairway_agent.resources import Wanted, ranges
 from fairway_agent.shared import receive
@@ -24,6 +24,7 @@ from fairway_agent.shared.reports import SubmitReport
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_agent.slurm.reports import SubmitRequest
+from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
@@ -233,7 +234,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Submits the run for the time of that number, unless that is done. Fault where Slurm refuses
     it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
-    with record.alone(folder / control.SUBMIT_LOCK):
+    with files.alone(folder / control.SUBMIT_LOCK):
         known = receive.read(folder)
         if known is None or known.submission < number:
             parts = receive.prepare(shared, folder, number, request.code)

@@ -12,10 +12,11 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, record, state_files
+from fairway_agent import bundle, state_files
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.shared.reports import Done
 from fairway_agent.ssh.reports import StartRequest
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _supervise(folder: Path, lock: int, *, retry: bool) -> None:
 @contextmanager
 def free_lock(folder: Path) -> Iterator[int | None]:
     """The run's lock, held; None where somebody else has it."""
-    lock = record.try_lock(folder / "lock")
+    lock = files.try_lock(folder / "lock")
     try:
         yield lock
     finally:

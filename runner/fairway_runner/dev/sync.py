@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import record
 from fairway_agent.records import Fields, Unfit
+from fairway_boot.files import try_lock, write_json
 from fairway_core.findings import UserError, printable
 from fairway_core.project_folder import VARIABLE
 from fairway_runner.engines.die_with_parent import die_with_parent
@@ -138,7 +138,7 @@ class Known:
         """Keeps it in the run's folder."""
         facts: dict[str, Any] = {"folder": str(self.folder), "exclude": self.exclude}
         facts |= {"files": self.files, "gitignore": self.gitignore}
-        record.write_json(run.folder / _KNOWN, facts)
+        write_json(run.folder / _KNOWN, facts)
 
 
 @dataclass
@@ -195,7 +195,7 @@ class Sync:
 
 def take_turn(run: RunFolder) -> int | None:
     """The descriptor of a lock by which one process alone sends; None while another does."""
-    return record.try_lock(run.folder / _LOCK)
+    return try_lock(run.folder / _LOCK)
 
 
 def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[str, Stamp]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
-from fairway_agent import record
 from fairway_agent.spec import Retry
+from fairway_boot.files import write_json
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml
@@ -319,7 +319,7 @@ def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
             is_set_up=setup is None or setup.state == "succeeded",
             after=() if has_begun else None,  # what it came after was there when it began
         )
-        record.write_json(run.folder / "retry.json", wanted.to_json())
+        write_json(run.folder / "retry.json", wanted.to_json())
     except BaseException:
         os.close(lock)
         raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from fairway_agent import record
+from fairway_boot import files
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
@@ -84,7 +84,7 @@ def retarget(run: Run) -> bool:
         message = f"`{now.name}` has changed since {run.id} was recorded: {', '.join(changed)}"
         hint = f"submit the job again from its file, and: fairway cancel {run.id}"
         raise UserError.of("changed-target", message, hint)
-    record.write_json(run.folder / "target.json", now.record())
+    files.write_json(run.folder / "target.json", now.record())
     run.reread()
     return True
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from fairway_agent.record import write_json
+from fairway_boot.files import write_json
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target

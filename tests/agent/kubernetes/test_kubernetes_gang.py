@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, processes, record, scratch
+from fairway_agent import control, processes, scratch
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, Member
 from fairway_agent.state_files import TERMINATED
+from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def member(number: int, uid: str = "") -> Member:
 
 def arrive(group: Gang, number: int, uid: str = "") -> None:
     group.folder.mkdir(parents=True, exist_ok=True)
-    record.write_json(group.folder / f"{number}.json", member(number, uid).to_json())
+    files.write_json(group.folder / f"{number}.json", member(number, uid).to_json())
 
 
 def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +195,7 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     with pytest.raises(OSError, match=r"10\.0\.0\.2 cannot be reached"):
         group.gather()
     new = Member("another", "pod-1b", "nd-9", "10.0.0.9")
-    record.write_json(group.folder / "1.json", new.to_json())
+    files.write_json(group.folder / "1.json", new.to_json())
     found = group.gather()
     assert found[1] == "10.0.0.1,10.0.0.9"
     assert not group.has_changed()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, job_facts, reconcile, record, state_files
+from fairway_agent import control, job_facts, reconcile, state_files
 from fairway_agent.kubernetes import controller, submit
 from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import DOWN
@@ -21,6 +21,7 @@ from fairway_agent.shared import receive
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.spec import Retry
 from fairway_agent.state_files import RunState, TaskState
+from fairway_boot import files
 from fairway_boot.files import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
@@ -345,7 +346,7 @@ def test_a_retry_whose_predecessor_has_ended_otherwise_ends_and_says_so(cluster:
     folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
     state_files.write(first, RunState("succeeded", ended=1.0))
     assert state(cluster.server, folder).state == "cancelled"
-    record.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
+    files.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
     submit.answer(cluster.shared, cluster.request("job-a", 1), io.BytesIO())
     found = state(cluster.server, folder)
     assert (found.state, found.submission) == ("cancelled", 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, job_facts, record, state_files
+from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.nodes.srun import SlurmNodes
 from fairway_agent.shared import receive
@@ -22,6 +22,7 @@ from fairway_agent.state_files import RunState
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
+from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
@@ -144,7 +145,7 @@ def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> N
     for name, state in (("well", "succeeded"), ("mended", "failed"), ("coded", "succeeded")):
         ends(shared, name, state)
     folder = shared / "runs" / "own"
-    record.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
+    files.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
     jobs = sum(words.startswith("sbatch") for words in said)
     report = submit.answer(shared, SubmitRequest("own", 1, "c", partition="nd"), io.BytesIO())
     assert report.jobs == ()
@@ -162,7 +163,7 @@ def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
     was let begin."""
     ends(shared, "coded", "succeeded")
     known = Retry(only=(0,), after=(), submission=1)
-    record.write_json(shared / "runs/own/retry.json", known.to_json())
+    files.write_json(shared / "runs/own/retry.json", known.to_json())
     monkeypatch.setattr(job.time, "sleep", lambda _: pytest.fail("it waits"))
     own, task = own_job(shared, submission=1)
     assert own.may_begin(task)

@@ -13,9 +13,9 @@ import pytest
 from fairway_agent import state_files
 from fairway_agent.batch.notifications import Ending
 from fairway_agent.limits import Over
-from fairway_agent.record import write_json
 from fairway_agent.spec import WARN, IdleGpu, RunPlan, TaskSpec
 from fairway_agent.state_files import RunState, TaskState
+from fairway_boot.files import write_json
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.poller import Poller, limited, write_state

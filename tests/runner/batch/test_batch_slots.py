@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.record import write_json
 from fairway_agent.state_files import TaskState
+from fairway_boot.files import write_json
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.schedules import _require_one_task

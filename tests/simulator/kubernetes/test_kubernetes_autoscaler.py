@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, record
+from fairway_agent import control
 from fairway_agent.control import Part
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.kubernetes import gang
@@ -18,6 +18,7 @@ from fairway_agent.kubernetes.gang import Gang, Member
 from fairway_agent.kubernetes.objects import Objects, scaling
 from fairway_agent.kubernetes.settings import patience
 from fairway_agent.kubernetes.task_state import lacking
+from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_core.kubernetes import queues
 from fairway_core.target import Target
@@ -233,7 +234,7 @@ class TestPodsAlone:
         monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: cloud.now))
         meeting = Meeting("job/0", tmp_path / "ssh", tmp_path / "key", "serve")
         group = Gang(tmp_path, 2, meeting, tmp_path, "0", 0, patience(1, 4), began=cloud.now)
-        record.write_json(tmp_path / "0.json", Member("u", "pod", "nd-0", "10.0.0.1").to_json())
+        files.write_json(tmp_path / "0.json", Member("u", "pod", "nd-0", "10.0.0.1").to_json())
         cloud.submit("job", 2, queue="")
         part, minutes = Part("tasks", 0, [0], 2, 8, job="job"), 0
         while len(cloud.placed()) < 2:

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
-from fairway_agent.record import write_json
 from fairway_agent.state_files import RunState
+from fairway_boot.files import write_json
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS

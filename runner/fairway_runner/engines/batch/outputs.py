@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.record import read_json, write_json
 from fairway_agent.spec import Staged
+from fairway_boot.files import read_json, write_json
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names

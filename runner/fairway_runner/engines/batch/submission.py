@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.record import write_json
 from fairway_agent.records import JsonRecord
-from fairway_boot.files import NO_ANSWER
+from fairway_boot.files import NO_ANSWER, write_json
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import engine

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from fairway_agent.figures import FOLDER
-from fairway_agent.record import alone, write_json
 from fairway_agent.records import Fields, JsonRecord
+from fairway_boot.files import alone, write_json
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
 from fairway_runner.engines.batch import names

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent.batch.notifications import FILE, Ending
 from fairway_agent.limits import Over
-from fairway_agent.record import read_json
 from fairway_agent.records import Unfit
 from fairway_agent.resources import SHARE_FILE, Lent, ranges
 from fairway_agent.spec import WARN
 from fairway_agent.state_files import IO_ERROR
+from fairway_boot.files import read_json
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.request_builder import reports_endings

@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, state_files
+from fairway_agent import state_files
 from fairway_agent.records import JsonRecord
 from fairway_agent.shared.reports import InputsReport, InputsRequest
 from fairway_agent.state_files import RunState
+from fairway_boot import files
 from fairway_runner.engines.outage import gone_input
 from fairway_runner.runs.records import known_as, known_state, known_task, read_plan, read_retry
 
@@ -38,7 +39,7 @@ class Submission(JsonRecord):
 
     def write(self, run: RunFolder) -> None:
         """Replaces the file."""
-        record.write_json(run.folder / _FILE, self.to_json())
+        files.write_json(run.folder / _FILE, self.to_json())
 
 
 def read(run: RunFolder) -> Submission | None:
@@ -62,7 +63,7 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
 
 def _queue_again(run: RunFolder, number: int) -> None:
     wanted = replace(read_retry(run.folder), submission=number)
-    record.write_json(run.folder / "retry.json", wanted.to_json())
+    files.write_json(run.folder / "retry.json", wanted.to_json())
     again = [run.task_folder(index) for index in wanted.only]
     if run.has_last:
         again.append(run.task_folder(run.record.tasks - 1))

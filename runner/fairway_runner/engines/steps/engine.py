@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import record, state_files
+from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
+from fairway_boot import files
 from fairway_runner.engines.engine import Engine
 from fairway_runner.engines.outage import Refused
 from fairway_runner.engines.steps.workflow import WorkflowState
@@ -51,7 +52,7 @@ class StepsEngine(Engine):
     ) -> None:
         """Begins the steps that come after no other; in a retry, those that did not succeed."""
         os.close(lock)
-        with record.alone(run.folder / steps.LOCK):
+        with files.alone(run.folder / steps.LOCK):
             errors = self._again(run) if retry else {}
             workflow = WorkflowState.of(run)
             workflow.errors |= errors
@@ -73,12 +74,12 @@ class StepsEngine(Engine):
         if (known_state(run.folder) or RunState()).is_final:
             return
         (run.folder / steps.CANCELLED).touch()
-        with record.alone(run.folder / steps.LOCK):
+        with files.alone(run.folder / steps.LOCK):
             self._go_on(WorkflowState.of(run))
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Ends the run of a step; one that has not begun does not begin."""
-        with record.alone(run.folder / steps.LOCK):
+        with files.alone(run.folder / steps.LOCK):
             workflow = WorkflowState.of(run)
             workflow.end(task)
             self._go_on(workflow, begins=False)
@@ -93,7 +94,7 @@ class StepsEngine(Engine):
 
     def _look(self, run: RunFolder, *, logs: bool, begins: bool) -> None:
         """Where no other command does so right now: that one writes down what it sees."""
-        lock = record.try_lock(run.folder / steps.LOCK)
+        lock = files.try_lock(run.folder / steps.LOCK)
         if lock is None:
             workflow = WorkflowState.of(run)
             workflow.bring_logs(logs=logs)
