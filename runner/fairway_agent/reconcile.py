@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, predecessors, record, state_files
+from fairway_agent import control, job_facts, predecessors, state_files
 from fairway_agent.control import Numbers
 from fairway_agent.state_files import CANCELLED, KILLED, SERVICE, TIMED_OUT, RunState, TaskState
 
@@ -60,7 +60,7 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
         return status
     if view is None:
         return status
-    if view.state in record.FINAL_STATES:
+    if view.state in state_files.FINAL_STATES:
         if view.unreported and (not view.ended or now - view.ended < REPORT_WAIT):
             return status
         if cancelled:
@@ -177,7 +177,7 @@ class Reconciliation(ABC):
             self.final[index] = now.state
         elif view is not None:
             # The run waits for what the first of its tasks waits for.
-            is_pending = now.state == "queued" and view.state in record.GOING_STATES
+            is_pending = now.state == "queued" and view.state in state_files.GOING_STATES
             if is_pending and not self.pending_reason:
                 self.pending_reason = view.reason
             if view.suspended:
@@ -193,12 +193,12 @@ class Reconciliation(ABC):
         counts.update(plan.done)
         setup = state_files.read_task(self.folder / "setup") or TaskState()
         name = _name(counts, setup_failed=setup.state == "failed")
-        if name in record.GOING_STATES and not counts["running"]:
+        if name in state_files.GOING_STATES and not counts["running"]:
             # Its tasks look themselves while they run.
             self.WATCH(self.folder, plan, self.known.submission).look_back()
         # Its tasks may have seen it, and ended, since this began.
         self.over = self.over or control.read(self.folder).of(self.known.submission).limit
-        over = self.over if name in record.FINAL_STATES else None
+        over = self.over if name in state_files.FINAL_STATES else None
         name = "failed" if over is not None else name
         reason = self._reason(name, setup)
         first = None if name == "queued" else min(self.starts, default=self.now)
@@ -208,7 +208,7 @@ class Reconciliation(ABC):
             state=name,
             reason=reason or None,
             started=started,
-            ended=max(ended, started or ended) if name in record.FINAL_STATES else None,
+            ended=max(ended, started or ended) if name in state_files.FINAL_STATES else None,
             tasks={each: count for each, count in counts.items() if count},
             submission=self.known.submission,
             exit_code=TIMED_OUT if over else None,
@@ -245,4 +245,4 @@ def _name(counts: Counter[str], *, setup_failed: bool) -> str:
     going = counts["queued"] + counts["running"]
     if going:
         return "queued" if going == counts["queued"] == counts.total() else "running"
-    return record.end_state(counts, setup_failed=setup_failed)
+    return state_files.end_state(counts, setup_failed=setup_failed)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import record
-from fairway_agent.record import FINAL_STATES, GOING_STATES, STATES
 from fairway_agent.records import Damaged, JsonRecord, Moment, Number, Whole, read
 from fairway_agent.resources import ranges
 from fairway_boot import files
@@ -19,6 +18,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.resources import Share
+
+
+GOING_STATES = frozenset({"queued", "running"})
+FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
+UNSUCCESSFUL_STATES = FINAL_STATES - {"succeeded"}
+STATES = (*sorted(GOING_STATES), *sorted(FINAL_STATES))
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+PASSING = (*NO_ROOM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Faults that pass by themselves: full disks, too many processes or open files, no memory."""
+ROOM_PAUSE = 1.0  # seconds between two attempts to write to a disk that is full
+WAS_FULL = "the disk was full for a while, and states were written late"
+
+
+def end_state(counts: Mapping[str, int], *, setup_failed: bool = False) -> str:
+    """The state of a run that has ended, from how many of its tasks are in which."""
+    if counts.get("failed") or setup_failed:
+        return "failed"
+    return next((state for state in ("lost", "cancelled") if counts.get(state)), "succeeded")
 
 
 ERROR, NODE, PREEMPTION = "error", "node", "preemption"
@@ -166,7 +184,7 @@ class States:
     reason."""
 
     late: dict[Path, RunState | TaskState] = field(default_factory=dict)
-    why: str = record.WAS_FULL
+    why: str = WAS_FULL
 
     def write(self, path: Path, value: RunState | TaskState) -> None:
         """Writes it now, or keeps it."""
@@ -180,9 +198,9 @@ class States:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 files.write_json(path, self.late[path].to_json())
             except OSError as error:
-                if error.errno not in record.PASSING:
+                if error.errno not in PASSING:
                     raise
-                if error.errno not in record.NO_ROOM:
+                if error.errno not in NO_ROOM:
                     self.why = f"states were written late: {error.strerror}"
                 for late, value in self.late.items():
                     self.late[late] = replace(value, reason=value.reason or self.why)
@@ -195,7 +213,7 @@ class States:
 
         end = time.monotonic() + longest
         while self.late and time.monotonic() < end:
-            processes.wait(wakeup, time.monotonic() + record.ROOM_PAUSE)
+            processes.wait(wakeup, time.monotonic() + ROOM_PAUSE)
             self.write_late()
 
 

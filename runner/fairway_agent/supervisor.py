@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, limits, predecessors, processes, record, state_files
+from fairway_agent import control, job_facts, limits, predecessors, processes, state_files
 from fairway_agent.allocators.machine import Machine
 from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.notify import notify
@@ -384,7 +384,7 @@ class Supervisor:
         if self.blocked and self.allocator.pause is not None:
             due.append(time.monotonic() + self.allocator.pause)
         if self.states.late or self.patience.hindrance:
-            due.append(time.monotonic() + record.ROOM_PAUSE)
+            due.append(time.monotonic() + state_files.ROOM_PAUSE)
         return min(due, default=None)
 
     def _outcome(self) -> str:
@@ -393,13 +393,13 @@ class Supervisor:
         # A setup that was told to end has not failed; and a run that was told to may have ended by
         # itself before.
         setup_failed = self.setup_failed and not self.ending
-        return record.end_state(self.counts, setup_failed=setup_failed)
+        return state_files.end_state(self.counts, setup_failed=setup_failed)
 
     def _record(self, state: str) -> None:
         self.states.write_late()
         if self.states.late:
             self.reason = self.reason or self.states.why
-        ended = None if state in record.GOING_STATES else time.time()
+        ended = None if state in state_files.GOING_STATES else time.time()
         waits = self.blocked and state == "queued"
         value = RunState(
             state=state,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairway_agent import state_files
 from fairway_agent.records import Unfit
 from fairway_agent.state_files import RunState, TaskState
 
@@ -74,3 +75,26 @@ def test_states_from_facts_without_a_state_are_refused(facts: object) -> None:
 def test_a_task_that_runs_again_counts_on() -> None:
     assert TASK.again == TaskState("queued", attempt=1, started=1e9, held=9.5)
     assert (TASK.attempts, TASK.again.attempts, TaskState().attempts) == (2, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "state"),
+    [
+        ({"succeeded": 2}, "succeeded"),
+        ({}, "succeeded"),
+        ({"succeeded": 1, "cancelled": 1}, "cancelled"),
+        ({"cancelled": 1, "lost": 1}, "lost"),
+        ({"cancelled": 1, "lost": 1, "failed": 1}, "failed"),
+        ({"failed": 0, "succeeded": 1}, "succeeded"),
+    ],
+)
+def test_a_run_ends_as_the_worst_of_its_tasks(counts: dict[str, int], state: str) -> None:
+    """The same on every engine."""
+    assert state_files.end_state(counts) == state
+    assert state_files.end_state(counts, setup_failed=True) == "failed"
+
+
+def test_a_run_goes_on_or_has_ended() -> None:
+    assert {s for s in state_files.STATES if RunState(s).goes_on} == state_files.GOING_STATES
+    assert {s for s in state_files.STATES if RunState(s).is_final} == state_files.FINAL_STATES
+    assert not state_files.GOING_STATES & state_files.FINAL_STATES

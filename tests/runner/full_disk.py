@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from fairway_agent import record
+from fairway_agent import state_files
 from fairway_boot import files
 
 folder, refused, write = Path(sys.argv[1]), [], files.write_json
@@ -22,4 +22,4 @@ def write_json(path: Path, value: object) -> None:
 
 
 files.write_json = write_json
-record.ROOM_PAUSE = 0.01
+state_files.ROOM_PAUSE = 0.01

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairway_agent import record, state_files
+from fairway_agent import state_files
 from fairway_agent.state_files import TaskState
 from fairway_boot import files
 
@@ -162,5 +162,5 @@ def test_state_file_write_on_a_full_disk_leaves_no_partial_file(
         assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
     assert state(tmp_path) == {"state": "running"}
     states.write_late()
-    assert state(tmp_path) == {"state": "failed", "reason": record.WAS_FULL}
+    assert state(tmp_path) == {"state": "failed", "reason": state_files.WAS_FULL}
     assert states.late == {}

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import PATIENCE
 
-from fairway_agent.record import FINAL_STATES
-from fairway_agent.state_files import RunState, States
+from fairway_agent.state_files import FINAL_STATES, RunState, States
 from fairway_core.findings import UserError
 from fairway_runner.runs.clean import removable, remove
 from fairway_runner.runs.store import Run, RunRecord, RunStore

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING
 from fairway_agent import limits, state_files
 from fairway_agent.batch.folders import Folders
 from fairway_agent.notify import PAID_PAUSES, deliver, orders, tell_of
-from fairway_agent.record import end_state
 from fairway_agent.records import Fields, JsonRecord, Unfit
 from fairway_agent.shared import watch
-from fairway_agent.state_files import RunState, TaskState
+from fairway_agent.state_files import RunState, TaskState, end_state
 from fairway_boot import files
 from fairway_boot.files import Fault
 

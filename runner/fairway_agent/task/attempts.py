@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import processes, record
+from fairway_agent import processes, state_files
 from fairway_agent.state_files import CANCELLATION, CANCELLED, IO_ERROR, MACHINE, TERMINATED
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Patience:
 
     def lasts(self, error: Exception) -> bool:
         """True if the error may pass, and there is still time for that."""
-        if not isinstance(error, OSError) or error.errno not in record.PASSING:
+        if not isinstance(error, OSError) or error.errno not in state_files.PASSING:
             return False
         now = time.monotonic()
         self.until = self.until or now + self.seconds

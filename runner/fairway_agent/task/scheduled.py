@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, processes, record
+from fairway_agent import control, processes, state_files
 from fairway_agent.prepare import has_failed
 from fairway_agent.state_files import CANCELLED, IO_ERROR, NODE, PREEMPTION, SERVICE, TERMINATED
 from fairway_agent.task.attempts import Attempts, Backend
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fairway_agent import state_files
     from fairway_agent.shared.watch import Watch
     from fairway_agent.spec import RunPlan
     from fairway_agent.task.task import Task
@@ -201,7 +200,7 @@ def _wait(attempts: Attempts, scheduler: Scheduled) -> None:
     """For a signal, for what is due, or for room on a disk that is full."""
     due = attempts.next_timer()
     if scheduler.states.late:
-        pause = time.monotonic() + record.ROOM_PAUSE
+        pause = time.monotonic() + state_files.ROOM_PAUSE
         due = pause if due is None else min(due, pause)
     processes.wait(scheduler.wakeup, due)
     scheduler.states.write_late()
@@ -228,8 +227,8 @@ def once_there_is_room(action: Callable[[], object]) -> None:
         try:
             action()
         except OSError as error:
-            if error.errno not in record.NO_ROOM or time.monotonic() > end:
+            if error.errno not in state_files.NO_ROOM or time.monotonic() > end:
                 raise
-            time.sleep(record.ROOM_PAUSE)
+            time.sleep(state_files.ROOM_PAUSE)
         else:
             return

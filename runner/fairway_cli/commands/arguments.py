@@ -125,7 +125,7 @@ def target_names(given: list[str] | None) -> list[str]:
 
 def states(given: list[str] | None) -> tuple[str, ...]:
     """The states that were asked for; UserError for a word that is none."""
-    from fairway_agent.record import STATES
+    from fairway_agent.state_files import STATES
     from fairway_core.findings import UserError
     from fairway_core.suggestions import did_you_mean
 

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import parse_qsl
 
-from fairway_agent.record import FINAL_STATES
+from fairway_agent.state_files import FINAL_STATES
 from fairway_cli.server.address import Address
 from fairway_cli.server.client import Server, found_beside, quoted
 from fairway_runner.engines import outage

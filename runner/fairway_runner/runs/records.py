@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.record import FINAL_STATES as FINAL_STATES
 from fairway_agent.records import JsonRecord, Moment, Plain, Unfit
 from fairway_agent.spec import TaskSpec
+from fairway_agent.state_files import FINAL_STATES as FINAL_STATES
 from fairway_agent.state_files import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.reconcile import JobView, resolve
-from fairway_agent.record import end_state
-from fairway_agent.state_files import TIMED_OUT, TaskState
+from fairway_agent.state_files import TIMED_OUT, TaskState, end_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent import record, state_files
+from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.files import NO_ANSWER, NO_CONNECTION
 from fairway_core.findings import UserError
@@ -196,7 +196,7 @@ class WorkflowState:
                 tasks=counts,
             )
         ends = Counter(state.state for state in began)
-        state = record.end_state(ends)
+        state = state_files.end_state(ends)
         if self.is_cancelled and counts["succeeded"] < len(self.states):
             state = "cancelled"
         ended = max((each.ended for each in self.states if each.ended), default=None)

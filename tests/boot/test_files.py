@@ -1,4 +1,4 @@
-"""What is written of runs and tasks: states, whole files, locks."""
+"""Files that are replaced as a whole, and locks."""
 
 from __future__ import annotations
 
@@ -9,35 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import record
-from fairway_agent.state_files import RunState
 from fairway_boot import files
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.mark.parametrize(
-    ("counts", "state"),
-    [
-        ({"succeeded": 2}, "succeeded"),
-        ({}, "succeeded"),
-        ({"succeeded": 1, "cancelled": 1}, "cancelled"),
-        ({"cancelled": 1, "lost": 1}, "lost"),
-        ({"cancelled": 1, "lost": 1, "failed": 1}, "failed"),
-        ({"failed": 0, "succeeded": 1}, "succeeded"),
-    ],
-)
-def test_a_run_ends_as_the_worst_of_its_tasks(counts: dict[str, int], state: str) -> None:
-    """The same on every engine."""
-    assert record.end_state(counts) == state
-    assert record.end_state(counts, setup_failed=True) == "failed"
-
-
-def test_a_run_goes_on_or_has_ended() -> None:
-    assert {s for s in record.STATES if RunState(s).goes_on} == record.GOING_STATES
-    assert {s for s in record.STATES if RunState(s).is_final} == record.FINAL_STATES
-    assert not record.GOING_STATES & record.FINAL_STATES
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(
