@@ -8,9 +8,15 @@ import pytest
 
 from fairway_core.findings import Severity, UserError
 from fairway_core.target import Target
-from fairway_runner.engines.capabilities import ENGINES, capabilities, ineffective, require
+from fairway_runner.engines.capabilities import (
+    ENGINES,
+    capabilities,
+    ineffective,
+    require,
+    require_gpus,
+    require_share,
+)
 from fairway_runner.engines.engine import Engine, engine_for
-from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore

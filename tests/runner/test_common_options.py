@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import complete_settings
 from fairway_cli.main import Commands, app
 from fairway_runner.engines import outage
 from fairway_runner.engines.batch.engine import BatchEngine
@@ -139,17 +139,17 @@ def test_settings_are_completed_from_the_model_and_from_the_job(tmp_path: Path) 
     file = tmp_path / "job.yaml"
     file.write_text("name: a\ncommand: echo\nparams: {rate: 1, model: {depth: 2}}\n")
     named = SimpleNamespace(params={"job": str(file)})
-    assert completion.settings(named, "params.") == ["params.model.depth=", "params.rate="]
-    assert completion.settings(named, "checkpoint.d") == ["checkpoint.directory="]
-    assert "processes_per_node=" in completion.settings(SimpleNamespace(params={}), "p")
-    assert "finally=" in completion.settings(SimpleNamespace(params={}), "f")
+    assert complete_settings(named, "params.") == ["params.model.depth=", "params.rate="]
+    assert complete_settings(named, "checkpoint.d") == ["checkpoint.directory="]
+    assert "processes_per_node=" in complete_settings(SimpleNamespace(params={}), "p")
+    assert "finally=" in complete_settings(SimpleNamespace(params={}), "f")
 
 
 def test_completion_has_no_place_for_an_error(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("[broken")
-    assert completion.settings(SimpleNamespace(params={"job": str(file)}), "") == []
-    assert completion.settings(object(), "") == []
+    assert complete_settings(SimpleNamespace(params={"job": str(file)}), "") == []
+    assert complete_settings(object(), "") == []
 
 
 TYPED = [

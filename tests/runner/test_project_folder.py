@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import complete_runs
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_hpc import runs
@@ -40,7 +40,7 @@ def test_runs_are_found_from_below_as_targets_are(
     assert (code, json.loads(out)["folder"]) == (0, str(tmp_path / ".fairway/runs/job-aaaaaa"))
     monkeypatch.chdir(below)
     assert [run.id for run in runs()] == ["job-aaaaaa"]
-    assert completion.runs("job") == ["job-aaaaaa"]
+    assert complete_runs("job") == ["job-aaaaaa"]
     assert not (below / ".fairway").exists()
 
 
@@ -73,7 +73,7 @@ def test_the_folder_can_be_named(
     code, _, err = fairway(elsewhere, "list")
     assert (code, "FAIRWAY_FOLDER" in err) == (2, True)
     monkeypatch.chdir(elsewhere)
-    assert completion.runs("job") == []
+    assert complete_runs("job") == []
 
 
 def test_without_a_project_it_is_where_we_are(

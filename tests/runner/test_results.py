@@ -172,22 +172,31 @@ def test_show_of_ten_thousand_tasks(here: RunFairway, make_run: MakeRun) -> None
 def test_shell_completion_offers_runs_templates_and_targets(
     many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from fairway_cli.commands import completion
+    from fairway_cli.commands.arguments import (
+        complete_metrics,
+        complete_runs,
+        complete_targets,
+        complete_templates,
+    )
 
     monkeypatch.chdir(many)
-    assert sorted(completion.runs("dig")) == ["digits-1", "digits-3", "digits-5"]
-    assert "openmpi" in completion.templates("open")
-    assert completion.targets("lo") == ["local"]
+    assert sorted(complete_runs("dig")) == ["digits-1", "digits-3", "digits-5"]
+    assert "openmpi" in complete_templates("open")
+    assert complete_targets("lo") == ["local"]
     (many / "fairway.yaml").write_text("[broken")
-    assert completion.targets("") == ["local"]
-    assert completion.metrics(object(), "") == []
+    assert complete_targets("") == ["local"]
+    assert complete_metrics(object(), "") == []
     (many / "fairway.yaml").unlink()  # or the folder below would be one of its project
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
-    assert completion.runs("") == []
+    assert complete_runs("") == []
     empty.rmdir()
-    assert (completion.runs(""), completion.targets(""), completion.templates("")) == (
+    assert (
+        complete_runs(""),
+        complete_targets(""),
+        complete_templates(""),
+    ) == (
         [],
         ["local"],
         [],

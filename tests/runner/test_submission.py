@@ -16,7 +16,7 @@ from fairway_runner.jobs.mounts import input_directories, staged_inputs
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.store import Run
 from fairway_runner.submit.run_plan import require_readable
-from fairway_runner.submit.stored_submission import earlier, repeat, resume
+from fairway_runner.submit.submission import earlier, repeat, resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
-from fairway_runner.submit import run_plan, stored_submission
+from fairway_runner.submit import run_plan, submission
 from fairway_runner.submit.run_plan import TaskLines, task_line
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ def test_a_record_is_packed_in_little_memory(tmp_path: Path) -> None:
 def test_the_lines_of_a_run_are_copied_in_little_memory(tmp_path: Path) -> None:
     run = _made(tmp_path / "a", {"tasks.jsonl": _lines(COUNT)})
     with _little():
-        copy = _made(
-            tmp_path / "b", {"tasks.jsonl": stored_submission.recorded_lines(run, "tasks.jsonl")}
-        )
+        copy = _made(tmp_path / "b", {"tasks.jsonl": submission.recorded_lines(run, "tasks.jsonl")})
     known = (run.folder / "tasks.jsonl").read_bytes()
     assert (copy.folder / "tasks.jsonl").read_bytes() == known
 
@@ -102,7 +100,7 @@ def test_lines_that_are_no_text_leave_no_half_of_a_run(tmp_path: Path) -> None:
     run = _made(tmp_path / "a", {})
     (run.folder / "tasks.jsonl").write_bytes(b"{}\n\xff\n")
     with pytest.raises(UserError, match=r"tasks\.jsonl: missing or damaged"):
-        _made(tmp_path / "b", {"tasks.jsonl": stored_submission.recorded_lines(run, "tasks.jsonl")})
+        _made(tmp_path / "b", {"tasks.jsonl": submission.recorded_lines(run, "tasks.jsonl")})
     assert not list((tmp_path / "b" / ".fairway" / "runs").iterdir())
 
 

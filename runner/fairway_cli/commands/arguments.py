@@ -1,13 +1,170 @@
-"""Arguments that several commands take, written once."""
+"""Arguments that several commands take, written once, and what a shell completes for them."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Context, Option
 
-from fairway_cli.commands import completion
+from fairway_runner.targets import LOCAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pydantic import BaseModel
+
+    from fairway_runner.runs.store import Run
+
+
+# Completions are quick, and never fail.
+
+
+def complete_runs(incomplete: str) -> list[str]:
+    """The ids of this project's runs, the newest first."""
+    from fairway_core.findings import UserError
+    from fairway_core.project_folder import find_project
+
+    try:
+        folder = find_project()[0] / ".fairway" / "runs"
+        with os.scandir(folder) as entries:
+            found = [
+                (entry.stat().st_mtime, entry.name)
+                for entry in entries
+                if entry.name.startswith(incomplete) and not entry.name.startswith(".")
+            ]
+    except (OSError, UserError):
+        return []
+    return [name for _, name in sorted(found, reverse=True)]
+
+
+def complete_templates(incomplete: str) -> list[str]:
+    """The templates that a job in this folder can name."""
+    try:
+        from fairway_runner.jobs.templates import all_templates
+
+        known = all_templates(Path.cwd())
+    except Exception:  # noqa: BLE001 - a shell has no place for an error
+        return []
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def complete_targets(incomplete: str) -> list[str]:
+    """`local`, and the targets of the project."""
+    try:
+        from fairway_runner.targets.lookup import all_targets
+
+        known = list(all_targets())
+    except Exception:  # noqa: BLE001 - as above
+        known = [LOCAL]
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def complete_environments(incomplete: str) -> list[str]:
+    """The environments of the project, and those that come with Fairway."""
+    try:
+        from fairway_core.environment.selection import known_environments
+
+        known = list(known_environments())
+    except Exception:  # noqa: BLE001 - as above
+        return []
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def complete_metrics(ctx: object, incomplete: str) -> list[str]:
+    """The metrics of the run that the command line names."""
+    try:
+        from fairway_runner.runs.store import RunStore
+
+        known = RunStore.here().find(_argument(ctx, "run") or "").record.metrics
+    except Exception:  # noqa: BLE001 - as above
+        return []
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def complete_settings(ctx: object, incomplete: str) -> list[str]:
+    """Completes the fields that `-s` can set: those of a job, and those present in the named job
+    file or run."""
+    try:
+        from fairway_core.documents import read
+        from fairway_runner.jobs.job import Job
+        from fairway_runner.runs.store import RunStore
+
+        known = set(_fields(Job))
+        if run := _argument(ctx, "run"):
+            known |= set(_paths(read(RunStore.here().find(run).folder / "job.yaml").data))
+        elif job := _argument(ctx, "job"):
+            known |= set(_paths(read(job).data))
+    except Exception:  # noqa: BLE001 - as above
+        return []
+    return sorted(f"{path}=" for path in known if path.startswith(incomplete))
+
+
+def _argument(ctx: Any, name: str) -> str | None:
+    """Returns the value of an argument or option on the command line.
+
+    While an option has no value yet, the arguments before it have not been assigned.
+    """
+    if given := ctx.params.get(name):
+        return str(given)
+    command = getattr(ctx, "command", None)
+    every = getattr(command, "params", ())
+    places = [each.name for each in every if each.param_type_name == "argument"]
+    return next(iter(ctx.args), None) if places[:1] == [name] else None
+
+
+def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    """The dotted paths of a model's fields, and of those of the models in them."""
+    from pydantic import BaseModel
+
+    for name, field in model.model_fields.items():
+        path = before + (field.alias or name)
+        yield path
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _fields(kind, f"{path}.")
+
+
+def _paths(data: object, before: str = "") -> Iterator[str]:
+    """The dotted paths of what is not a mapping."""
+    if not isinstance(data, dict):
+        yield before.rstrip(".")
+        return
+    for key, value in data.items():
+        yield from _paths(value, f"{before}{key}.")
+
+
+def complete_tags(incomplete: str) -> list[str]:
+    """The tags that this project's runs have."""
+    return [tag for tag in _of_all_runs(lambda run: run.tags) if tag.startswith(incomplete)]
+
+
+def complete_columns(incomplete: str) -> list[str]:
+    """The columns that a list of this project's runs can have; those before are kept."""
+    from fairway_runner.runs.query import FACTS
+
+    before, comma, last = incomplete.rpartition(",")
+    metrics = _of_all_runs(lambda run: [f"metric:{name}" for name in run.record.metrics])
+    return [before + comma + each for each in (*FACTS, *metrics) if each.startswith(last)]
+
+
+def complete_groups(incomplete: str) -> list[str]:
+    """By what the costs of runs are put together."""
+    from fairway_runner.runs.accounting import BY
+
+    return [each for each in BY if each.startswith(incomplete)]
+
+
+def _of_all_runs(words: Callable[[Run], Iterable[str]]) -> list[str]:
+    """The words of each run, each once."""
+    try:
+        from fairway_runner.runs.store import RunStore
+
+        return sorted({word for run in RunStore.here().unsorted() for word in words(run)})
+    except Exception:  # noqa: BLE001 - as above
+        return []
+
 
 _RUN_HELP = "Run ID, or any unique prefix."
 
@@ -17,7 +174,7 @@ EnvironmentArgument = Annotated[
         metavar="[ENVIRONMENT]",
         help="A file or a name; by default FAIRWAY_ENVIRONMENT, then the project's own.",
         show_default=False,
-        autocompletion=completion.environments,
+        autocompletion=complete_environments,
     ),
 ]
 AllowOption = Annotated[
@@ -28,22 +185,20 @@ AllowOption = Annotated[
     ),
 ]
 JobArgument = Annotated[str, Argument(metavar="JOB", help="The job file.")]
-RunArgument = Annotated[
-    str, Argument(metavar="RUN", help=_RUN_HELP, autocompletion=completion.runs)
-]
+RunArgument = Annotated[str, Argument(metavar="RUN", help=_RUN_HELP, autocompletion=complete_runs)]
 RunsArgument = Annotated[
-    list[str], Argument(metavar="RUN…", help=_RUN_HELP, autocompletion=completion.runs)
+    list[str], Argument(metavar="RUN…", help=_RUN_HELP, autocompletion=complete_runs)
 ]
 TargetArgument = Annotated[
     str,
     Argument(
         metavar="TARGET",
         help="Name of a target; `fairway targets` lists them.",
-        autocompletion=completion.targets,
+        autocompletion=complete_targets,
     ),
 ]
 TargetOption = Annotated[
-    str, Option("--target", "-t", help="Where to run.", autocompletion=completion.targets)
+    str, Option("--target", "-t", help="Where to run.", autocompletion=complete_targets)
 ]
 TargetsOption = Annotated[
     list[str] | None,
@@ -53,7 +208,7 @@ TargetsOption = Annotated[
         metavar="TARGET",
         help="Where to run; of several, as in nd,spot, the first that has room. Repeatable. By"
         " default what the job says, or local.",
-        autocompletion=completion.targets,
+        autocompletion=complete_targets,
     ),
 ]
 SetOption = Annotated[
@@ -63,7 +218,7 @@ SetOption = Annotated[
         "-s",
         metavar="KEY=VALUE",
         help="Set a field of the job by its dotted path, such as params.epochs=2. Repeatable.",
-        autocompletion=completion.settings,
+        autocompletion=complete_settings,
     ),
 ]
 TagOption = Annotated[
@@ -72,7 +227,7 @@ TagOption = Annotated[
         "--tag",
         metavar="TAG",
         help="Tag to find the run by, as with `fairway list --tag`. Repeatable.",
-        autocompletion=completion.tags,
+        autocompletion=complete_tags,
     ),
 ]
 NoteOption = Annotated[str | None, Option("--note", metavar="TEXT", help="What the run is about.")]

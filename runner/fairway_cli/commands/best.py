@@ -7,8 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument, complete_metrics
 
 
 def command(
@@ -27,7 +26,7 @@ def command(
             "--metric",
             "-m",
             help="The metric, if the job has several.",
-            autocompletion=completion.metrics,
+            autocompletion=complete_metrics,
         ),
     ] = None,
     json_: JsonOption = False,

@@ -9,8 +9,14 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, StateOption, span, states
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    JsonOption,
+    StateOption,
+    complete_runs,
+    span,
+    states,
+)
 
 
 def command(
@@ -19,7 +25,7 @@ def command(
         Argument(
             metavar="[RUN…]",
             help="Only these runs; by default all that have ended.",
-            autocompletion=completion.runs,
+            autocompletion=complete_runs,
         ),
     ] = None,
     older_than: Annotated[

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
     DeadlineOption,
     EnvironmentArgument,
     JsonOption,
     PricesOption,
+    complete_groups,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _ByOption = Annotated[
         "--by",
         metavar="WHAT",
         help="With --runs: group by name, tag, user, target or month.",
-        autocompletion=completion.groups,
+        autocompletion=complete_groups,
     ),
 ]
 _SinceOption = Annotated[

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option, Typer
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument, WatchOption
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    JsonOption,
+    TargetArgument,
+    WatchOption,
+    complete_targets,
+)
 
 if TYPE_CHECKING:
     from fairway_runner.data.blobs import BlobPath
@@ -107,7 +112,7 @@ def list_(
         Argument(
             metavar=f"TARGET|{_BLOB_PATH}",
             help="A target, or a path in its storage.",
-            autocompletion=completion.targets,
+            autocompletion=complete_targets,
         ),
     ],
     recursive: Annotated[

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option, Typer
 
-from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
     DeadlineOption,
     JsonOption,
     RunArgument,
     SetOption,
     TargetArgument,
+    complete_runs,
     span,
 )
 from fairway_cli.lazy import group_for_words
@@ -110,7 +110,7 @@ def stop(
             metavar="[RUN]",
             help="The session; by default the only one.",
             show_default=False,
-            autocompletion=completion.runs,
+            autocompletion=complete_runs,
         ),
     ] = None,
     json_: JsonOption = False,

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    JsonOption,
+    complete_environments,
+    complete_targets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +30,7 @@ def command(
             metavar="TARGET",
             help="Check this target instead.",
             show_default=False,
-            autocompletion=completion.targets,
+            autocompletion=complete_targets,
         ),
     ] = None,
     environment: Annotated[
@@ -34,7 +38,7 @@ def command(
         Option(
             metavar="ENVIRONMENT",
             help="By default FAIRWAY_ENVIRONMENT, then the project's own.",
-            autocompletion=completion.environments,
+            autocompletion=complete_environments,
         ),
     ] = None,
     json_: JsonOption = False,

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, StateOption, states
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    JsonOption,
+    StateOption,
+    complete_columns,
+    complete_tags,
+    complete_targets,
+    states,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +28,12 @@ if TYPE_CHECKING:
 
 _TargetOption = Annotated[
     str | None,
-    Option("--target", "-t", help="Only runs on this target.", autocompletion=completion.targets),
+    Option(
+        "--target",
+        "-t",
+        help="Only runs on this target.",
+        autocompletion=complete_targets,
+    ),
 ]
 _TagOption = Annotated[
     list[str] | None,
@@ -29,7 +41,7 @@ _TagOption = Annotated[
         "--tag",
         metavar="TAG",
         help="Only runs with this tag. Repeatable: with all of them.",
-        autocompletion=completion.tags,
+        autocompletion=complete_tags,
     ),
 ]
 _SinceOption = Annotated[
@@ -45,7 +57,7 @@ _ColumnsOption = Annotated[
         "--columns",
         metavar="NAMES",
         help="More columns, such as metric:accuracy,param:lr,note.",
-        autocompletion=completion.columns,
+        autocompletion=complete_columns,
     ),
 ]
 _SortOption = Annotated[
@@ -54,7 +66,7 @@ _SortOption = Annotated[
         "--sort",
         metavar="COLUMN",
         help="Sort by a column, such as time or metric:accuracy; the highest is last.",
-        autocompletion=completion.columns,
+        autocompletion=complete_columns,
     ),
 ]
 _LimitOption = Annotated[

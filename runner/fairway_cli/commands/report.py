@@ -8,8 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, RunArgument, complete_metrics
 
 
 def command(
@@ -24,7 +23,7 @@ def command(
             "--throughput",
             metavar="METRIC",
             help="Metric to measure scaling by; by default the first named per_second.",
-            autocompletion=completion.metrics,
+            autocompletion=complete_metrics,
         ),
     ] = None,
     json_: JsonOption = False,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Exit, Option
 
-from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
     DeadlineOption,
     JsonOption,
@@ -16,6 +15,7 @@ from fairway_cli.commands.arguments import (
     SetOption,
     TagOption,
     WatchOption,
+    complete_targets,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def command(
             "--target",
             "-t",
             help="Where to run; by default where it ran.",
-            autocompletion=completion.targets,
+            autocompletion=complete_targets,
         ),
     ] = None,
     tag: TagOption = None,

@@ -6,8 +6,12 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import AllowOption, JsonOption, PricesOption
+from fairway_cli.commands.arguments import (
+    AllowOption,
+    JsonOption,
+    PricesOption,
+    complete_environments,
+)
 from fairway_cli.reviewing import Asked, environment_in, review_files
 
 
@@ -19,7 +23,7 @@ def command(
             help="Output of `terraform show -json`, one per stack; or a folder of them. Or an "
             "environment, by default FAIRWAY_ENVIRONMENT, then the project's own.",
             show_default=False,
-            autocompletion=completion.environments,
+            autocompletion=complete_environments,
         ),
     ] = None,
     base: Annotated[

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from typer import Argument
 
-from fairway_cli.commands import completion
+from fairway_cli.commands.arguments import complete_targets
 
 
 def command(
     targets: Annotated[
         list[str],
-        Argument(metavar="TARGET…", help="Names of targets.", autocompletion=completion.targets),
+        Argument(metavar="TARGET…", help="Names of targets.", autocompletion=complete_targets),
     ],
 ) -> None:
     """Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from fairway_cli.commands import completion
 from fairway_cli.commands.arguments import (
     DeadlineOption,
     JsonOption,
@@ -18,6 +17,7 @@ from fairway_cli.commands.arguments import (
     TagOption,
     TargetsOption,
     WatchOption,
+    complete_runs,
     target_names,
 )
 from fairway_core.findings import UserError, format_finding, printable
@@ -52,7 +52,7 @@ def command(
             "--resume",
             metavar="RUN",
             help="Resume an interrupted submission, in place of JOB.",
-            autocompletion=completion.runs,
+            autocompletion=complete_runs,
         ),
     ] = None,
     _deadline: DeadlineOption = None,
@@ -83,7 +83,7 @@ def command(
     require_unset("submit", resume=resume)
     remote = remote_store()
     if resume is not None:
-        from fairway_runner.submit.stored_submission import resume as go_on
+        from fairway_runner.submit.submission import resume as go_on
 
         run = go_on(_unfinished(run_store(), resume))
     elif job is None:

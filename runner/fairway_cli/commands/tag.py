@@ -7,8 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption, RunArgument
+from fairway_cli.commands.arguments import JsonOption, RunArgument, complete_tags
 
 
 def command(
@@ -19,7 +18,7 @@ def command(
             metavar="[TAG]…",
             help="Tags to add.",
             show_default=False,
-            autocompletion=completion.tags,
+            autocompletion=complete_tags,
         ),
     ] = None,
     remove: Annotated[
@@ -28,7 +27,7 @@ def command(
             "--remove",
             metavar="TAG",
             help="Tag to remove. Repeatable.",
-            autocompletion=completion.tags,
+            autocompletion=complete_tags,
         ),
     ] = None,
     json_: JsonOption = False,

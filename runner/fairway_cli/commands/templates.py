@@ -8,15 +8,16 @@ from typing import Annotated
 
 from typer import Argument
 
-from fairway_cli.commands import completion
-from fairway_cli.commands.arguments import JsonOption
+from fairway_cli.commands.arguments import JsonOption, complete_templates
 
 
 def command(
     name: Annotated[
         str | None,
         Argument(
-            metavar="[NAME]", help="Explain this template.", autocompletion=completion.templates
+            metavar="[NAME]",
+            help="Explain this template.",
+            autocompletion=complete_templates,
         ),
     ] = None,
     json_: JsonOption = False,

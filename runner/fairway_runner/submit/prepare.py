@@ -14,9 +14,15 @@ from fairway_agent import process_limits
 from fairway_agent.spec import LAST, Chained, IdleGpu, RunPlan, Staged
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.capabilities import capabilities, ineffective, require, runs_here
+from fairway_runner.engines.capabilities import (
+    capabilities,
+    ineffective,
+    require,
+    require_gpus,
+    require_share,
+    runs_here,
+)
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.shares import require_gpus, require_share
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
 from fairway_runner.jobs.job_file import sweeps_files

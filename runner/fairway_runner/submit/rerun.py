@@ -33,7 +33,7 @@ from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_plan import secret_values
-from fairway_runner.submit.stored_submission import (
+from fairway_runner.submit.submission import (
     recorded_facts,
     recorded_lines,
     recorded_snapshot,
@@ -41,8 +41,8 @@ from fairway_runner.submit.stored_submission import (
     require_runnable,
     retarget,
     snapshots_of,
+    submit,
 )
-from fairway_runner.submit.submission import submit
 from fairway_runner.targets.lookup import as_known_now, find_target
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from fairway_core.findings import UserError
 from fairway_core.kubernetes.head import objects, rights, topologies
 from fairway_core.kubernetes.resources import of_node
 from fairway_core.target import Target
+from fairway_runner.engines.capabilities import require_share
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.kubernetes.engine import KubernetesEngine, findings_of
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.connection import Ended
-from fairway_runner.engines.shares import require_share
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 

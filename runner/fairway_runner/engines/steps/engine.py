@@ -21,7 +21,7 @@ from fairway_runner.engines.steps.workflow import WorkflowState
 from fairway_runner.runs import steps
 from fairway_runner.runs.records import FINAL_STATES, known_state, read_retry
 from fairway_runner.submit.rerun import retry as run_again
-from fairway_runner.submit.stored_submission import resume
+from fairway_runner.submit.submission import resume
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,13 +18,13 @@ from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.prepare import prepare
 from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.steps import require_free
-from fairway_runner.submit.stored_submission import (
+from fairway_runner.submit.submission import (
     recorded_facts,
     recorded_snapshot,
     recorded_text,
     snapshots_of,
+    submit,
 )
-from fairway_runner.submit.submission import submit
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
