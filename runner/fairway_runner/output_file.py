@@ -1,14 +1,19 @@
-"""The file that a command writes its result to, as `-o` names it."""
+"""Files that a command writes its result to, as `-o` names them: pages, and pictures."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 from fairway_boot.files import write_bytes
+from fairway_core.diagram import graphviz, markdown
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fairway_core.diagram import Picture
 
 
 def write_output(file: Path, text: str) -> Path:
@@ -22,3 +27,48 @@ def write_output(file: Path, text: str) -> Path:
         message = f"{file} cannot be written: {error.strerror}"
         raise UserError.of("unwritable-file", message, "name another with -o") from None
     return file
+
+
+_NO_TOOL, _SERVICE_FAILED = 4, 5
+
+
+def require_writable(file: Path) -> None:
+    """Raises UserError where no picture can be written to a file of that name, before any work.
+
+    Its exit code is 4 where Graphviz is missing.
+    """
+    if file.suffix not in (".md", ".svg"):
+        message = f"{file}: a diagram is Markdown or SVG"
+        raise UserError.of("bad-output", message, "use a name that ends in .md or .svg")
+    if not file.parent.is_dir():
+        raise UserError.of(
+            "no-such-folder", f"{file.parent}: no such folder", f"mkdir {file.parent}"
+        )
+    if file.suffix == ".svg" and shutil.which("dot") is None:
+        raise UserError.of(
+            "no-graphviz",
+            "Graphviz makes SVG, and its program `dot` is not on PATH",
+            "on Debian: sudo apt-get install graphviz\nor end the file's name in .md",
+            exit_code=_NO_TOOL,
+        )
+
+
+def write_diagram(picture: Picture, file: Path) -> Path:
+    """Writes the picture, as a whole or not at all, in the form that the file's name ends in."""
+    text = _svg(picture) if file.suffix == ".svg" else markdown(picture)
+    return write_output(file, text)
+
+
+def _svg(picture: Picture) -> str:
+    done = subprocess.run(
+        ["dot", "-Tsvg"], input=graphviz(picture), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        raise UserError.of(
+            "graphviz-failed",
+            f"dot: {said}",
+            "end the file's name in .md",
+            exit_code=_SERVICE_FAILED,
+        )
+    return done.stdout

@@ -24,7 +24,7 @@ from fairway_runner.runs.log_lines import LogFile
 from fairway_runner.runs.store import refresh_all
 from fairway_runner.runs.view import RunView, cancel_facts, started_facts
 from fairway_runner.targets.lookup import find_target
-from fairway_web import environments, logs, run_actions, runs, schemas, targets
+from fairway_web import actions, environments, logs, runs, schemas
 from fairway_web.roles import ROUTES, require
 from fairway_web.runs import RunQuery
 from fairway_web.site import site_of
@@ -367,7 +367,7 @@ async def cancel_run(
 ) -> Response:
     """ends the run, or one `task` of it; returns when that has ended"""
     found = site_of(request).runs.find(run)
-    await acting(run_actions.cancel_run, found, task or None)
+    await acting(actions.cancel_run, found, task or None)
     return JSONResponse(await reading(cancel_facts, found, task or None))
 
 
@@ -375,28 +375,28 @@ async def cancel_run(
 async def retry_run(request: Request, run: Name) -> Response:
     """retries the tasks that did not succeed"""
     found = site_of(request).runs.find(run)
-    tasks = await acting(run_actions.retry_run, found)
+    tasks = await acting(actions.retry_run, found)
     return JSONResponse({"run_id": found.id, "tasks": len(tasks)})
 
 
 @call("GET", "/targets", list[schemas.Target])
 async def list_targets(request: Request) -> Response:
     """what `fairway targets list --offline --json` prints"""
-    return JSONResponse(await reading(targets.list_targets))
+    return JSONResponse(await reading(actions.list_targets))
 
 
 @call("GET", "/targets/{target}/nodes", list[schemas.Node])
 async def list_nodes(request: Request, target: Name) -> Response:
     """what `fairway nodes list TARGET --json` prints"""
     found = await reading(find_target, target)
-    return JSONResponse(await acting(targets.list_nodes, found))
+    return JSONResponse(await acting(actions.list_nodes, found))
 
 
 @call("POST", "/targets/{target}/nodes/{node}/{action}", schemas.NodeAction)
 async def act_on_node(request: Request, target: Name, node: Name, action: Name) -> Response:
     """`drain` keeps new work off the node; `resume` ends that"""
     found = await reading(find_target, target)
-    await acting(targets.act_on_nodes, found, action, [node])
+    await acting(actions.act_on_nodes, found, action, [node])
     return JSONResponse({"node": node, "action": action})
 
 

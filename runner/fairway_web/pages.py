@@ -18,14 +18,14 @@ from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.log_lines import names_ranks
+from fairway_runner.runs.records import has_steps
 from fairway_runner.runs.report.charts import overlay
 from fairway_runner.runs.report.page import html_templates, sections
-from fairway_runner.runs.steps import has_steps
 from fairway_runner.runs.view import action_facts
 from fairway_runner.targets.lookup import find_target
-from fairway_web import environments, logs, runs, targets
+from fairway_web import actions, environments, logs, runs
+from fairway_web.actions import act_on_all, may_steer
 from fairway_web.roles import may, request_context
-from fairway_web.run_actions import act_on_all, may_steer
 from fairway_web.runs import RunQuery
 from fairway_web.site import site_of
 from fairway_web.threads import acting, checking, reading
@@ -189,14 +189,14 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
 
 async def targets_page(request: Request) -> Response:
     """Where jobs can be sent."""
-    return page("targets.html.j2", title="Targets", targets=await reading(targets.list_targets))
+    return page("targets.html.j2", title="Targets", targets=await reading(actions.list_targets))
 
 
 async def target_page(request: Request) -> Response:
     """One target, and its nodes as they are now."""
     name = request.path_params["target"]
     target = await reading(find_target, name)
-    facts = await acting(targets.page_facts, target, site_of(request).runs)
+    facts = await acting(actions.page_facts, target, site_of(request).runs)
     draw = fragment if request.query_params.get("fragment") else page
     return draw("target.html.j2", title=name, name=name, **facts)
 
@@ -208,7 +208,7 @@ async def act_on_nodes(request: Request) -> Response:
     nodes = list(dict.fromkeys(form.get("node", [])))
     if not nodes:
         raise UserError.of("bad-value", "no node was selected", "go back, and tick some")
-    await acting(targets.act_on_nodes, target, form.get("action", [""])[0], nodes)
+    await acting(actions.act_on_nodes, target, form.get("action", [""])[0], nodes)
     return RedirectResponse(request.url.path, 303)
 
 

@@ -24,9 +24,9 @@ from fairway_runner.submit.rerun import Submitted, ready_again, submitted
 from fairway_runner.submit.submission import MANY, many, prepare_submission, recorded_before, submit
 from fairway_runner.targets.lookup import find_target
 from fairway_runner.worker import lift, look_at_job
+from fairway_web.actions import require_targets
 from fairway_web.code_upload import Uploads
 from fairway_web.roles import audited, by, in_context, may, request_context
-from fairway_web.run_actions import require_targets
 from fairway_web.runs import Runs, located_facts
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from fairway_runner.jobs.templates import all_templates, template_facts
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
+from fairway_web.actions import usable
 from fairway_web.pages import form_of, fragment, page
-from fairway_web.run_actions import usable
 from fairway_web.site import site_of
 from fairway_web.submissions import UNNAMED, Asked, job_name, project_file
 from fairway_web.threads import checking, reading, submitting

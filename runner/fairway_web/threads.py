@@ -18,8 +18,7 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from fairway_core.findings import Finding, UserError, printable
-from fairway_runner.runs import steps
-from fairway_runner.runs.records import removed
+from fairway_runner.runs.records import has_steps, removed, steps_to_begin
 from fairway_runner.runs.store import refresh_all
 from fairway_web.roles import request_context
 from fairway_web.runs import Runs
@@ -194,10 +193,10 @@ class Follower:
         due, open_ = [], set()
         for run in self._runs.unsorted():
             try:
-                if not steps.has_steps(run.folder) or run.status.is_final:
+                if not has_steps(run.folder) or run.status.is_final:
                     continue
                 open_.add(run.id)
-                if all_ or steps.to_begin(run):
+                if all_ or steps_to_begin(run):
                     due.append(run)
             except (UserError, OSError):
                 continue  # it was removed just now, or `list` says what is wrong with it

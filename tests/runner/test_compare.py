@@ -8,9 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import fairway_hpc
-from fairway_runner.runs import steps
 from fairway_runner.runs.compare import compare
-from fairway_runner.runs.steps import StepRecord
+from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 
 if TYPE_CHECKING:
     import pytest
@@ -107,7 +106,7 @@ def test_compare_refuses_unknown_runs_and_conflicting_options(
 def test_in_place_of_a_run_with_steps_stand_those_that_have_begun(make_run: MakeRun) -> None:
     whole = make_run("pipe-a", [{}, {}, {}], metrics={})
     known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in ("one", "two", "three")]
-    (whole.folder / steps.FILE).write_text(steps.text(known))
+    (whole.folder / STEPS_FILE).write_text(steps_text(known))
     for number, name in enumerate(("one", "two")):
         step = _make(make_run, f"pipe-a-{name}", "0.5", number)
         origin = {"step": {"of": "pipe-a", "name": name}}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_cli.ui.top import gpu_table, use_table
+from fairway_cli.ui.catalogue import gpu_table, use_table
 from fairway_runner.runs.figures import Gpu, Sample, figures, in_words
 from fairway_runner.runs.report.page import page
 

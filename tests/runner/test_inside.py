@@ -14,7 +14,7 @@ from fairway_agent import inside
 from fairway_agent.inside import Process, chosen
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import inside_words
-from fairway_runner.runs.enter import enter
+from fairway_runner.runs.store import enter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

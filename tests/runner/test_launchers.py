@@ -22,7 +22,7 @@ from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
+from fairway_runner.jobs.launcher import render_launcher
 from fairway_runner.jobs.templates import all_templates, front_matter
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -11,7 +11,7 @@ import pytest
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
+from fairway_runner.jobs.launcher import render_launcher
 from fairway_runner.jobs.templates import Option, front_matter
 from fairway_runner.runs.log_lines import labels_ranks
 

@@ -14,8 +14,8 @@ from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.project_sandbox import confined
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.listing import with_files
 from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.run_inputs import with_files
 from fairway_runner.submit.submission import submit
 from fairway_runner.submit.target_selection import TargetSelection, prepare_for
 from fairway_runner.targets.lookup import find_target

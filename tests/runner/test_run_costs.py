@@ -16,7 +16,7 @@ from fairway_agent.task import task as agent_task
 from fairway_core.cost.prices import read_prices
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import TargetUnavailable
-from fairway_runner.runs import accounting, spending
+from fairway_runner.runs import accounting, query
 from fairway_runner.runs.accounting import uses
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ CLUSTER = {
 def cluster(folder: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster(make_run)
     (folder / "fairway.yaml").write_text(json.dumps({"targets": [CLUSTER]}))
-    monkeypatch.setattr(spending, "engine_for", lambda _: made)
+    monkeypatch.setattr(query, "engine_for", lambda _: made)
     return made
 
 
@@ -370,7 +370,7 @@ def test_a_target_that_does_not_tell_is_named(
     def away(_: object) -> Cluster:
         raise TargetUnavailable.of("no-connection", "`nd` does not answer", exit_code=5)
 
-    monkeypatch.setattr(spending, "engine_for", away)
+    monkeypatch.setattr(query, "engine_for", away)
     code, out, err = here("cost", "--runs", "--prices", "prices.toml")
     assert (code, "one-a" in out, "`nd` does not answer" in err) == (0, True, True)
 

@@ -12,7 +12,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
+from fairway_runner.jobs.launcher import render_launcher
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.jobs.steps import read_steps
-from fairway_runner.runs import steps
+from fairway_runner.runs.records import STEPS_FILE, recorded_steps
 from fairway_runner.submit.steps import prepare_steps
 
 if TYPE_CHECKING:
@@ -234,9 +234,9 @@ def test_a_dry_run_starts_nothing(tmp_path: Path, here: RunFairway) -> None:
 )
 def test_a_damaged_file_is_named(make_run: MakeRun, here: RunFairway, text: str) -> None:
     run = make_run("pipe-abc", state="running")
-    (run.folder / steps.FILE).write_text(text)
+    (run.folder / STEPS_FILE).write_text(text)
     with pytest.raises(UserError, match=r"steps\.json: damaged"):
-        steps.read(run.folder)
+        recorded_steps(run.folder)
     code, _, err = here("wait", run.id)
     assert (code, "steps.json: damaged" in err) == (2, True)
 
@@ -302,7 +302,7 @@ def test_a_step_waits_on_its_target_where_that_sees_all(
     data = {"command": "true", "outputs": {"d": {}}}
     named = {"data": data, "train": {**TRAIN, "after": "data"}, "last": {"command": "true", **last}}
     prepared = prepare_steps(load_job(write(tmp_path, named, template="plain")), store)
-    known = {each["name"]: each for each in json.loads(prepared.files[steps.FILE])["steps"]}
+    known = {each["name"]: each for each in json.loads(prepared.files[STEPS_FILE])["steps"]}
     assert (known["train"]["waits"], known["last"]["waits"]) == (True, waits)
 
 

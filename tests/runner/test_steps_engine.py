@@ -16,11 +16,17 @@ from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUna
 from fairway_runner.engines.steps import engine
 from fairway_runner.engines.steps import workflow as standing
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.runs import steps
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.fetch import fetch
-from fairway_runner.runs.records import known_task
-from fairway_runner.runs.steps import StepRecord
+from fairway_runner.runs.records import (
+    STEPS_ENGINE,
+    STEPS_FILE,
+    STEPS_LOCK,
+    StepRecord,
+    known_task,
+    steps_text,
+    steps_to_begin,
+)
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.runs.view import input_facts
 from fairway_runner.submit.steps import prepare_steps
@@ -40,11 +46,11 @@ def whole(store: RunStore) -> Run:
     known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in NAMES]
     lines = [TaskSpec(index=i, nodes=0, params={"step": n}).line() for i, n in enumerate(NAMES)]
     files = {
-        steps.FILE: steps.text(known),
+        STEPS_FILE: steps_text(known),
         "plan.json": RunPlan(run="pipe-a", directory="code", tasks=2).text(),
         "tasks.jsonl": "".join(lines),
     }
-    return created(store, "pipe-a", files, tasks=2, engine=steps.ENGINE)
+    return created(store, "pipe-a", files, tasks=2, engine=STEPS_ENGINE)
 
 
 def created(store: RunStore, run_id: str, files: dict[str, str], **facts: Any) -> Run:
@@ -149,7 +155,7 @@ def test_steps_follow_fails_a_step_that_its_target_refuses(
 def test_only_who_has_the_lock_removes_a_step_that_never_began(whole: Run, store: RunStore) -> None:
     """Else it may be one that another command has just begun anew."""
     half = step_of(store, "one")
-    lock = try_lock(whole.folder / steps.LOCK)
+    lock = try_lock(whole.folder / STEPS_LOCK)
     assert lock is not None
     whole.refresh()
     assert half.folder.exists()
@@ -286,11 +292,11 @@ def waiting(store: RunStore) -> Run:
     ]
     lines = [TaskSpec(index=i, nodes=0, params={"step": n}).line() for i, n in enumerate(NAMES)]
     files = {
-        steps.FILE: steps.text(known),
+        STEPS_FILE: steps_text(known),
         "plan.json": RunPlan(run="pipe-a", directory="code", tasks=2).text(),
         "tasks.jsonl": "".join(lines),
     }
-    return created(store, "pipe-a", files, tasks=2, engine=steps.ENGINE)
+    return created(store, "pipe-a", files, tasks=2, engine=STEPS_ENGINE)
 
 
 def test_a_step_is_submitted_while_those_before_it_go_on(
@@ -306,11 +312,11 @@ def test_a_step_is_submitted_while_those_before_it_go_on(
         return run
 
     monkeypatch.setattr(standing, "start_step", start)
-    assert steps.to_begin(waiting) == ["one", "two"]
+    assert steps_to_begin(waiting) == ["one", "two"]
     waiting.follow()
     waiting.follow()
     assert begun == [("one", []), ("two", ["pipe-a-one"])]
-    assert steps.to_begin(waiting) == []
+    assert steps_to_begin(waiting) == []
     for lock in locks:
         os.close(lock)
 
@@ -323,7 +329,7 @@ def test_a_step_waits_again_for_one_that_has_ended_without_success(
     names = ("one", "three", "four")
     known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in names]
     known.append(StepRecord("two", "pipe-a-two", "local", after, waits=True))
-    (waiting.folder / steps.FILE).write_text(steps.text(known))
+    (waiting.folder / STEPS_FILE).write_text(steps_text(known))
     lock = step_of(store, "one", "running").take_lock()
     step_of(store, "three", "failed")
     step_of(store, "four", "succeeded")

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.sweep.job_sweep import JobSweep, require_sweep
+from fairway_runner.jobs.sweep.points import JobSweep, require_sweep
 from fairway_runner.runs.view import shown, varying
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import pytest
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.jobs.sweep.generators import points
 from fairway_runner.jobs.sweep.models import Sweep
+from fairway_runner.jobs.sweep.points import points
 from fairway_runner.jobs.sweep.values import Distribution
 
 HERE = Path("/nowhere")

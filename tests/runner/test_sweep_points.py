@@ -15,8 +15,8 @@ from properties import tried
 from fairway_core.documents import Document, FieldError
 from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.jobs.sweep.generators import count, points
 from fairway_runner.jobs.sweep.models import Sweep
+from fairway_runner.jobs.sweep.points import count, points
 from fairway_runner.jobs.sweep.values import Range
 
 HERE = Path("/nowhere")
@@ -129,7 +129,7 @@ def test_no_value_of_a_long_range_drifts() -> None:
 
 
 def test_count_makes_no_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway_runner.jobs.sweep.generators.generate", None)
+    monkeypatch.setattr("fairway_runner.jobs.sweep.points.generate", None)
     text = """[{grid: {a: [1, 2], b: [1, 2, 3]}}, {zip: {a: [1, 2]}}, {repeat: 7},
         {combinations: {a: [1, 2, 3], length: 2}}, {permutations: {a: [1, 2, 3], length: 2}},
         {random: {count: 11, a: {uniform: [0, 1]}}}]"""
@@ -182,7 +182,7 @@ def test_files_and_functions_count_towards_the_limit(tmp_path: Path) -> None:
 def test_too_many_points_are_refused_in_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairway_runner.jobs.sweep.generators.MOST_POINTS", 20_000)
+    monkeypatch.setattr("fairway_runner.jobs.sweep.points.MOST_POINTS", 20_000)
     (tmp_path / "endless.py").write_text(
         "import itertools\ndef f():\n    for i in itertools.count():\n        yield {'i': i}\n"
     )

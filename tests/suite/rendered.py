@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.target import NodeRange, SlurmAccess, Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.rendering import render_launcher
+from fairway_runner.jobs.launcher import render_launcher
 
 if TYPE_CHECKING:
     from pathlib import Path

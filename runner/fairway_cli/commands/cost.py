@@ -134,7 +134,7 @@ def _print_runs(
     from fairway_core.findings import format_finding
     from fairway_runner.quantities import moment
     from fairway_runner.runs.accounting import grouped, run_cost_facts, this_month, total
-    from fairway_runner.runs.spending import spending
+    from fairway_runner.runs.query import spending
     from fairway_runner.runs.store import RunStore
     from fairway_runner.targets.lookup import all_targets
 

@@ -43,8 +43,8 @@ def put(
     _deadline: DeadlineOption = None,
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
+    from fairway_cli.ui.columns import shown
     from fairway_cli.ui.reviews import warn
-    from fairway_cli.ui.transfer import shown
     from fairway_runner.data.blobs import blob_path
     from fairway_runner.data.transfer import Upload
 
@@ -68,7 +68,7 @@ def get(
     _deadline: DeadlineOption = None,
 ) -> None:
     """Copy blobs from storage to a folder; repeat the command to resume a copy."""
-    from fairway_cli.ui.transfer import shown
+    from fairway_cli.ui.columns import shown
     from fairway_runner.data.blobs import blob_path
     from fairway_runner.data.transfer import Download
 
@@ -130,7 +130,7 @@ def list_(
         containers = storage_of(find_target(path))
         print(json.dumps(containers) if json_ else "\n".join(containers))
         return
-    from fairway_cli.ui.transfer import entry_facts, print_entries
+    from fairway_cli.ui.columns import entry_facts, print_entries
     from fairway_runner.data.blobs import entries
 
     where = blob_path(path)

@@ -156,8 +156,7 @@ def list_(json_: JsonOption = False, _deadline: DeadlineOption = None) -> None:
 def connect(run: RunArgument, _deadline: DeadlineOption = None) -> None:
     """Connect ssh to a session, as the ProxyCommand that `fairway dev` writes does."""
     from fairway_runner.dev.ssh import server_command
-    from fairway_runner.runs.enter import enter
-    from fairway_runner.runs.store import RunStore
+    from fairway_runner.runs.store import RunStore, enter
 
     session = RunStore.here().find(run)
     raise Exit(enter(session, server_command(session)))

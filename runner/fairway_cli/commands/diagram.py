@@ -27,7 +27,7 @@ def command(
     from fairway_cli.ui.reviews import warn
     from fairway_core.diagram import draw, markdown
     from fairway_core.environment.selection import environment_file
-    from fairway_runner.environments.diagram_file import require_writable, write_diagram
+    from fairway_runner.output_file import require_writable, write_diagram
     from fairway_stacks.app import stack_documents
 
     if output is not None:

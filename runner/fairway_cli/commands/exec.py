@@ -34,8 +34,7 @@ def command(
     FAIRWAY_PID: `fairway exec RUN --rank 3 -- sh -c 'py-spy dump --pid $FAIRWAY_PID'`. It exits
     with the command's code.
     """
-    from fairway_runner.runs.enter import enter
-    from fairway_runner.runs.store import RunStore
+    from fairway_runner.runs.store import RunStore, enter
 
     found = RunStore.here().find(run, going=True)
     raise Exit(enter(found, words, task=task, node=node, rank=rank))

@@ -32,7 +32,7 @@ def command(
     If other files are in the way, nothing is copied; --force replaces them.
     """
     from fairway_cli.server import run_store
-    from fairway_cli.ui.transfer import shown_files
+    from fairway_cli.ui.columns import shown_files
     from fairway_runner.runs.fetch import fetch
 
     found = run_store().find(run)

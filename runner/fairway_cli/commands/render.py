@@ -21,7 +21,7 @@ def command(
 ) -> None:
     """Print the script that a job would run; nothing is started."""
     from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.jobs.rendering import render_launcher
+    from fairway_runner.jobs.launcher import render_launcher
     from fairway_runner.submit.target_selection import select_targets
 
     job_file = load_job(job, set_ or ())

@@ -24,7 +24,7 @@ def command(
     They resume from their checkpoints, append to their logs and keep counting attempts.
     """
     from fairway_runner.quantities import counted
-    from fairway_runner.runs.steps import has_steps
+    from fairway_runner.runs.records import has_steps
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.rerun import retry
 

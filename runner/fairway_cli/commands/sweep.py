@@ -23,8 +23,8 @@ def command(
 ) -> None:
     """List the points of a job's sweep with the parameters of each; nothing is started."""
     from fairway_runner.jobs.job_file import load_job, sweeps_files
-    from fairway_runner.jobs.sweep.job_sweep import require_sweep
-    from fairway_runner.submit.listing import with_files
+    from fairway_runner.jobs.sweep.points import require_sweep
+    from fairway_runner.submit.run_inputs import with_files
 
     job_file = load_job(job, set_ or ())
     if target or sweeps_files(job_file.document.data):

@@ -34,7 +34,7 @@ def command(
 
     found = RunStore.here().find(run)
     if json_ or once or not sys.stdout.isatty():
-        from fairway_cli.ui.top import sample_facts
+        from fairway_cli.ui.catalogue import sample_facts
 
         samples = _look(found)
         if json_:
@@ -71,7 +71,7 @@ def _draw(run: Run, *, gpus: bool) -> None:
 
 def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
     """The table, and for all that was sampled a line in words."""
-    from fairway_cli.ui.top import gpu_table, use_table
+    from fairway_cli.ui.catalogue import gpu_table, use_table
     from fairway_runner.runs.figures import figures, in_words
     from fairway_runner.runs.store import FINAL_STATES
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import parse_qsl
 
 from fairway_agent.state_files import FINAL_STATES
-from fairway_cli.server.address import Address
-from fairway_cli.server.client import Server, found_beside, quoted
+from fairway_cli.server.client import Address, Server, found_beside, quoted
 from fairway_runner.engines import outage
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.runs.folder import task_name

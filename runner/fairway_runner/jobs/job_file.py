@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.job_fields import ParamValue
-    from fairway_runner.jobs.sweep.generators import Listed
-    from fairway_runner.jobs.sweep.job_sweep import JobSweep
+    from fairway_runner.jobs.sweep.points import JobSweep, Listed
 
 _SHELL_FIELDS = {("command",), ("setup",), ("setup", "command"), ("finally", "command")}
 _SHELL_FIELDS |= {("setup", "release")}
@@ -59,7 +58,7 @@ class JobFile:
         data = self.document.data
         if isinstance(data, dict) and "sweep" not in data:
             return None
-        from fairway_runner.jobs.sweep.job_sweep import read_sweep
+        from fairway_runner.jobs.sweep.points import read_sweep
 
         return read_sweep(self.document, self.folder, self.listed, self.drawn)
 

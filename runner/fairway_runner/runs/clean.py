@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import brief
-from fairway_runner.runs import steps
-from fairway_runner.runs.records import FINAL_STATES, read_json
+from fairway_runner.runs.records import FINAL_STATES, has_steps, read_json, recorded_steps
 from fairway_runner.runs.store import refresh_all
 from fairway_runner.runs.view import input_facts
 from fairway_runner.submit import snapshot as code
@@ -89,8 +88,8 @@ def _readers(store: RunStore) -> dict[str, str]:
     for run in store.unsorted():
         wanted = [str(each["run"]) for each in input_facts(run).values()]
         with suppress(UserError):
-            if steps.has_steps(run.folder):
-                wanted += [each.run for each in steps.read(run.folder)]
+            if has_steps(run.folder):
+                wanted += [each.run for each in recorded_steps(run.folder)]
         with suppress(FileNotFoundError):
             if wanted and _end_of(run)[0] not in (*FINAL_STATES, DAMAGED):
                 found |= dict.fromkeys(wanted, run.id)

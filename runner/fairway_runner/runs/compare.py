@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from fairway_runner.runs import steps
 from fairway_runner.runs.metrics import all_values, compile_patterns
-from fairway_runner.runs.records import read_json
+from fairway_runner.runs.records import begun_steps, read_json
 from fairway_runner.runs.results import task_results
 from fairway_runner.runs.view import iso, seconds, varying
 
@@ -31,7 +30,7 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     the task has printed. `commit` is that of the job's repository, `dirty` whether files
     differed from it. UserError for a run that cannot be read.
     """
-    single = [each for run in runs for each in (steps.begun(run) or [run])]
+    single = [each for run in runs for each in (begun_steps(run) or [run])]
     unique = list({run.id: run for run in single}.values())
     tasks = [(run, task) for run in unique for task in task_results(run) if not task.is_last]
     jobs = {run.id: dict(_fields(run)) for run in unique}

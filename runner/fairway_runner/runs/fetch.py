@@ -15,8 +15,7 @@ from fairway_runner.engines.engine import no_progress
 from fairway_runner.quantities import few
 from fairway_runner.runs.folder import chosen_task, task_name
 from fairway_runner.runs.kept import expected
-from fairway_runner.runs.steps import has_steps
-from fairway_runner.runs.steps import read as read_steps
+from fairway_runner.runs.records import has_steps, recorded_steps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -92,7 +91,7 @@ def _fetch_steps(
     run: Run, folder: Path, task: str | int | None, *, force: bool, arrived: Progress
 ) -> Fetched:
     """Fetches the outputs of the steps that have begun, each into a folder of its own."""
-    steps = read_steps(run.folder)
+    steps = recorded_steps(run.folder)
     wanted = steps if task is None else [steps[chosen_task(run, task)]]
     own = {each.name: type(run)(run.folder.with_name(each.run)) for each in wanted}
     begun = {name: each for name, each in own.items() if (each.folder / "run.json").exists()}

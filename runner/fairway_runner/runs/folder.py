@@ -32,14 +32,15 @@ from fairway_agent.state_files import RunState, exit_code_of
 from fairway_boot.files import alone
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs import steps
 from fairway_runner.runs.records import (
     RunRecord,
     damaged,
+    has_steps,
     known_state,
     known_task,
     read_as,
     read_json,
+    recorded_steps,
     settled,
 )
 
@@ -105,7 +106,7 @@ class RunFolder:
 
     @property
     def _is_elsewhere(self) -> bool:
-        return not (runs_here(self.record.engine) or steps.has_steps(self.folder))
+        return not (runs_here(self.record.engine) or has_steps(self.folder))
 
     @property
     def not_sent(self) -> str:
@@ -434,8 +435,8 @@ def _has_record(folder: Path) -> bool:
 def chosen_task(run: RunFolder, task: str | int) -> int:
     """The place of a task in the run, given by its number or as `finally`, or of a step, given by
     its name too; UserError where the run has no such task."""
-    if steps.has_steps(run.folder):
-        names = [each.name for each in steps.read(run.folder)]
+    if has_steps(run.folder):
+        names = [each.name for each in recorded_steps(run.folder)]
         if task in names:
             return names.index(str(task))
     count = run.record.tasks - run.has_last

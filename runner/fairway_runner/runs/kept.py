@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.outputs import said_empty
 from fairway_runner.runs.folder import task_name
-from fairway_runner.runs.records import read_last, read_specs
-from fairway_runner.runs.steps import begun, has_steps
+from fairway_runner.runs.records import begun_steps, has_steps, read_last, read_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +78,7 @@ def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
     """The outputs without a file of tasks that have succeeded: `run_id`, `task` and `output`. Those
     of a run of several steps are those of its steps."""
     if has_steps(run.folder):
-        return [each for step in begun(run) for each in empty_outputs(step)]
+        return [each for step in begun_steps(run) for each in empty_outputs(step)]
     return [
         {"run_id": run.id, "task": task_name(run, index), "output": name}
         for index in dict.fromkeys(index for index, _ in expected(run))

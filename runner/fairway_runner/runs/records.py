@@ -1,13 +1,13 @@
-"""Records in a run's folder: its record of the submission, its states, and how they are read."""
+"""Records in a run's folder: its submission, its states and its steps, and how they are read."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from fairway_agent.records import JsonRecord, Moment, Plain, Unfit
+from fairway_agent.records import Fields, JsonRecord, Moment, Plain, Unfit
 from fairway_agent.spec import TaskSpec
 from fairway_agent.state_files import FINAL_STATES as FINAL_STATES
 from fairway_agent.state_files import RunState
@@ -15,15 +15,14 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import TypeVar
 
-    from fairway_agent.records import Fields
     from fairway_agent.spec import Retry, RunPlan
     from fairway_agent.state_files import TaskState
 
     T = TypeVar("T")
+
 
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 
@@ -192,3 +191,118 @@ def read_last(folder: Path) -> Iterator[TaskSpec]:
     """The task of `finally:`, where the job has one."""
     path = folder / "finally.jsonl"
     return read_specs(path) if path.exists() else iter(())
+
+
+class _RunFolder(Protocol):
+    """A run by its folder."""
+
+    def __init__(self, folder: Path) -> None: ...
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+
+    @property
+    def id(self) -> str:
+        """Its ID."""
+
+    def task_folder(self, index: int) -> Path:
+        """The folder of a task."""
+
+
+_R = TypeVar("_R", bound=_RunFolder)
+
+# The steps of a run, in an order in which each is behind those that it comes after; held by the
+# command that begins steps; there once the run is to end. Each step is a run of its own, and a task
+# of the run.
+STEPS_FILE, STEPS_LOCK, STEPS_CANCELLED = "steps.json", "steps.lock", "steps.cancelled"
+STEPS_ENGINE = "steps"
+"""What the record of such a run has in place of an engine's name."""
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step: its name, the ID of its run, its target; and by the name of each step that it comes
+    after how that must have ended: a word, or exit codes. `waits` is whether its run can wait for
+    these on its target: it is submitted while they go on."""
+
+    name: str
+    run: str
+    target: str
+    after: Mapping[str, str | list[int]]
+    waits: bool = False
+
+    def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
+        """True if another step has ended as this one requires."""
+        from fairway_agent.predecessors import is_met  # a list of runs asks nothing of the kind
+
+        return is_met(self.after[other], state, exit_code)
+
+
+def has_steps(folder: Path) -> bool:
+    """True if the run of a folder has several steps."""
+    return (folder / STEPS_FILE).exists()
+
+
+def is_step_of(folder: Path, whole: str) -> bool:
+    """True if the folder is a run's, and this run is a step of the given run."""
+    try:
+        step = read_json(folder / "provenance.json").get("step")
+    except FileNotFoundError:
+        return False
+    return isinstance(step, dict) and step.get("of") == whole
+
+
+def begun_steps(run: _R) -> list[_R]:
+    """The runs of its steps that have begun; none of a run without steps."""
+    known = recorded_steps(run.folder) if has_steps(run.folder) else ()
+    folders = [run.folder.with_name(each.run) for each in known]
+    return [type(run)(folder) for folder in folders if is_step_of(folder, run.id)]
+
+
+def steps_to_begin(run: _RunFolder) -> list[str]:
+    """The names of its steps that no target has yet: what follows the run begins them."""
+    names = []
+    for index, step in enumerate(recorded_steps(run.folder) if has_steps(run.folder) else ()):
+        known = known_task(run.task_folder(index))
+        is_settled = known is not None and known.is_final
+        if not is_settled and not is_step_of(run.folder.with_name(step.run), run.id):
+            names.append(step.name)
+    return names
+
+
+def steps_text(steps: Sequence[StepRecord]) -> str:
+    """As the file has them."""
+    return json.dumps({"steps": [asdict(each) for each in steps]}, indent=1)
+
+
+def recorded_steps(folder: Path) -> list[StepRecord]:
+    """Reads the steps of a run; raises UserError if the file is damaged or missing."""
+    path = folder / STEPS_FILE
+    try:
+        return [_step(each) for each in Fields(read_kept(path), "the steps").each("steps")]
+    except Unfit as error:
+        raise damaged(path, str(error)) from None
+
+
+def require_one_job(run: _R) -> _R:
+    """The run; UserError for one of several steps."""
+    if has_steps(run.folder):
+        known = ", ".join(each.run for each in recorded_steps(run.folder))
+        message = f"{run.id} is a run of several steps"
+        raise UserError.of("several-steps", message, f"name the run of one of them: {known}")
+    return run
+
+
+def _step(facts: Any) -> StepRecord:
+    fields = Fields(facts, "a step")
+    run = fields.text("run")
+    if not is_run_id(run):  # it is a folder's name too
+        raise fields.unfit("run")
+    after = fields.mapping("after")
+    for name, wanted in after.items():
+        codes = wanted if isinstance(wanted, list) else []
+        if not isinstance(wanted, str) and not (codes and all(type(c) is int for c in codes)):
+            raise Fields(after, "`after` of a step").unfit(name)
+    name, target, waits = fields.text("name"), fields.text("target"), fields.flag("waits")
+    return StepRecord(name, run, target, after, waits)

@@ -13,9 +13,8 @@ from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import capabilities, runs_here
 from fairway_runner.engines.engine import unsupported
-from fairway_runner.runs import steps
 from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task, task_name
-from fairway_runner.runs.records import FINAL_STATES, RunRecord, read_plan
+from fairway_runner.runs.records import FINAL_STATES, RunRecord, has_steps, is_step_of, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +38,7 @@ def cancel_task(
     has ended. One that has ended stays as it is. UserError where the run has no such task, or its
     target ends whole runs alone."""
     index = chosen_task(run, task)
-    is_whole = steps.has_steps(run.folder)
+    is_whole = has_steps(run.folder)
     if not is_whole and not capabilities(run.record.engine).ends_tasks:
         raise unsupported(engine, "end one task of a run", f"end all: fairway cancel {run.id}")
     engine.refresh([run])
@@ -88,7 +87,7 @@ class Run(RunFolder):
         from fairway_runner.engines.engine import engine_for, engine_of_steps
         from fairway_runner.targets.lookup import submitted_to
 
-        if steps.has_steps(self.folder):
+        if has_steps(self.folder):
             return engine_of_steps()
         return engine_for(submitted_to(self))
 
@@ -104,7 +103,7 @@ class Run(RunFolder):
 
     def follow(self, *, logs: bool = False) -> None:
         """Like `refresh`, and keeps the run going: one with steps starts those that are due."""
-        if steps.has_steps(self.folder):
+        if has_steps(self.folder):
             self.engine.go_on(self, logs=logs)
         else:
             self.refresh(logs=logs)
@@ -184,9 +183,9 @@ class RunStore(RunFolders):
         matches = sorted(run_id for run_id in known if text and run_id.startswith(text))
         if len(matches) == 1:
             return Run(self.folder / matches[0])
-        if matches and steps.has_steps(self.folder / matches[0]):  # the shortest of them
+        if matches and has_steps(self.folder / matches[0]):  # the shortest of them
             whole, *others = matches
-            if all(steps.is_of(self.folder / each, whole) for each in others):
+            if all(is_step_of(self.folder / each, whole) for each in others):
                 return Run(self.folder / whole)
         if going and (open_ := [each for each in matches if self._goes_on(each)]):
             matches = open_
@@ -239,7 +238,7 @@ def refresh_all(
             elsewhere = not runs_here(run.record.engine) and not run.is_unsent
             printed = logs and bool(run.record.metrics)
             # Runs of steps ask the targets of these, each for itself.
-            place = run.id if steps.has_steps(run.folder) else run.record.target
+            place = run.id if has_steps(run.folder) else run.record.target
             if elsewhere and (printed or not run.status.is_final):
                 key = (run.record.engine, printed)
                 by_target.setdefault(place, {}).setdefault(key, []).append(run)
@@ -281,3 +280,42 @@ def _look(runs: Sequence[Run], *, logs: bool, patience: float | None) -> None:
     engine = runs[0].engine
     with engine.within(engine.deadline if patience is None else patience):
         engine.refresh(runs, logs=logs)
+
+
+def enter(
+    run: Run,
+    command: Sequence[str],
+    *,
+    task: str | int | None = None,
+    node: int | None = None,
+    rank: int | None = None,
+) -> int:
+    """Runs the command in the environment, folder and container of a task that runs, as its
+    user, on this terminal; returns its exit code.
+
+    By default it is the first task that runs, and its main node; a rank says which node.
+    UserError where no such task runs, or it has no such node or rank.
+    """
+    run.refresh()
+    found = _running(run, task)
+    if rank is not None and not 0 <= rank < found.world_size:
+        message = f"{run.id} has no rank {rank}"
+        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {found.world_size - 1}")
+    node_index = node if node is not None else (rank or 0) // found.processes_per_node
+    if not 0 <= node_index < found.nodes:
+        message = f"{run.id} has no node {node_index}"
+        raise UserError.of("unknown-node", message, f"its nodes are 0 to {found.nodes - 1}")
+    wanted = "-" if rank is None else str(rank)
+    return run.engine.enter(run, found.index, node_index, [wanted, *command])
+
+
+def _running(run: Run, task: str | int | None) -> TaskResult:
+    if run.state in FINAL_STATES:
+        hint = f"look at its files: fairway fetch {run.id}"
+        raise UserError.of("ended-run", f"{run.id} has ended: {run.state}", hint)
+    tasks = run.tasks
+    for each in tasks if task is None else [tasks[chosen_task(run, task)]]:
+        if each.state == "running":
+            return each
+    what = f"no task of {run.id}" if task is None else f"task {task} of {run.id}"
+    raise UserError.of("not-running", f"{what} is running", f"see: fairway show {run.id}")

@@ -16,8 +16,7 @@ from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.labels import actions
-from fairway_runner.runs.records import read_json
-from fairway_runner.runs.steps import has_steps, to_begin
+from fairway_runner.runs.records import has_steps, read_json, steps_to_begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,7 +62,7 @@ def started_facts(run: Run) -> dict[str, Any]:
     """A run that has begun; of one with steps those too that no target has yet."""
     facts = run_facts(run)
     found = {name: facts[name] for name in STARTED}
-    return found | ({"steps_to_begin": to_begin(run)} if has_steps(run.folder) else {})
+    return found | ({"steps_to_begin": steps_to_begin(run)} if has_steps(run.folder) else {})
 
 
 def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:

@@ -26,11 +26,9 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs import mounts
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
 from fairway_runner.jobs.job_file import sweeps_files
-from fairway_runner.jobs.launcher import Launchers, render_release, render_setup
+from fairway_runner.jobs.launcher import Launchers, ParamUse, render_release, render_setup
 from fairway_runner.jobs.project_sandbox import known_git, require_code
-from fairway_runner.jobs.rendering import ParamUse
-from fairway_runner.runs.records import RunRecord
-from fairway_runner.runs.steps import require_one_job
+from fairway_runner.runs.records import RunRecord, require_one_job
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.run_plan import (
     TaskLines,
@@ -140,7 +138,7 @@ def prepare(
     """
     to_list: list[Finding] = []
     if sweeps_files(job_file.document.data):
-        from fairway_runner.submit.listing import unlisted, with_files
+        from fairway_runner.submit.run_inputs import unlisted, with_files
 
         job_file = with_files(job_file, target, asks=asks)
         to_list = unlisted(job_file)

@@ -24,10 +24,15 @@ from fairway_runner.engines.engine import target_of
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile
 from fairway_runner.jobs.project_sandbox import sent_before
-from fairway_runner.runs import steps
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.labels import labelled
-from fairway_runner.runs.records import FINAL_STATES, read_plan, read_specs
+from fairway_runner.runs.records import (
+    FINAL_STATES,
+    has_steps,
+    read_plan,
+    read_specs,
+    recorded_steps,
+)
 from fairway_runner.runs.results import task_results
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot as code
@@ -215,7 +220,7 @@ def _without_units(document: Document) -> list[Finding]:
 
 
 def _require_one_job(run: Run) -> None:
-    if steps.has_steps(run.folder):
+    if has_steps(run.folder):
         message = f"{run.id} has several steps, and cannot be rerun as a whole"
         hint = f"submit it again from its file, or one step: fairway rerun {run.id}-STEP"
         raise UserError.of("several-steps", message, hint)
@@ -329,6 +334,6 @@ def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
 
 def targets_of(run: Run) -> list[Target]:
     """Where its tasks would run again."""
-    if steps.has_steps(run.folder):
-        return [find_target(each.target) for each in steps.read(run.folder)]
+    if has_steps(run.folder):
+        return [find_target(each.target) for each in recorded_steps(run.folder)]
     return [run.engine.target]

@@ -17,9 +17,14 @@ from fairway_runner.engines.outage import joined
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.project_sandbox import known_git
 from fairway_runner.jobs.steps import inputs_of_runs, plain_condition, read_steps, step_run
-from fairway_runner.runs import steps
-from fairway_runner.runs.records import LONGEST_ID, is_run_id
-from fairway_runner.runs.steps import StepRecord
+from fairway_runner.runs.records import (
+    LONGEST_ID,
+    STEPS_ENGINE,
+    STEPS_FILE,
+    StepRecord,
+    is_run_id,
+    steps_text,
+)
 from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_inputs import missing_outputs
 from fairway_runner.submit.target_selection import select_targets
@@ -154,7 +159,7 @@ def _workflow(
 ) -> PreparedRun:
     """The run that has these steps as its tasks; the files that every run has are there too."""
     first, name = found[records[0].name], _name_of(job_file)
-    known = steps.text(records)
+    known = steps_text(records)
     digest = hashlib.sha256(f"{json.dumps(job_file.document.data)}{known}".encode()).hexdigest()
     job = Job(name=name, command="true", params={"steps": digest})
     specs = [
@@ -177,7 +182,7 @@ def _workflow(
         created=time.time(),
         tasks=len(records),
         metrics={},
-        engine=steps.ENGINE,
+        engine=STEPS_ENGINE,
     )
     return PreparedRun(
         record=record,
@@ -191,7 +196,7 @@ def _workflow(
             "target.json": json.dumps(Target.local().record(), indent=1),
             "provenance.json": json.dumps(provenance, indent=1),
             "code.diff": first.files["code.diff"],
-            steps.FILE: known,
+            STEPS_FILE: known,
         },
         lines={"tasks.jsonl": "".join(each.line() for each in specs)},
         warnings=list(dict.fromkeys(each for one in found.values() for each in one.warnings)),

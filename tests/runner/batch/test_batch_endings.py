@@ -19,9 +19,9 @@ from fairway_boot.files import write_json
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.poller import Poller, limited, write_state
+from fairway_runner.engines.batch.states import add_endings, completed
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.engines.batch.task_files import TaskFiles
-from fairway_runner.engines.batch.task_reports import add_endings, completed
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 

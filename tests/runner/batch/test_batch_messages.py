@@ -11,7 +11,7 @@ from fairway_agent.fanout import sshd_mesh
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import health, login, pools
+from fairway_runner.engines.batch import login, pools
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.jobs.job import Job
 
@@ -81,7 +81,7 @@ BROKEN = {
     ],
 )
 def test_job_that_cannot_run_is_refused(there: Any, nodes: int, found: str) -> None:
-    finding = refused(lambda: health.require_pool(there, job(nodes)))
+    finding = refused(lambda: pools.require_pool(there, job(nodes)))
     assert finding.id == found
     assert finding.hint
 
@@ -114,13 +114,13 @@ def test_pool_that_cannot_run_a_job_refuses_it(
     pool: dict[str, Any], fields: dict[str, Any], found: str
 ) -> None:
     one = Job(name="x", command="true", **fields)
-    finding = refused(lambda: health.require_pool(account({**POOL, **pool}, **HELD), one))
+    finding = refused(lambda: pools.require_pool(account({**POOL, **pool}, **HELD), one))
     assert f"{finding.id}: {finding.hint}".startswith(found)
 
 
 def test_pool_with_other_slots_than_the_target_says_refuses_the_job() -> None:
     there = account(**HELD, batch={**RECORD["batch"], "mpi": False, "task_slots": 8})
-    assert refused(lambda: health.require_pool(there, job())).id == "other-slots"
+    assert refused(lambda: pools.require_pool(there, job())).id == "other-slots"
 
 
 def test_pool_that_is_not_there_is_named() -> None:
@@ -130,16 +130,16 @@ def test_pool_that_is_not_there_is_named() -> None:
         raise ServiceError(Finding("service", "no"), status=404, code="PoolNotFound")
 
     there.pool_facts = missing
-    assert refused(lambda: health.require_pool(there, job())).id == "no-pool"
-    assert [each.id for each in health._of_account(there)] == ["no-pool"]
+    assert refused(lambda: pools.require_pool(there, job())).id == "no-pool"
+    assert [each.id for each in pools._of_account(there)] == ["no-pool"]
 
 
 def test_start_task_that_failed_is_quoted() -> None:
     there = account(nodes=(START,), **HELD)
     there.node_file = lambda *_: b"the disk is broken\n"
-    finding = refused(lambda: health.require_pool(there, job()))
+    finding = refused(lambda: pools.require_pool(there, job()))
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-nodes", True)
-    [finding] = health._of_account(there)
+    [finding] = pools._of_account(there)
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-node", True)
 
 
@@ -159,7 +159,7 @@ def test_a_pool_that_scales_by_itself_is_not_resized() -> None:
 def test_the_doctor_says_why_a_pool_does_not_grow() -> None:
     errors = [{"code": "AccountCoreQuotaReached", "message": {"value": "no cores left"}}]
     there = account({**POOL, "resizeErrors": errors}, **HELD)
-    (found,) = health._of_account(there)
+    (found,) = pools._of_account(there)
     assert found.message.startswith("the pool cannot grow: ")
     assert "AccountCoreQuotaReached" in found.message
     assert found.hint == "ask for more quota, or try another region, zone or VM size"
@@ -175,7 +175,7 @@ def test_the_doctor_of_a_stand_in_looks_for_sshd_on_this_machine(
     monkeypatch.setattr(sshd_mesh, "program", lambda: sshd)
     there = account(**HELD)
     there.calls.is_here = is_here
-    found = list(health._of_account(there))
+    found = list(pools._of_account(there))
     assert [each.id for each in found] == ids
     assert all("openssh-server" in (each.hint or "") for each in found)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pytest
 
 from fairway_agent.state_files import TaskState
-from fairway_runner.engines.batch.health import _of_pool
 from fairway_runner.engines.batch.outputs import collect, note_empty
+from fairway_runner.engines.batch.pools import _of_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

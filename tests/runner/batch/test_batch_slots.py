@@ -14,8 +14,8 @@ from fairway_boot.files import write_json
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.schedules import _require_one_task
+from fairway_runner.engines.batch.states import add_shares
 from fairway_runner.engines.batch.task_files import TaskFiles
-from fairway_runner.engines.batch.task_reports import add_shares
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:

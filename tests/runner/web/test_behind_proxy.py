@@ -313,7 +313,7 @@ def test_audit_log_records_each_action(
 def test_a_node_is_drained_by_somebody(
     sign_in: SignIn, audit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairway_web.targets.act_on_node", lambda *_: None)
+    monkeypatch.setattr("fairway_web.actions.act_on_node", lambda *_: None)
     client = sign_in("Operator")
     assert client.post("/api/v1/targets/local/nodes/n1/drain", headers=OURS).is_success
     (done,) = lines(audit)

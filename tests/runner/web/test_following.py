@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.runs import steps
-from fairway_runner.runs.steps import StepRecord
+from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def ended(store: RunStore) -> Iterator[None]:
 def _with_a_step(run: Run) -> None:
     """Lets it be one of a step that no target has yet."""
     record = StepRecord("one", f"{run.id}-one", "far", {})
-    (run.folder / steps.FILE).write_text(steps.text([record]))
+    (run.folder / STEPS_FILE).write_text(steps_text([record]))
 
 
 def _submitted(store: RunStore, fairway: RunFairway, **changes: dict[str, Any]) -> Run:

@@ -173,8 +173,8 @@ def test_a_package_that_is_missing_is_named(
     def missing(*_: object) -> None:
         raise ImportError("No module named 'azure'", name="azure")
 
-    monkeypatch.setattr("fairway_web.targets.nodes_of", missing)
-    monkeypatch.setattr("fairway_web.targets.act_on_node", missing)
+    monkeypatch.setattr("fairway_web.actions.nodes_of", missing)
+    monkeypatch.setattr("fairway_web.actions.act_on_node", missing)
     answers = [
         client.get("/api/v1/targets/nd/nodes"),
         client.post("/api/v1/targets/nd/nodes/nd-1/drain"),

@@ -14,7 +14,7 @@ from fairway_agent.state_files import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import Storage
-from fairway_runner.engines.batch import adoption, cancelling, health, names, outputs, pools
+from fairway_runner.engines.batch import adoption, cancelling, names, outputs, pools
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State, Submission, job_id_of
@@ -61,7 +61,7 @@ class BatchEngine(Engine):
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """Programs that the launcher needs are looked for on the node: this machine is not one."""
-        health.require_pool(self.account, job)
+        pools.require_pool(self.account, job)
 
     def input_from(self, name: str, kept: KeptOutput) -> Staged:
         """Staged from the storage account, into which `start` brings what is not there."""
@@ -221,7 +221,7 @@ class BatchEngine(Engine):
     def doctor(self) -> list[Finding]:
         """Looks at account, storage, pool and nodes."""
         with self.account.calls.soon(), self.storage.calls.soon():
-            return health.examine(self.account, self.storage)
+            return pools.examine(self.account, self.storage)
 
 
 ENGINE = BatchEngine

@@ -1,40 +1,36 @@
-"""A shell on a node of a pool: where the pool maps a port for it, or else at the node's own
-address, through the target's Bastion or jump hosts where it names any.
-
-Pools without public addresses map none, and none does by itself any more: see
-learn.microsoft.com/azure/batch/pool-endpoint-configuration.
-
-The user exists while the connection lasts, with a key that is made for it. Where this program is
-killed, another one removes both, see `stale_logins`. Where this machine is switched off, the user
-expires within the hour.
-"""
+"""A shell on a node of a pool, and the removal of users and keys that one has left there."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
+from fairway_agent.records import JsonRecord
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
-from fairway_runner.engines.batch.stale_logins import TemporaryLogin, delete_user
 from fairway_runner.engines.die_with_parent import die_with_parent
 from fairway_runner.engines.engine import new_key
 from fairway_runner.engines.remote import bastion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
     from types import FrameType
 
     from fairway_runner.engines.batch.client import Account
+
 
 _LIFE = timedelta(hours=1)
 _RENEWAL = 20 * 60.0  # seconds
@@ -175,3 +171,98 @@ def _access(public: str) -> dict[str, str]:
     """The key of a user, and when it expires."""
     expiry = (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
     return {"sshPublicKey": public, "expiryTime": expiry}
+
+
+_GONE = b"gone\n"
+
+
+@dataclass(frozen=True)
+class _Order(JsonRecord):
+    """What the other process is to remove: the `folder` here, and the `user` of a `node`."""
+
+    CALLED = "the order"
+
+    folder: str
+    target: object
+    node: str
+    user: str
+    deadline: float
+
+
+class TemporaryLogin:
+    """A private folder, and a user of a node: both are removed, also where this program is killed.
+    The caller removes the user, and then calls `user_is_gone`."""
+
+    def __init__(self, account: Account, node: str, user: str) -> None:
+        self._account, self._node, self._user = account, node, user
+        self._is_gone = False
+
+    def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="fairway-login-"))
+        # Nothing that a terminal sends reaches it: neither Ctrl-C, nor the end of the terminal.
+        self._remover = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        account = self._account
+        order = _Order(
+            *(str(self.folder), account.target.record(), self._node, self._user),
+            deadline=account.calls.deadline,
+        )
+        self._say(json.dumps(order.to_json()).encode() + b"\n")
+        return self
+
+    def user_is_gone(self) -> None:
+        """Tells the other process that the user is removed."""
+        self._is_gone = True
+        self._say(_GONE)
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        assert self._remover.stdin is not None
+        with suppress(BrokenPipeError):
+            self._remover.stdin.close()
+        if self._is_gone:
+            self._remover.wait()  # otherwise it removes the user, however long that takes
+
+    def _say(self, line: bytes) -> None:
+        assert self._remover.stdin is not None
+        with suppress(BrokenPipeError):  # the other process was killed
+            self._remover.stdin.write(line)
+            self._remover.stdin.flush()
+
+
+def delete_user(account: Account, node: str, user: str) -> None:
+    """Deletes a user of a node, if there is one."""
+    # Imported here: the process that waits needs nothing of Azure's most of the time.
+    from fairway_runner.engines.azure.calls import ServiceError
+
+    try:
+        account.calls.call(
+            f"the end of a user on {node}",
+            lambda: account.client.delete_node_user(account.pool, node, user),
+        )
+    except ServiceError as error:
+        if not error.is_missing:
+            raise
+
+
+def main() -> None:
+    """The program."""
+    order = _Order.from_json(json.loads(sys.stdin.buffer.readline()))
+    if sys.stdin.buffer.read() == _GONE:
+        return
+    shutil.rmtree(order.folder, ignore_errors=True)
+    # Imported here for the same reason.
+    from fairway_core.target import Target
+    from fairway_runner.engines.batch.client import Account
+
+    account = Account(Target.model_validate(order.target), order.deadline)
+    delete_user(account, order.node, order.user)
+
+
+if __name__ == "__main__":
+    main()

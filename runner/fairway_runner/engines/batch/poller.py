@@ -16,9 +16,9 @@ from fairway_runner.engines.batch import pools, states
 from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.outputs import note_empty
+from fairway_runner.engines.batch.states import add_endings, add_shares
 from fairway_runner.engines.batch.submission import State, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
-from fairway_runner.engines.batch.task_reports import add_endings, add_shares
 from fairway_runner.runs.records import known_state, known_task, read_plan
 
 if TYPE_CHECKING:

@@ -18,8 +18,14 @@ from fairway_boot import files
 from fairway_runner.engines.engine import Engine
 from fairway_runner.engines.outage import Refused
 from fairway_runner.engines.steps.workflow import WorkflowState
-from fairway_runner.runs import steps
-from fairway_runner.runs.records import FINAL_STATES, known_state, read_retry
+from fairway_runner.runs.records import (
+    FINAL_STATES,
+    STEPS_CANCELLED,
+    STEPS_LOCK,
+    known_state,
+    read_retry,
+    require_one_job,
+)
 from fairway_runner.submit.rerun import retry as run_again
 from fairway_runner.submit.submission import resume
 
@@ -39,7 +45,7 @@ class StepsEngine(Engine):
 
     def predecessor(self, run: RunFolder) -> str:
         """UserError: no target knows of it."""
-        return steps.require_one_job(run).id
+        return require_one_job(run).id
 
     def start(
         self,
@@ -52,7 +58,7 @@ class StepsEngine(Engine):
     ) -> None:
         """Begins the steps that come after no other; in a retry, those that did not succeed."""
         os.close(lock)
-        with files.alone(run.folder / steps.LOCK):
+        with files.alone(run.folder / STEPS_LOCK):
             errors = self._again(run) if retry else {}
             workflow = WorkflowState.of(run)
             workflow.errors |= errors
@@ -73,28 +79,28 @@ class StepsEngine(Engine):
         """Ends the steps that go on; no other begins."""
         if (known_state(run.folder) or RunState()).is_final:
             return
-        (run.folder / steps.CANCELLED).touch()
-        with files.alone(run.folder / steps.LOCK):
+        (run.folder / STEPS_CANCELLED).touch()
+        with files.alone(run.folder / STEPS_LOCK):
             self._go_on(WorkflowState.of(run))
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Ends the run of a step; one that has not begun does not begin."""
-        with files.alone(run.folder / steps.LOCK):
+        with files.alone(run.folder / STEPS_LOCK):
             workflow = WorkflowState.of(run)
             workflow.end(task)
             self._go_on(workflow, begins=False)
 
     def main_host(self, run: RunFolder) -> str:
         """UserError: each step has its own."""
-        return steps.require_one_job(run).id
+        return require_one_job(run).id
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """UserError: each step has tasks of its own."""
-        return len(steps.require_one_job(run).id)
+        return len(require_one_job(run).id)
 
     def _look(self, run: RunFolder, *, logs: bool, begins: bool) -> None:
         """Where no other command does so right now: that one writes down what it sees."""
-        lock = files.try_lock(run.folder / steps.LOCK)
+        lock = files.try_lock(run.folder / STEPS_LOCK)
         if lock is None:
             workflow = WorkflowState.of(run)
             workflow.bring_logs(logs=logs)
@@ -134,7 +140,7 @@ class StepsEngine(Engine):
     def _again(self, run: RunFolder) -> Mapping[int, UserError]:
         """The steps of a retry: those that ran, again; the others are to come. Returns what is
         wrong with those that stay as they are: what was started is looked after all the same."""
-        (run.folder / steps.CANCELLED).unlink(missing_ok=True)
+        (run.folder / STEPS_CANCELLED).unlink(missing_ok=True)
         workflow = WorkflowState.of(run)
         for index in read_retry(run.folder).only:
             with workflow.collecting_errors(index):

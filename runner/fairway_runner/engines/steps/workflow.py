@@ -2,33 +2,101 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.files import NO_ANSWER, NO_CONNECTION
+from fairway_core.documents import Document
 from fairway_core.findings import UserError
+from fairway_core.yaml_text import parse_yaml
+from fairway_runner import worker
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
-from fairway_runner.engines.steps.step import start_step
-from fairway_runner.runs import steps
-from fairway_runner.runs.records import known_state, known_task
+from fairway_runner.jobs.job_file import typed_by
+from fairway_runner.jobs.project_sandbox import sent_before
+from fairway_runner.jobs.steps import read_steps, step_run
+from fairway_runner.runs.records import (
+    STEPS_CANCELLED,
+    is_step_of,
+    known_state,
+    known_task,
+    recorded_steps,
+)
 from fairway_runner.runs.store import Run, RunStore, refresh_all
+from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.rerun import job_file_of
 from fairway_runner.submit.run_inputs import OutputMissing
+from fairway_runner.submit.steps import require_free
+from fairway_runner.submit.submission import (
+    recorded_facts,
+    recorded_snapshot,
+    recorded_text,
+    snapshots_of,
+    submit,
+)
+from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_core.findings import Finding
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.steps import StepRecord
+    from fairway_runner.runs.records import StepRecord
+    from fairway_runner.submit.prepare import PreparedRun
+
+
+def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
+    """Submits the run of a step that has none, which waits there until those `before` it have ended
+    as it wants; UserError where that cannot be."""
+    if threading.current_thread() is not threading.main_thread():
+        return worker.look_at_job(start_step, workflow, step, RunStore(store.base), before)
+    require_free(step.run, step.name, store)
+    facts = recorded_facts(workflow, "provenance.json")
+    target = find_target(step.target)
+    snapshot = recorded_snapshot(workflow)
+    with code.in_use(snapshots_of(workflow)), sent_before(facts, snapshot):
+        parsed = parse_yaml(recorded_text(workflow, "job.yaml"), workflow.record.job_file)
+        document = Document(parsed, parsed.data)
+        document = document.override(facts.get("set", []), typed_by(document.data))
+        named = read_steps(document, workflow.id)
+        own = next(each for each in named if each.name == step.name).document
+        job_file = replace(
+            job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
+        )
+        options: dict[str, Any] = {"code_folder": snapshot, "before": before}
+        known = {run.id for run in before}
+        wanted = {step_run(workflow.id, name): how for name, how in step.after.items()}
+        options["conditions"] = {
+            run: how for run, how in wanted.items() if run in known and how != "succeeded"
+        }
+        prepared = prepare(job_file, target, store, run_id=step.run, **options)
+        _say_whose(prepared, own, facts, workflow, step)
+        worker.lift()
+        return submit(prepared, store)
+
+
+def _say_whose(
+    prepared: PreparedRun, own: Document, facts: Mapping[str, Any], workflow: Run, step: StepRecord
+) -> None:
+    """Writes down of which run the step is, and its job alone, so that it can be run again."""
+    made = json.loads(prepared.files["provenance.json"])
+    names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
+    kept = {name: facts[name] for name in names if name in facts}
+    origin = {"step": {"of": workflow.id, "name": step.name}, "set": []}
+    prepared.files["provenance.json"] = json.dumps({**made, **kept, **origin}, indent=1)
+    prepared.files["code.diff"] = recorded_text(workflow, "code.diff")
+    prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
 
 
 _BY_HAND = "cancelled before it began"
@@ -52,19 +120,19 @@ class WorkflowState:
     @classmethod
     def of(cls, run: RunFolder) -> WorkflowState:
         """As it is written down."""
-        found = steps.read(run.folder)
+        found = recorded_steps(run.folder)
         states = [known_task(run.task_folder(i)) or TaskState() for i in range(len(found))]
         return cls(run, RunStore(run.folder.parents[1]), found, states)
 
     @property
     def is_cancelled(self) -> bool:
         """True if no more steps are to begin."""
-        return (self.run.folder / steps.CANCELLED).exists()
+        return (self.run.folder / STEPS_CANCELLED).exists()
 
     def run_of(self, step: StepRecord) -> Run | None:
         """The run of a step; None where it has not begun."""
         own = Run(self.store.folder / step.run)
-        return own if steps.is_of(own.folder, self.run.id) else None
+        return own if is_step_of(own.folder, self.run.id) else None
 
     def going(self) -> list[int]:
         """The steps whose end is not written down."""

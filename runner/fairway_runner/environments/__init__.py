@@ -1,1 +1,0 @@
-"""Requests from the runner to the program that synthesizes environments."""
