@@ -196,9 +196,9 @@ def _run(run: Path, command: Sequence[str]) -> int:
     login: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         if target.engine != "local":
-            from fairway_agent.azure import registry  # its imports take longer than the rest
+            from fairway_agent.azure import access  # its imports take longer than the rest
 
-            login = registry.log_in(runtime.name, runtime.program, container.image, folder)
+            login = access.log_in(runtime.name, runtime.program, container.image, folder)
         environment |= login
         if runtime.is_rootless:
             podman.fetch(runtime.words, container.image, _unmarked(job.secrets) | login)

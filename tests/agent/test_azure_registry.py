@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import pytest
 from serving import Handler, serving
 
-from fairway_agent.azure.registry import exchanged
+from fairway_agent.azure.access import exchanged
 from fairway_boot.http import Failure
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from waiting import until
 
 import fairway_agent
 from fairway_agent import bundle, container, processes
-from fairway_agent.azure import registry
+from fairway_agent.azure import access
 from fairway_boot.files import Fault
 
 pytestmark = pytest.mark.integration
@@ -266,15 +266,15 @@ def test_an_image_of_an_azure_registry_is_pulled_by_the_nodes_identity(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.has("docker")
-    monkeypatch.setattr(registry, "_token", lambda server: f"token-of-{server}")
+    monkeypatch.setattr(access, "_token", lambda server: f"token-of-{server}")
     program = str(host.bin / "docker")
-    found = registry.log_in("docker", program, "lab.azurecr.io/train:1", str(host.folder))
+    found = access.log_in("docker", program, "lab.azurecr.io/train:1", str(host.folder))
     assert found["DOCKER_CONFIG"] == str(host.folder)
     assert "--password-stdin" in host.call("login")
     assert "token-of" not in " ".join(host.call("login"))
-    own = registry.log_in("apptainer", "", "lab.azurecr.io/train:1", "")
+    own = access.log_in("apptainer", "", "lab.azurecr.io/train:1", "")
     assert own["APPTAINER_DOCKER_PASSWORD"] == "token-of-lab.azurecr.io"
-    assert registry.log_in("docker", program, "ubuntu:24.04", "") == {}
+    assert access.log_in("docker", program, "ubuntu:24.04", "") == {}
 
 
 def test_a_registry_that_refuses_and_an_image_that_cannot_be_had_are_named(
@@ -283,9 +283,9 @@ def test_a_registry_that_refuses_and_an_image_that_cannot_be_had_are_named(
     program = host.bin / "refusing"
     program.write_text("#!/bin/sh\necho 'unauthorized: no AcrPull' >&2; exit 3\n")
     program.chmod(0o755)
-    monkeypatch.setattr(registry, "_token", lambda server: f"token-of-{server}")
+    monkeypatch.setattr(access, "_token", lambda server: f"token-of-{server}")
     with pytest.raises(Fault) as refused:
-        registry.log_in("docker", str(program), "lab.azurecr.io/train:1", str(host.folder))
+        access.log_in("docker", str(program), "lab.azurecr.io/train:1", str(host.folder))
     said = "lab.azurecr.io does not let this node in: unauthorized: no AcrPull"
     assert refused.value.record["message"] == said
     assert "AcrPull" in refused.value.record["hint"]

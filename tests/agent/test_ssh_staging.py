@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import job_secrets, staging
+from fairway_agent import staging
+from fairway_agent.azure import access
 from fairway_agent.spec import Staged
 from fairway_boot import http
 from fairway_boot.files import Fault
@@ -134,14 +135,14 @@ def test_a_role_that_is_missing_is_said(cloud: Services, tmp_path: Path) -> None
     (tmp_path / "job.json").write_text(json.dumps({"secrets": {"TOKEN": "keyvault:hub"}}))
     (tmp_path / "target.json").write_text(json.dumps({"vault_url": f"{cloud.url}/"}))
     assert staging.stage(entry(cloud, "d"), tmp_path / "in") == 1
-    assert job_secrets.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
+    assert access.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
     whole = cloud.rights
     cloud.rights = whole.without("blobs")
     with pytest.raises(Fault, match="cannot be read: HTTP 403"):
         staging.stage(entry(cloud, "d"), tmp_path / "in")
     cloud.rights = whole.without("vault")
     with pytest.raises(Fault, match=r"hub in .* cannot be read: Forbidden") as caught:
-        job_secrets.secrets_of(tmp_path)
+        access.secrets_of(tmp_path)
     assert "has a role" in str(caught.value.record["hint"])
 
 
@@ -149,4 +150,4 @@ def test_secrets_are_read_from_the_vault(cloud: Services, tmp_path: Path) -> Non
     cloud.secrets = {"hub-token": "s3cret"}
     (tmp_path / "job.json").write_text(json.dumps({"secrets": {"TOKEN": "keyvault:hub-token"}}))
     (tmp_path / "target.json").write_text(json.dumps({"vault_url": f"{cloud.url}/"}))
-    assert job_secrets.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
+    assert access.secrets_of(tmp_path) == {"TOKEN": "s3cret"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import Handler, serving
 
-from fairway_agent import job_secrets
+from fairway_agent.azure import access
 from fairway_boot import http, identity
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure
@@ -72,7 +72,7 @@ EXCHANGE = f"/{TENANT}/oauth2/v2.0/token"
 
 @pytest.mark.usefixtures("pod")
 def test_secrets_are_read_by_it_and_never_by_the_nodes(services: Services) -> None:
-    assert job_secrets.values({"KEY": "keyvault:key"}, services.url) == {"KEY": "42"}
+    assert access.secret_values({"KEY": "keyvault:key"}, services.url) == {"KEY": "42"}
     assert asked(services) == [EXCHANGE, "/secrets/key"]
 
 
@@ -103,7 +103,7 @@ def test_identity_unknown_to_entra_fails_without_falling_back_to_the_nodes(
     ):
         identity.bearer(VAULT)
     with pytest.raises(Fault, match="AADSTS700213") as raised:
-        job_secrets.values({"KEY": "keyvault:key"}, services.url)
+        access.secret_values({"KEY": "keyvault:key"}, services.url)
     assert "federated credential" in raised.value.record["hint"]
     assert "one.two.three" not in raised.value.said
     assert set(asked(services)) == {EXCHANGE}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import processes, state_files
-from fairway_agent.allocators import batch, machine
+from fairway_agent.allocators import machine
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.notifications import watch_of, write_ending
 from fairway_agent.fanout import sshd_mesh
@@ -96,7 +96,7 @@ class ScheduledEvents(threading.Thread):
 def watch_for_main() -> int:
     """On a node that is not the main one: tells that one of an event."""
     folders = Folders()
-    main = batch.given()[0].address
+    main = machine.batch_nodes()[0].address
     told = threading.Event()
 
     def pass_on(kind: str) -> None:
@@ -169,7 +169,7 @@ class Batch(Scheduled):
         file = self.nodes.folders.work / "logs" / SHARE_FILE
         file.unlink(missing_ok=True)  # of an attempt before
         devices, said = look(), False
-        while (share := batch.share_of(devices, wanted)) is None:
+        while (share := machine.share_of(devices, wanted)) is None:
             if not said:
                 say(f"the task waits for {wanted} of its node")
             said = True
@@ -309,7 +309,7 @@ def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchN
     os.environ.update(values)  # into this process's memory alone
     code, secrets = str(folders.code), tuple(values)
     plan = replace(folders.plan, run=folders.run, directory=code, secrets=secrets, chained=())
-    nodes, hosts = BatchNodes(folders, plan), batch.given()
+    nodes, hosts = BatchNodes(folders, plan), machine.batch_nodes()
     task = Task(plan, spec, folders.shared, folders.base, number - 1, nodes=nodes, hosts=hosts)
     task.submission = folders.submission
     if len(hosts) > 1:

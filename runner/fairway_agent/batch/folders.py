@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts, job_secrets
+from fairway_agent import job_facts
+from fairway_agent.azure import access
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.outputs import BROUGHT
 from fairway_agent.task_logs import say as say
@@ -62,7 +63,7 @@ class Folders:
         without any value, where one cannot be read."""
         identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
-        return job_secrets.values(self.job_facts.secrets, self.target.vault_url, metadata)
+        return access.secret_values(self.job_facts.secrets, self.target.vault_url, metadata)
 
     @property
     def run(self) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import job_facts
-from fairway_agent.allocators import batch
+from fairway_agent.allocators import machine
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.state_files import NO_START
@@ -153,7 +153,7 @@ def coordinate() -> int:
     context.write_text(json.dumps(facts), encoding="utf-8")
     try:
         sshd_mesh.install_keys(folders.meeting)
-        address = batch.own_address(batch.given())
+        address = machine.own_address(machine.batch_nodes())
         sshd_mesh.start_server(folders.meeting, address, context)
     except (OSError, subprocess.CalledProcessError) as error:
         return fail(f"this node cannot be reached by the others: {error}", NO_START)

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import figures, state_files
 from fairway_agent.records import Damaged
-from fairway_agent.shared.pieces import MOST, pieces_of
-from fairway_agent.shared.reports import RunReport, RunRequest, StatesReport, StatesRequest
+from fairway_agent.shared.reports import (
+    MOST,
+    RunReport,
+    RunRequest,
+    StatesReport,
+    StatesRequest,
+    pieces_of,
+)
 from fairway_agent.spec import LAST
 from fairway_boot.files import NO_ANSWER, Fault
 

@@ -10,8 +10,9 @@ import os
 import sys
 from pathlib import Path
 
-from fairway_agent import job_facts, job_secrets
+from fairway_agent import job_facts
 from fairway_agent.allocators.cluster_nodes import Nodes, Queue
+from fairway_agent.azure import access
 from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.supervisor import supervise
 from fairway_boot.files import Fault
@@ -24,7 +25,7 @@ def main() -> None:
         plan = job_facts.read_shared_plan(folder, retry="retry" in sys.argv[4:])
         if plan.secrets:
             # Into this process's memory, and from there into that of the tasks.
-            os.environ.update(job_secrets.secrets_of(folder))
+            os.environ.update(access.secrets_of(folder))
         queue = Queue(job_facts.queue(folder), job_facts.of_target(folder).name, folder.name)
         supervise(folder, lock, ready, plan, allocator=Nodes(queue), nodes=SshNodes())
     except Fault as fault:

@@ -215,9 +215,9 @@ def keep_before(file: Path, why: str) -> None:
 def read_secrets(run: Path, plan: RunPlan) -> None:
     """Brings the job's secrets into this process's memory, and from there into the task's."""
     if plan.secrets:
-        from fairway_agent import job_secrets  # its imports take longer than the rest
+        from fairway_agent.azure import access  # its imports take longer than the rest
 
-        os.environ.update(job_secrets.secrets_of(run))
+        os.environ.update(access.secrets_of(run))
 
 
 def once_there_is_room(action: Callable[[], object]) -> None:

@@ -42,9 +42,9 @@ def best_tasks(run: Path, plan: RunPlan, *, decides: bool = False) -> BestTasks:
     """Returns the best tasks of other runs, those whose outputs are inputs of this run, as far as
     they are known; with `decides`, decides them now."""
     if any(each.best for each in plan.chained):
-        from fairway_agent import best  # few runs have such an input
+        from fairway_agent import outputs  # few runs have such an input
 
-        return best.decide(run, plan) if decides else best.read(run)
+        return outputs.decide_best(run, plan) if decides else outputs.read_best(run)
     return {}
 
 

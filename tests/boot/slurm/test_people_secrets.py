@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import job_secrets
+from fairway_agent.azure import access
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault, Secret
@@ -77,7 +77,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with secret_server(path, FakeVault(), lambda uid: PEOPLE[uid]) as found:
         thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
-        monkeypatch.setattr(job_secrets, "_SERVICE", path)
+        monkeypatch.setattr(access, "_SERVICE", path)
         yield path
         found.shutdown()
         thread.join()
@@ -93,7 +93,7 @@ def _be(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
 def test_a_job_gets_what_is_its_persons(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _be(monkeypatch, 30_001)
     sources = {"A": "keyvault:hers", "B": "keyvault:both", "C": "keyvault:long"}
-    found = job_secrets.values(sources, "https://lab.vault.azure.net/")
+    found = access.secret_values(sources, "https://lab.vault.azure.net/")
     assert found == {"A": "for ada's eyes", "B": "for two", "C": "\x01" * 25_000}
 
 
@@ -117,7 +117,7 @@ def test_a_job_of_somebody_else_gets_none_and_says_why(
     _be(monkeypatch, uid)
     caplog.set_level(logging.INFO)
     with pytest.raises(Fault, match=f"the secret {name} in https://lab") as fault:
-        job_secrets.values({"A": f"keyvault:{name}"}, "https://lab.vault.azure.net/")
+        access.secret_values({"A": f"keyvault:{name}"}, "https://lab.vault.azure.net/")
     assert said in str(fault.value)
     told = caplog.text + str(fault.value)
     assert not any(secret.value in told for secret in SECRETS.values())
@@ -165,7 +165,7 @@ def test_people_secrets_of_the_login_user_are_read_from_key_vault(
     """The login user, and root."""
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(KeyVault, "read", lambda _, name: f"{name} of the vault")
-    assert job_secrets.values({"A": "keyvault:none"}, "https://v") == {"A": "none of the vault"}
+    assert access.secret_values({"A": "keyvault:none"}, "https://v") == {"A": "none of the vault"}
 
 
 @pytest.mark.parametrize("answer", [b"", b"{", b"[]\n", b'{"value": 1}\n', b'{"error": 1}\n'])
@@ -185,8 +185,8 @@ def test_people_secrets_damaged_answer_gives_no_value(
 
         thread = threading.Thread(target=serve)
         thread.start()
-        monkeypatch.setattr(job_secrets, "_SERVICE", path)
+        monkeypatch.setattr(access, "_SERVICE", path)
         monkeypatch.setattr(os, "getuid", lambda: 30_001)
         with pytest.raises(Fault, match="the secret all in https://v cannot be read"):
-            job_secrets.values({"A": "keyvault:all"}, "https://v")
+            access.secret_values({"A": "keyvault:all"}, "https://v")
         thread.join()

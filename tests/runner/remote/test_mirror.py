@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.shared.inputs import adopt
-from fairway_agent.shared.pieces import Piece
 from fairway_agent.shared.reports import (
+    Piece,
     RunReport,
     RunsReport,
     RunsRequest,

@@ -19,8 +19,8 @@ from fairway_agent import state_files
 from fairway_agent.figures import FOLDER
 from fairway_agent.records import HINT, Fields, Unfit, shown
 from fairway_agent.shared import runs
-from fairway_agent.shared.pieces import MOST
 from fairway_agent.shared.reports import (
+    MOST,
     ReceiveReport,
     ReceiveRequest,
     RunRequest,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import best, metric_logs, process_limits
+from fairway_agent import metric_logs, outputs, process_limits
 from fairway_agent.records import Damaged, Unfit
 from fairway_agent.spec import Best, Chained, RunPlan
 from fairway_agent.state_files import TaskState
@@ -57,23 +57,23 @@ def plan(*, lower: bool = True, pattern: str = LOSS) -> RunPlan:
 def test_the_last_value_of_tasks_that_succeeded_decides(
     waiting: Path, found: tuple[int, float], *, lower: bool
 ) -> None:
-    assert best.read(waiting) == {}
-    assert best.decide(waiting, plan(lower=lower)) == {"m": found}
-    assert best.read(waiting) == {"m": found}
+    assert outputs.read_best(waiting) == {}
+    assert outputs.decide_best(waiting, plan(lower=lower)) == {"m": found}
+    assert outputs.read_best(waiting) == {"m": found}
 
 
 def test_best_decision_is_kept_when_metrics_change_later(waiting: Path) -> None:
-    best.decide(waiting, plan())
+    outputs.decide_best(waiting, plan())
     write_task(waiting.parent / "a-1", 0, "succeeded", "loss=0\n")
-    assert best.decide(waiting, plan()) == {"m": (2, 2.0)}
+    assert outputs.decide_best(waiting, plan()) == {"m": (2, 2.0)}
     (waiting / "control.json").unlink()
-    assert best.decide(waiting, plan()) == {"m": (0, 0.0)}
+    assert outputs.decide_best(waiting, plan()) == {"m": (0, 0.0)}
 
 
 def test_the_last_task_of_a_job_is_none_of_a_sweep(waiting: Path) -> None:
     (waiting.parent / "a-1/finally.jsonl").write_text("{}\n")
     write_task(waiting.parent / "a-1", 5, "succeeded", "loss=0\n")
-    assert best.decide(waiting, plan()) == {"m": (2, 2.0)}
+    assert outputs.decide_best(waiting, plan()) == {"m": (2, 2.0)}
 
 
 def test_a_value_long_before_the_end_is_found(
@@ -81,31 +81,31 @@ def test_a_value_long_before_the_end_is_found(
 ) -> None:
     monkeypatch.setattr(metric_logs, "_TAIL", 100)
     write_task(waiting.parent / "a-1", 4, "succeeded", "loss=0.5\n" + "more\n" * 1000)
-    assert best.decide(waiting, plan()) == {"m": (4, 0.5)}
+    assert outputs.decide_best(waiting, plan()) == {"m": (4, 0.5)}
 
 
 def test_a_run_without_such_an_input_reads_nothing(tmp_path: Path) -> None:
     chained = (Chained("n", "runs/a-1/tasks/0/outputs/n"),)
-    assert best.decide(tmp_path / "nowhere", RunPlan("b-1", "code", chained=chained)) == {}
+    assert outputs.decide_best(tmp_path / "nowhere", RunPlan("b-1", "code", chained=chained)) == {}
 
 
 def test_best_without_a_printed_metric_is_refused_and_not_decided(waiting: Path) -> None:
     with pytest.raises(Fault, match="no task of a-1 that succeeded has printed `loss`") as caught:
-        best.decide(waiting, plan(pattern="los=(.)"))
+        outputs.decide_best(waiting, plan(pattern="los=(.)"))
     assert caught.value.said.endswith("its pattern is: los=(.)")
-    assert best.read(waiting) == {}
+    assert outputs.read_best(waiting) == {}
 
 
 def test_a_pattern_without_end_is_stopped(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.1)
     write_task(waiting.parent / "a-1", 0, "succeeded", "a" * 60 + "!\n")
     with pytest.raises(Fault, match="the pattern of the metric `loss` was stopped"):
-        best.decide(waiting, plan(pattern="((?:a+)+)$"))
+        outputs.decide_best(waiting, plan(pattern="((?:a+)+)$"))
 
 
 def test_a_pattern_that_is_none_for_this_python_is_said(waiting: Path) -> None:
     with pytest.raises(Fault, match=r"the pattern of the metric `loss` is none for Python 3\."):
-        best.decide(waiting, plan(pattern="loss=("))
+        outputs.decide_best(waiting, plan(pattern="loss=("))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_pattern_that_is_none_for_this_python_is_said(waiting: Path) -> None:
 def test_a_damaged_choice_is_named(waiting: Path, text: str) -> None:
     (waiting / "control.json").write_text(f'{{"version": 1, "best": {text}}}')
     with pytest.raises(Damaged, match=r"control\.json: damaged"):
-        best.decide(waiting, plan())
+        outputs.decide_best(waiting, plan())
 
 
 def test_plans_and_states_keep_it() -> None:
