@@ -12,10 +12,9 @@ from fairway_agent.spec import Staged
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.mounts import input_directories, staged_inputs
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.store import Run
-from fairway_runner.submit.run_plan import require_readable
+from fairway_runner.submit.run_plan import input_directories, require_readable, staged_inputs
 from fairway_runner.submit.submission import earlier, repeat, resume
 
 if TYPE_CHECKING:

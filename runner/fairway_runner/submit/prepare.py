@@ -23,7 +23,6 @@ from fairway_runner.engines.capabilities import (
     runs_here,
 )
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.jobs import mounts
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
 from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.jobs.launcher import Launchers, ParamUse, render_release, render_setup
@@ -33,10 +32,13 @@ from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.run_plan import (
     TaskLines,
     budget_of,
+    checkpoint_directory,
+    input_directories,
     once_a_node,
     receiver_of,
     require_readable,
     secret_values,
+    staged_inputs,
     task_line,
 )
 from fairway_runner.submit.snapshot import provenance
@@ -162,8 +164,8 @@ def prepare(
         chained, staged, origins = kept.chained, kept.staged, kept.facts
     before = [*before, *(require_one_job(store.find(each)) for each in job.after)]
     run_id = run_id or store.new_id(job.name)
-    inputs = mounts.input_directories(first, job, target)
-    staged = [*mounts.staged_inputs(first, job, target), *staged]
+    inputs = input_directories(first, job, target)
+    staged = [*staged_inputs(first, job, target), *staged]
     after = tuple(engine.predecessor(each) for each in before)
     points = _task_lines(job_file, job, chain([first], tasks), target, engine, launchers)
     lines = {"tasks.jsonl": points, **_lines_around(job, first, target, engine, launchers)}
@@ -306,7 +308,7 @@ def _task_lines(
             use.require(task, launchers.of(task, own))
             script = launchers.render(task, own, target)
             require_share(own, target, task.document)
-            checkpoint = mounts.checkpoint_directory(task, own, target)
+            checkpoint = checkpoint_directory(task, own, target)
             lines.append(task_line(index, own, engine, script, checkpoint))
     return lines
 

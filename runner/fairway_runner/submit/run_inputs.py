@@ -13,7 +13,6 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.job import Metric
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
 from fairway_runner.jobs.job_file import sweeps_files
-from fairway_runner.jobs.mounts import below_mount, blobs_of
 from fairway_runner.jobs.project_sandbox import require_code
 from fairway_runner.jobs.steps import inputs_of_runs, step_run
 from fairway_runner.jobs.walk import walk
@@ -22,6 +21,7 @@ from fairway_runner.runs.kept import KeptOutput, files_of
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
 from fairway_runner.runs.view import BEST
+from fairway_runner.submit.run_plan import below_mount, blobs_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
