@@ -14,12 +14,38 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.yaml_hints import DEEP, FLATTER, USUAL, syntax_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+
+_HINTS = {
+    r"'\t'": "indent with spaces",
+    "mapping values are not": "indent it as its neighbours, or quote text that has `: ` in it",
+    "could not find expected ':'": "write `key: value`, with a space after the colon",
+    "undefined alias": "name an `&anchor` above it, or quote the `*`",
+    "cannot start any token": "put the text in quotes",
+    "unknown escape": r"write \\ for \, or put the text in single quotes",
+    "unexpected end of stream": "close the quote that is open here",
+    "<stream end>": "close the bracket that is open here",
+}
+USUAL = "look at its indentation, brackets and quotes"
+"""What it is mostly, where the library does not say."""
+
+DEEP = "lists or mappings are nested too deeply"
+FLATTER = "write it with fewer levels"
+
+
+def syntax_hint(problem: str) -> str:
+    """What is mostly meant by what the library says of a place in the text.
+
+    >>> syntax_hint("found undefined alias 'x'")
+    'name an `&anchor` above it, or quote the `*`'
+    """
+    return next((hint for part, hint in _HINTS.items() if part in problem), USUAL)
+
 
 DataPath = tuple[str | int, ...]
 """Where a value stands in plain data: mapping keys and list positions from the root."""
