@@ -11,8 +11,14 @@ an environment or its Terraform can be ignored by its id, on the command line or
 """
 
 from fairway_core.checks.check import Check, Fault, Subject
-from fairway_core.checks.registry import all_checks, require_known
-from fairway_core.checks.running import check_environment, check_job, check_plan, check_stack
+from fairway_core.checks.running import (
+    all_checks,
+    check_environment,
+    check_job,
+    check_plan,
+    check_stack,
+    require_known,
+)
 from fairway_core.checks.subjects import Asked
 
 __all__ = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core import __version__
-from fairway_core.checks.registry import all_checks
+from fairway_core.checks.running import all_checks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

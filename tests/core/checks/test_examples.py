@@ -24,7 +24,7 @@ from fairway_core.checks import (
 )
 from fairway_core.checks.check import REGISTERED
 from fairway_core.checks.examples import explain
-from fairway_core.checks.registry import RULES
+from fairway_core.checks.running import RULES
 from fairway_core.environment import Environment
 from fairway_core.findings import Finding
 from fairway_core.target import NodeRange, SlurmAccess, Target

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _ignored(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     if not subject.environment.checks.ignore:
         return
-    from fairway_core.checks.registry import all_checks
+    from fairway_core.checks.running import all_checks
 
     all_checks()
     for index, id_ in enumerate(subject.environment.checks.ignore):
