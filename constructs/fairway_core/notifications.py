@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
-from fairway_core.emails import Email, Emails
+from fairway_core.fields import Email, Emails
 
 _LOOPBACK = r"(localhost|127\.0\.0\.1|\[::1\])"
 _SECRET = "secret:"  # noqa: S105 - how one is named

@@ -13,9 +13,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_core.durations import Span
-from fairway_core.image_names import is_image
+from fairway_core.fields import Reach, is_image
 from fairway_core.project_folder import from_home
-from fairway_core.reach import Reach
 
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
 

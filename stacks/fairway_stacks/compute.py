@@ -18,7 +18,7 @@ from fairway_constructs.targets import Targets, ssh_access, storage_of
 from fairway_constructs.working_hours import WorkingHours
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
-from fairway_core.reach import Reach
+from fairway_core.fields import Reach
 from fairway_core.target import (
     BatchAccess,
     Gateway,

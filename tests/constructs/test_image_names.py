@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairway_core.image_names import is_image
+from fairway_core.fields import is_image
 
 DIGEST = "sha256:" + "0a" * 32
 

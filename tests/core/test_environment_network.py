@@ -9,8 +9,8 @@ import pytest
 
 from fairway_core.documents import FieldError
 from fairway_core.environment import Environment, Firewall, load_environment, subnet_plan
+from fairway_core.fields import Reach
 from fairway_core.findings import Finding, UserError
-from fairway_core.reach import Reach
 from fairway_core.resource_ids import network_of, parts_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.people import People
 from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64_size
-from fairway_core.reach import Reach
+from fairway_core.fields import Reach
 from fairway_core.resource_ids import ObjectId, parts_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import image, limit, vm_size
 from fairway_core.catalog.regions import regions_without_zones
-from fairway_core.emails import PLACEHOLDER
+from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from fairway_core.catalog import vm_size
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.environment.occurrences import most_nodes
-from fairway_core.emails import PLACEHOLDER
 from fairway_core.environment.keys import NOBODYS_KEY
+from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:

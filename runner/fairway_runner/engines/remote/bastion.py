@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_core.reach import Reach
+    from fairway_core.fields import Reach
 
 # Seconds until ssh gives a new connection up: az starts, asks Azure, and then connects.
 _BASTION_TIMEOUT = 150

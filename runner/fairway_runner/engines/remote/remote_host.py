@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_agent.records import JsonRecord
-    from fairway_core.reach import Reach
+    from fairway_core.fields import Reach
     from fairway_runner.engines.remote.connection import Connection, Ended
 
 R = TypeVar("R", bound="JsonRecord")

@@ -45,7 +45,7 @@ from fairway_runner.engines.remote.connection import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.reach import Reach
+    from fairway_core.fields import Reach
     from fairway_runner.engines.remote.connection import Into
 
 Program = Callable[[], list[str]]
