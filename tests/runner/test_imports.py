@@ -57,10 +57,10 @@ ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
         ("--version", HEAVY, None),
         ("--help", HEAVY, None),
         ("submit --help", HEAVY, None),
-        ("list", MODELS, 47),
-        ("show job-a", MODELS, 64),
-        ("submit job.yaml --dry-run", UNSENT, 93),
-        ("submit sweep.yaml --dry-run", UNSENT, 95),
+        ("list", MODELS, 39),
+        ("show job-a", MODELS, 58),
+        ("submit job.yaml --dry-run", UNSENT, 70),
+        ("submit sweep.yaml --dry-run", UNSENT, 71),
     ],
 )
 def test_command_imports_little(
