@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel
 
 from fairway_core.annotations import extra_annotations
-from fairway_core.durations import written
+from fairway_core.fields import written_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,7 @@ def _describe(definition: Schema, words: Mapping[str, str]) -> None:
         if name in words:
             schema["description"] = words[name]
         if "default" in schema:
-            schema["default"] = written(schema["default"], schema)
+            schema["default"] = written_span(schema["default"], schema)
 
 
 def _lenient(schema: Any, reference: str) -> Any:

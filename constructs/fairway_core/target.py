@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Span
-from fairway_core.fields import Reach, is_image
+from fairway_core.fields import Reach, Span, is_image
 from fairway_core.project_folder import from_home
 
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]

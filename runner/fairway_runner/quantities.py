@@ -96,7 +96,7 @@ def moment(option: str, text: str, now: float | None = None) -> float:
     anything else.
     """
     from fairway_core.documents import FieldError
-    from fairway_core.durations import seconds_of
+    from fairway_core.fields import seconds_of
 
     present = time.time() if now is None else now
     with suppress(FieldError):
@@ -121,7 +121,7 @@ def moment(option: str, text: str, now: float | None = None) -> float:
 def span(name: str, text: str) -> float:
     """The seconds of a span such as 10m; UserError that says `name` where it is none."""
     from fairway_core.documents import FieldError
-    from fairway_core.durations import seconds_of
+    from fairway_core.fields import seconds_of
 
     try:
         return seconds_of(text)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from properties import tried
 
 from fairway_core.documents import FieldError
-from fairway_core.durations import seconds_of
+from fairway_core.fields import seconds_of
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -59,8 +59,8 @@ ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
         ("submit --help", HEAVY, None),
         ("list", MODELS, 39),
         ("show job-a", MODELS, 58),
-        ("submit job.yaml --dry-run", UNSENT, 70),
-        ("submit sweep.yaml --dry-run", UNSENT, 71),
+        ("submit job.yaml --dry-run", UNSENT, 69),
+        ("submit sweep.yaml --dry-run", UNSENT, 70),
     ],
 )
 def test_command_imports_little(

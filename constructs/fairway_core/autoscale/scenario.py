@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Span
+from fairway_core.fields import Span
 
 ScenarioName = Literal[
     "active_tasks",

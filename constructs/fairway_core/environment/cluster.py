@@ -8,9 +8,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Span
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, as_field_error
+from fairway_core.fields import Span
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
 from fairway_core.target import NodeRange

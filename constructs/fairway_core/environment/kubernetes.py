@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fairway_core.catalog import kubernetes_ends, limit, reserved_ranges, vm_size
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Span
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
@@ -22,6 +21,7 @@ from fairway_core.environment.values import (
     require_mounts,
     x64_size,
 )
+from fairway_core.fields import Span
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
 from fairway_core.target import Amount, Image, NodeRange
 

@@ -8,8 +8,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Days
-from fairway_core.fields import Emails
+from fairway_core.fields import Days, Emails
 from fairway_core.resource_ids import WorkspaceId
 
 _CURRENCY = re.compile(r"[A-Z]{3}")

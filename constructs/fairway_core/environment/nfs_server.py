@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, m
 from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.disks import disk_kind, disk_kinds
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Days
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, offered_size
+from fairway_core.fields import Days
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Days
+from fairway_core.fields import Days
 from fairway_core.resource_ids import RegistryId
 
 # Azure's own range for a registry's retention, in days.

@@ -9,9 +9,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Span
 from fairway_core.environment.cluster import Nodes, fits_local_disk
 from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64_size
+from fairway_core.fields import Span
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field, model_validator
 
 from fairway_core.documents import FieldError, Model
-from fairway_core.durations import Days
 from fairway_core.environment.values import as_field_error, named
+from fairway_core.fields import Days
 from fairway_core.findings import UserError
 from fairway_core.naming import check_name
 from fairway_core.resource_ids import StorageAccountId

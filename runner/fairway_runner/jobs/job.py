@@ -8,8 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from fairway_agent.resources import Wanted
 from fairway_core.documents import FieldError, Model, written_as
-from fairway_core.durations import Span
-from fairway_core.fields import is_image
+from fairway_core.fields import Span, is_image
 from fairway_core.notifications import Notify
 from fairway_runner.jobs.job_fields import (
     FOREIGN_CAUSES,
