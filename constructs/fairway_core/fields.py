@@ -101,9 +101,11 @@ def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> 
 def written_span(value: Any, schema: Mapping[str, Any]) -> Any:
     """A field's default as people write it: a span with its unit, anything else as it is.
 
-    >>> written(600, _SPAN), written(5400.0, _SPAN), written(30, _DAYS), written(8, {})
-    ('10m', '90m', '30d', 8)
-    >>> written(10.0, {"anyOf": [_SPAN, {"type": "null"}]})
+    >>> written_span(600, _SPAN), written_span(5400.0, _SPAN), written_span(30, _DAYS)
+    ('10m', '90m', '30d')
+    >>> written_span(8, {})
+    8
+    >>> written_span(10.0, {"anyOf": [_SPAN, {"type": "null"}]})
     '10s'
     """
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -11,8 +11,6 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-from fairway_core.json_values import as_read
-
 # The last word of a name, in whatever way it is written: `DB_PASSWORD`, `adminPassword`, `apikey`.
 _NAME = re.compile(
     r"(^|_)(password|passwd|passphrase|passwort|pass|pwd|secret|credential|token|bearer|jwt"
@@ -99,6 +97,8 @@ def tells_secret(text: str) -> bool:
     >>> tells_secret("mysql --password hunter2"), tells_secret("--password $PASSWORD")
     (True, False)
     """
+    from fairway_core.json_values import as_read  # a job is looked at without it
+
     # Most texts are names, sizes and ids of resources, and hold none.
     if len(text) < _SHORTEST:
         return False
