@@ -154,6 +154,10 @@ class Naming:
                 )
 
 
+# Longer than any name that Azure takes with its tokens filled in.
+_LONGEST_PATTERN = 200
+
+
 def check_pattern(pattern: str) -> None:
     """Raises UserError for a pattern that makes no names, or one name for two resources.
 
@@ -162,6 +166,9 @@ def check_pattern(pattern: str) -> None:
     ...
     fairway_core.findings.UserError: `{type}-{environment}` gives resources one name...
     """
+    if len(pattern) > _LONGEST_PATTERN:
+        message = f"a pattern of {len(pattern):,} characters makes names that Azure does not take"
+        raise UserError.of("bad-pattern", message, f"at most {_LONGEST_PATTERN} characters")
     used = _TOKEN.findall(pattern)
     for token in used:
         if token not in TOKENS:

@@ -164,6 +164,7 @@ def test_a_pattern_that_is_too_long_says_for_which_kind() -> None:
         ("{type}-{environment}-{name", "lower-case letters"),
         ("${type}-{environment}-{name}", "lower-case letters"),
         ("", "add {type} and {environment} and {name}"),
+        ("{type}-{environment}-{name}" + "x" * 200, "at most 200 characters"),
     ],
 )
 def test_a_pattern_that_makes_no_names_is_refused(pattern: str, said: str) -> None:
