@@ -129,7 +129,7 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     run.mkdir(parents=True)
     plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
     gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_told=lambda: True)
-    gang.gather = lambda: ([], None)
+    gang.gather, gang.begin = lambda: ([], None), lambda: None
     nodes = PodNodes(gang)  # type: ignore[arg-type]
     spec, folder = TaskSpec(0, nodes=2), run / "tasks" / "0"
     task = Task(plan, spec, run, folder, nodes=nodes, submission=0)

@@ -115,6 +115,13 @@ STATEMENTS: dict[str, Statement] = {
     "BatchAccount": lambda s, n: az.BatchAccount(s, n),
     "BatchPool": _pool,
     "BatchUserSubscription": lambda s, n: az.BatchUserSubscription(s, n, service_principal=PERSON),
+    "Blobfuse": lambda s, n: az.Blobfuse(
+        s,
+        n,
+        path="/datasets",
+        storage=az.Storage(_group(s, n), containers=["datasets"]),
+        container="datasets",
+    ),
     "Budget": lambda s, n: az.Budget(s, n, amount=1, alerts=[50], emails=["a@example.com"]),
     "Cluster": lambda s, n: az.Cluster(s, n, size=H100, nodes=2, subnet=SUBNET),
     "FirewallEgress": lambda s, n: az.FirewallEgress(s, n, next_hop=SPACE[4]),
