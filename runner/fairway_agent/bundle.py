@@ -27,6 +27,8 @@ def program(module: str, *, waits: bool = False) -> list[str]:
     installed where this is no bundle. `waits` says of the program what WAITS says."""
     mark = ["-X", WAITS] if waits else []
     if not (here() / "__main__.py").exists():
-        # -P: a json.py in the current folder is the job's, and not Python's own.
-        return [sys.executable, *mark, "-P", "-m", module]
+        # A json.py in the current folder is the job's, and not Python's own. Where this is
+        # installed Python knows that; on an older one only tests run it so.
+        safe = ["-P"] if sys.version_info >= (3, 11) else []
+        return [sys.executable, *mark, *safe, "-m", module]
     return [sys.executable or "python3", *mark, "-s", str(here()), module]

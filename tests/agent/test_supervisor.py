@@ -43,7 +43,7 @@ def supervised(run: Path, *words: str) -> tuple[str, int, str]:
     lock = files.try_lock(run / "lock")
     assert lock is not None
     started, ready = os.pipe()
-    program = [sys.executable, "-P", "-m", "fairway_agent.supervisor", str(run)]
+    program = [sys.executable, "-m", "fairway_agent.supervisor", str(run)]
     done = subprocess.run(
         [*program, str(lock), str(ready), *words],
         input="{}",

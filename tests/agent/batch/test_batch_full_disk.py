@@ -73,7 +73,7 @@ def _run(node: Path, script: str, *parts: str, **variables: str) -> tuple[int, s
         **variables,
     }
     log = node / "task/stdout.txt"
-    words = [sys.executable, "-P", "-c", PROGRAM, "task", ",".join(parts) or "nowhere"]
+    words = [sys.executable, "-c", PROGRAM, "task", ",".join(parts) or "nowhere"]
     with log.open("wb") as out:
         done = subprocess.run(
             words, env=environment, stdout=out, stderr=subprocess.STDOUT, timeout=300, check=False
