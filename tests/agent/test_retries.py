@@ -148,6 +148,16 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
     assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
 
 
+def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+    """The one task of a run, in a pod of its own."""
+    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    run = tmp_path / "runs" / "job-a"
+    run.mkdir(parents=True)
+    plan = RunPlan("job-a", str(tmp_path))
+    return Task(plan, TaskSpec(0), run, run / "tasks" / "0", nodes=PodNodes(), submission=0)
+
+
 def run_as_pod(
     task: Task, patience: Patience | None = None, is_over: Callable[[], bool] = bool
 ) -> int:
@@ -182,8 +192,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
     ends: tuple[str, int, int],
 ) -> None:
     """It is no attempt, and counts as no failure."""
-    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
-    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    task = in_pod(tmp_path, monkeypatch)
     clock = SimpleNamespace(now=1.0)
     time = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now)
     monkeypatch.setattr(attempts_of, "time", time)
@@ -193,10 +202,6 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
         clock.now = until
 
     monkeypatch.setattr(scheduled.processes, "wait", wait)
-    run = tmp_path / "runs" / "job-a"
-    run.mkdir(parents=True)
-    plan = RunPlan("job-a", str(tmp_path))
-    task = Task(plan, TaskSpec(0), run, run / "tasks" / "0", nodes=PodNodes(), submission=0)
     refusals = [OSError(number, os.strerror(number))] * fails
 
     def start(task: Task) -> None:
@@ -217,12 +222,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
 def test_a_start_that_is_hindered_says_so_and_ends_at_the_limit_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
-    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
-    run = tmp_path / "runs" / "job-a"
-    run.mkdir(parents=True)
-    plan = RunPlan("job-a", str(tmp_path))
-    task = Task(plan, TaskSpec(0), run, run / "tasks" / "0", nodes=PodNodes(), submission=0)
+    task = in_pod(tmp_path, monkeypatch)
     seen: list[TaskState | None] = []
 
     def full(_: Task) -> None:
@@ -245,12 +245,7 @@ def test_a_start_that_is_hindered_says_so_and_ends_at_the_limit_of_its_run(
 def test_a_fault_ends_the_programs_of_an_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
-    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
-    run = tmp_path / "runs" / "job-a"
-    run.mkdir(parents=True)
-    plan = RunPlan("job-a", str(tmp_path))
-    task = Task(plan, TaskSpec(0), run, run / "tasks" / "0", nodes=PodNodes(), submission=0)
+    task = in_pod(tmp_path, monkeypatch)
     told: list[int] = []
 
     def start(task: Task) -> None:
