@@ -849,6 +849,12 @@ def test_an_api_server_that_opens(before: Any, after: Any, said: str) -> None:
     assert bool(said) is ("api-server-opened" in found)
 
 
+def test_an_api_server_that_is_only_read_is_not_opened() -> None:
+    after = {"local_account_disabled": False, "private_cluster_enabled": False}
+    assert "api-server-opened" in _found("azurerm_kubernetes_cluster", {}, after, "create")
+    assert not _found("azurerm_kubernetes_cluster", {}, after, "read")
+
+
 @pytest.mark.parametrize(
     ("ranges", "unknown", "said"),
     [
