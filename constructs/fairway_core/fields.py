@@ -156,7 +156,7 @@ _IMAGE = re.compile(rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST
 
 
 def is_image(text: str) -> bool:
-    """Whether a registry may have an image of that name.
+    """True for a name that an image in a registry may have.
 
     >>> is_image("myregistry.azurecr.io/team/train:1"), is_image("Train:1"), is_image("train:")
     (True, False, False)

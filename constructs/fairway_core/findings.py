@@ -90,7 +90,7 @@ class UserError(Exception):
         return "\n".join(lines)
 
     def with_findings(self, findings: Iterable[Finding]) -> Self:
-        """The same kind of error with other findings."""
+        """Returns an error of this class and exit code with other findings."""
         other = copy.copy(self)
         UserError.__init__(other, findings, exit_code=self.exit_code)
         return other

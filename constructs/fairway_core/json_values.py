@@ -12,7 +12,7 @@ _MOST = 10**9
 
 
 def at(value: Any, steps: Sequence[str]) -> Any:
-    """What stands there, of blocks always the first; True where a mask holds for all of it."""
+    """Returns the value at a path, of blocks the first; True if a mask covers all of it."""
     for step in steps:
         value = first(value).get(step) if value is not True else True
     return value
@@ -58,7 +58,7 @@ def nested(value: Any, name: str) -> Iterator[Any]:
 
 
 def as_read(text: str) -> Any:
-    """What a text says where it is a JSON object or list: Azure writes it without spaces.
+    """Parses a text that holds a JSON object or list, since Azure rewrites its spaces.
 
     >>> as_read('{"a": 1}') == as_read('{"a":1}')
     True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = "/mnt/resource_nvme"
-"""Where nodes with such disks have them, striped."""
+"""The mount point of a node's local NVMe disks, striped into one."""
 _PLACE = "# local_disks.sh\n"
 
 

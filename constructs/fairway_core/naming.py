@@ -58,8 +58,8 @@ _LITERAL = re.compile(r"[a-z0-9-]*")
 
 @dataclass(frozen=True)
 class NameParts:
-    """What a name is made of: the kind of resource, Terraform's type without `azurerm_`, with its
-    abbreviation, the environment's name, the region, and what tells it from its like.
+    """The parts of a resource's name: its kind (Terraform's type without `azurerm_`) with the
+    abbreviation of that, the environment, the region, and the resource's own name.
 
     `default` is the name by Fairway's own rule. With `unique` the name is taken in all of Azure,
     and a suffix of eight characters follows it.

@@ -1,8 +1,8 @@
-"""What is a secret: by its name, or by its text.
+"""Secrets, recognised by the name of a field or by their text.
 
-Of a plan, whose provider does not mark all of them, it is hidden: to hide too much costs a reader
-a value, to hide too little puts a password into a comment. What people wrote is refused: that
-takes text which can hardly be anything else.
+In reviews of plans they are hidden, because the provider does not mark all of them: to hide too
+much costs a reader a value, to hide too little puts a password into a comment. In files that people
+write they are refused, so only text counts that can hardly be anything else.
 """
 
 from __future__ import annotations

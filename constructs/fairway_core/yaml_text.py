@@ -32,14 +32,14 @@ _HINTS = {
     "<stream end>": "close the bracket that is open here",
 }
 USUAL = "look at its indentation, brackets and quotes"
-"""What it is mostly, where the library does not say."""
+"""The hint for a fault that the YAML library does not name."""
 
 DEEP = "lists or mappings are nested too deeply"
 FLATTER = "write it with fewer levels"
 
 
 def syntax_hint(problem: str) -> str:
-    """What is mostly meant by what the library says of a place in the text.
+    """The usual remedy for a problem that the YAML library reports.
 
     >>> syntax_hint("found undefined alias 'x'")
     'name an `&anchor` above it, or quote the `*`'

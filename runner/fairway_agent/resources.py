@@ -51,7 +51,7 @@ class Wanted(JsonRecord):
 
     @classmethod
     def of(cls, gpus: int | None, cores: int | None) -> Wanted | None:
-        """What it wants; None where that is not said, for entire nodes."""
+        """The share of a node that a task wants; None for entire nodes, if it names neither."""
         return None if gpus is None and cores is None else cls(gpus, cores)
 
     def cores_of(self, cores: int, gpus: int) -> int:

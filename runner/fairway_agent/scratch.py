@@ -130,7 +130,7 @@ _FICLONE = 0x40049409  # Linux, include/uapi/linux/fs.h
 
 
 def copy(source: str | Path, target: str | Path, *, follow_symlinks: bool = True) -> str:
-    """As `shutil.copy2`, also for `shutil.copytree`; the target is no folder."""
+    """Copies like `shutil.copy2`, for `shutil.copytree` too; the target is not a folder."""
     if (follow_symlinks or not os.path.islink(source)) and _cloned(source, target):  # noqa: PTH114
         shutil.copystat(source, target)
         return str(target)

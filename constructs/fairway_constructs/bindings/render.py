@@ -42,7 +42,7 @@ _KINDS = {"Block": "The block", "ObjectValue": "An object in"}
 _WIDTH = 100
 _WRITER = "bin/bindings"
 OWN_WRITER = "fairway bindings"
-"""By which the files of a user's own package can be told from what a person wrote."""
+"""Marks the files of a user's own package as written by this program, and not by a person."""
 
 # How an attribute's name is written in Python where it is declared.
 _Naming: TypeAlias = Callable[[str], str]

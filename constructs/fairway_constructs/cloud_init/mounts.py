@@ -25,7 +25,7 @@ class Mount:
 
     @property
     def holds_runs(self) -> bool:
-        """Whether it has the locks and owners that runs need: blobs have neither."""
+        """True for a file system with the locks and owners that runs need: blobs have neither."""
         return self.type != "blobs"
 
     @property

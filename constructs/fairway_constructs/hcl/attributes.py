@@ -21,7 +21,7 @@ _TOKENS = ("#{TfToken[", "&{TfToken[")
 
 
 def cdktf_attributes(attributes: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-    """What `synthesizeHclAttributes` returns for these arguments."""
+    """Returns the arguments as `synthesizeHclAttributes` of cdktf has to."""
     return {name: _attribute(name, value, shape) for name, value in attributes.items()}
 
 

@@ -22,10 +22,10 @@ _COMMENT = "//"
 
 @dataclass(frozen=True)
 class Shape:
-    """What stands in a block: which names are blocks, which of those have labels, and where an
-    address or a keyword stands, which JSON has as a string, and no expression.
+    """The schema of a block: which of its names are blocks, which of those have labels, and which
+    hold an address or a keyword, a string in JSON that is not an expression.
 
-    Where the schema is not known, what a class says is a block is one, and a list of objects.
+    Without a known schema, a list of objects is a block, and so is what a class declares as one.
     """
 
     blocks: Mapping[str, Shape] = field(default_factory=dict)

@@ -93,7 +93,7 @@ def disk_skus() -> dict[str, str]:
 
 
 def is_kind_of_its_own(sku: str) -> bool:
-    """Whether a disk of that kind can never be of another one.
+    """True for a kind of disk that cannot be converted into another.
 
     >>> is_kind_of_its_own("PremiumV2_LRS"), is_kind_of_its_own("Premium_LRS")
     (True, False)

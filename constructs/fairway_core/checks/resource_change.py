@@ -21,9 +21,10 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """What a plan would do with a resource, whose attributes are empty where it is not there.
+    """One resource in a plan: the actions on it, and its attributes before and after, empty if it
+    does not exist then.
 
-    `unknown` holds those of them of which all or a part is known only after apply.
+    `unknown` names the attributes of which all or a part is known only after apply.
     """
 
     address: str
@@ -50,17 +51,17 @@ class ResourceChange:
 
     @property
     def acts(self) -> bool:
-        """Whether anything is done with it."""
+        """True unless the plan leaves the resource alone."""
         return "no-op" not in self.actions and "read" not in self.actions
 
     @property
     def goes(self) -> bool:
-        """Whether it is destroyed, and perhaps made anew."""
+        """True if the resource is destroyed or replaced."""
         return "delete" in self.actions
 
     @property
     def updates(self) -> bool:
-        """Whether it is changed in place."""
+        """True if the resource is changed in place."""
         return self.actions == ["update"]
 
     def values(self, path: str) -> tuple[Any, Any] | None:

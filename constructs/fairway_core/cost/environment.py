@@ -151,9 +151,9 @@ def _endpoint(environment: Environment) -> list[Part]:
 
 @dataclass(frozen=True)
 class Saving:
-    """What the schedule of a cluster saves in a month against nodes that always run.
+    """The monthly saving of a cluster's schedule, compared with nodes that always run.
 
-    `hours_a_week` are those in which they run; None where nobody can tell, as nothing starts them.
+    `hours_a_week` are the hours in which nodes run; None if nothing starts them.
     """
 
     resource: str
@@ -163,8 +163,8 @@ class Saving:
 
 @dataclass(frozen=True)
 class IdleSaving:
-    """What is saved by each hour for which a cluster is stopped that stops itself after some idle
-    seconds; None where its price is not known."""
+    """The saving for each hour in which a cluster with `idle:` is stopped; None if the price is not
+    known."""
 
     resource: str
     after: float

@@ -96,7 +96,7 @@ class Estimate:
 
     @property
     def _priced(self) -> Sequence[Line]:
-        """Those that are paid for by the hour."""
+        """The lines that are paid for by the hour."""
         return [line for line in self.lines if not line.part.by_use]
 
 

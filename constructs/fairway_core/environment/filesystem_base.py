@@ -1,4 +1,4 @@
-"""What all shared file systems have in common, and what each kind says of itself to the rest."""
+"""The base of shared file systems: their common fields, and the facts that each kind states."""
 
 from __future__ import annotations
 

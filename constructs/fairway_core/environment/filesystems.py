@@ -32,7 +32,7 @@ def optional_roles(filesystems: Mapping[str, FileSystem]) -> frozenset[str]:
 
 
 def speaks_nfs_3(filesystems: Mapping[str, FileSystem]) -> bool:
-    """Whether a server speaks NFS 3, which needs more ports than one."""
+    """True if a server offers NFS 3, which needs several ports."""
     return any(3 in each.nfs_versions for each in filesystems.values())
 
 

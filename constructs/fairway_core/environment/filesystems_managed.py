@@ -48,7 +48,7 @@ class AzureFiles(FileSystem, defer_build=True):
 
     @property
     def size_gib(self) -> int:
-        """As chosen."""
+        """The size in GiB."""
         return self.gib
 
     @property
@@ -93,7 +93,7 @@ class NetApp(FileSystem, defer_build=True):
 
     @property
     def size_gib(self) -> int:
-        """As chosen."""
+        """The size in GiB."""
         return self.tib * 1024
 
     @model_validator(mode="after")
@@ -174,7 +174,7 @@ class Lustre(FileSystem, defer_build=True):
 
     @property
     def size_gib(self) -> int:
-        """As chosen."""
+        """The size in GiB."""
         return self.tib * 1024
 
     @property

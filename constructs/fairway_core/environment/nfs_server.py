@@ -222,12 +222,12 @@ class NfsServer(FileSystem, defer_build=True):
 
     @property
     def nfs_versions(self) -> tuple[float, ...]:
-        """As chosen."""
+        """The versions of NFS that the server offers."""
         return self.versions
 
     @property
     def data_disks(self) -> str | None:
-        """As chosen."""
+        """The kind of its data disks."""
         return self.disks.kind
 
     def check(self, name: str, parts: EnvironmentParts) -> None:

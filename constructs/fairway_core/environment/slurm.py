@@ -279,7 +279,7 @@ class SlurmNodes(Nodes, defer_build=True):
 
     @property
     def has_local_disk(self) -> bool:
-        """Whether system disks are on the nodes themselves; those of Spot nodes are never kept."""
+        """True if system disks are on the nodes themselves; those of Spot nodes are never kept."""
         if self.os_disk is not None:
             return self.os_disk == "local"
         return fits_local_disk(self.size, self.os_gib)

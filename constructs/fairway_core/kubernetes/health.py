@@ -63,8 +63,8 @@ _NOTHING = NodeFacts(folders=())
 
 
 def _facts(target: Target) -> NodeFacts:
-    """What its nodes offer to pods, and so must have; mounts are of pods, and the kubelet itself
-    looks at its disks."""
+    """The devices that the pool's nodes offer to pods, and so must have. Mounts belong to pods, and
+    the kubelet watches the disks."""
     size = size_of(target)
     if size is None:
         return _NOTHING

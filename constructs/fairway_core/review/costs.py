@@ -104,7 +104,7 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
 
 
 def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices) -> Sequence[Line]:
-    """What a resource is paid for before or after a change."""
+    """The cost lines of a resource before or after a change."""
     attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
     if not attributes:
         return ()

@@ -42,7 +42,7 @@ UNLOCKED = "fairway_unlocked"
 _LEVEL = "@level"
 REMOTE_STATE = "terraform_remote_state"
 CROSS_STACK_INPUT = "cross-stack-reference-input-"
-"""What cdktf puts before the name of the stack whose outputs another one reads."""
+"""The prefix that cdktf gives to the data source for the outputs of another stack."""
 # An output of another stack, as a configuration in JSON names it: with a dot or in brackets.
 _OUTPUT = re.compile(
     r"data\.terraform_remote_state\.([\w-]+)\.outputs(?:\.([\w-]+)|\[\\*\"([\w-]+)\\*\"\])"

@@ -1,4 +1,4 @@
-"""Where the packages of Slurm come from, and which releases follow on one another.
+"""Sources of Slurm's packages, and the order of its releases.
 
 Ubuntu's own have the names of its distribution. All others are built as SchedMD does: `slurm-smd…`,
 with the same programs at the same paths, but without the account that Slurm runs as.
@@ -46,7 +46,7 @@ class Packages:
 
 
 DISTRIBUTION = Packages(version="23.11")
-"""Those of Ubuntu 24.04, which the scheduler has."""
+"""The packages of Ubuntu 24.04, the scheduler's distribution."""
 
 # Those of CycleCloud: version, repository and key. Source: Azure/cyclecloud-slurm 049346f
 # (2026-07-15), README and azure-slurm-install/ubuntu.sh.
@@ -60,7 +60,7 @@ MICROSOFT = Packages(
 
 
 def reads_state(version: str, of: str) -> bool:
-    """Whether that version of Slurm starts with the jobs and the history of another.
+    """True if that version of Slurm can start with the jobs and the history of another.
 
     >>> reads_state("25.05.4", of="23.11"), reads_state("25.11.5", of="23.11")
     (True, False)

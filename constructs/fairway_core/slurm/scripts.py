@@ -53,7 +53,7 @@ class NodeFacts:
 
     @classmethod
     def of(cls, size: VmSize) -> NodeFacts:
-        """Those of a VM size.
+        """The devices that a VM size has.
 
         >>> from fairway_core.catalog import vm_size
         >>> NodeFacts.of(vm_size("Standard_ND96isr_H100_v5")).adapter_gbps

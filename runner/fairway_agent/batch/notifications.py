@@ -146,7 +146,7 @@ class PoolWatch(watch.Watch):
 
     @property
     def over(self) -> Over | None:
-        """As above."""
+        """The limit that has ended the run, if any."""
         with suppress(OSError, Fault):
             return super().over
         return None

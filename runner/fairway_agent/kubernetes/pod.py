@@ -130,8 +130,8 @@ def main() -> None:
 
 
 def hold_scratch(folder: Path) -> None:
-    """Locks the pod's scratch until this program ends, however that is. A folder of the node that
-    was locked, and is no more, is removed: see `node_cleanup.sh`."""
+    """Locks the pod's scratch until this program ends, however it ends. `node_cleanup.sh` removes
+    folders that have lost their lock."""
     fcntl.flock(os.open(folder, os.O_RDONLY | os.O_DIRECTORY), fcntl.LOCK_SH)
     (folder / ".fairway").touch()
 

@@ -25,7 +25,7 @@ _FIRST_START = 1200.0
 _TOGETHER = 900.0
 
 MOST_WAITS = 8
-"""How often its patience the first pod of a task waits at most, holding its node, while the
+"""The most that a task's first pod holds its node, as a multiple of its patience, while the
 autoscaler starts nodes again and again that do not come."""
 
 

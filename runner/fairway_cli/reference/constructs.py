@@ -120,7 +120,7 @@ def _section(name: str, node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def _attributes(node: ast.ClassDef) -> list[str]:
-    """What is there to read once one is made, beside methods and properties."""
+    """The attributes of an instance, beside methods and properties."""
     found: dict[str, None] = {}
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":

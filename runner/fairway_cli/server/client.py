@@ -71,7 +71,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """As text."""
+        """The address as text."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' if self.is_encrypted else ''}://{host}:{self.port}{self.path}"
 

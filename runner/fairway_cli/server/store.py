@@ -122,7 +122,7 @@ class RemoteRun(Run):
 
     @property
     def cut_off(self) -> str:
-        """As above."""
+        """Always empty: the server says so in the reason of the run's state."""
         return ""
 
     @property

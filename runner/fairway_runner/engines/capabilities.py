@@ -59,7 +59,7 @@ class Capabilities:
     shares: bool = _row("`gpus:` and `cores:`", False)
     """Whether several tasks may share a node."""
     checks_gpus: bool = _row("`preflight: gpus` by default", False)
-    """Whether whole nodes with GPUs must pass that where a job does not say it."""
+    """True if `preflight: gpus` is the default for whole nodes with GPUs."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)

@@ -111,7 +111,7 @@ class Launchers:
 
 
 def _preflight(job: Job, target: Target) -> str:
-    """What nodes must pass: as the job says, or else as is usual for the target's engine."""
+    """The preflight of nodes: the job's, or else the default of the target's engine."""
     if job.preflight is not None:
         return job.preflight
     if job.wanted is not None or not capabilities(target.engine).checks_gpus:

@@ -217,7 +217,7 @@ _R = TypeVar("_R", bound=_RunFolder)
 # of the run.
 STEPS_FILE, STEPS_LOCK, STEPS_CANCELLED = "steps.json", "steps.lock", "steps.cancelled"
 STEPS_ENGINE = "steps"
-"""What the record of such a run has in place of an engine's name."""
+"""The engine's name in the record of a run of several steps."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def steps_to_begin(run: _RunFolder) -> list[str]:
 
 
 def steps_text(steps: Sequence[StepRecord]) -> str:
-    """As the file has them."""
+    """The steps as the text of their file."""
     return json.dumps({"steps": [asdict(each) for each in steps]}, indent=1)
 
 

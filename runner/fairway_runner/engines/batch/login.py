@@ -178,7 +178,7 @@ _GONE = b"gone\n"
 
 @dataclass(frozen=True)
 class _Order(JsonRecord):
-    """What the other process is to remove: the `folder` here, and the `user` of a `node`."""
+    """An order to another process to remove a `folder` here and the `user` of a `node`."""
 
     CALLED = "the order"
 
