@@ -115,9 +115,6 @@ def _of_pods() -> dict[str, str]:
             f' || object.spec.securityContext.{profile}.type != "Unconfined")'
             for profile in ("seccompProfile", "appArmorProfile")
         ),
-        "no hostProcess of the pod": (
-            f"{no_context} || !has(object.spec.securityContext.windowsOptions)"
-        ),
     }
 
 
@@ -169,7 +166,6 @@ def _of_containers() -> dict[str, str]:
             f' || c.securityContext.{profile}.type != "Unconfined")'
             for profile in ("seccompProfile", "appArmorProfile")
         ),
-        "no hostProcess": f"{_NO_CONTEXT} || !has(c.securityContext.windowsOptions)",
     }
     return {
         message: f"variables.containers.all(c, {expression})"

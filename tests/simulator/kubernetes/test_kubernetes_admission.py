@@ -4,11 +4,17 @@ and the health check of a node changes no other."""
 from __future__ import annotations
 
 import copy
+import json
+import os
+import secrets
+import subprocess
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
-from fairway_core.kubernetes import health
+from fairway_core.kubernetes import documents, health
 from fairway_core.kubernetes.admission import policy
 from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.target import Target
@@ -23,11 +29,13 @@ from fairway_simulator.kubernetes.api.resources import (
     POLICY_BINDINGS,
 )
 from fairway_simulator.kubernetes.api.store import Store
+from fairway_simulator.kubernetes.cluster import kubectl_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-SPACE = "training"
+# Names of its own: the server may be one that others use, too.
+SPACE, OTHER = (f"{name}-{secrets.token_hex(4)}" for name in ("training", "other"))
 TARGET = Target.model_validate(
     {
         "name": "nd",
@@ -46,6 +54,8 @@ TARGET = Target.model_validate(
     }
 )
 TASK: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
     "metadata": {"name": "task"},
     "spec": {
         "serviceAccountName": "fairway-task",
@@ -73,23 +83,70 @@ def mounted(*env: Change, **mount: str) -> Change:
     return {"volumeMounts": [at], "env": list(env)}
 
 
-@pytest.fixture
-def admit() -> Callable[..., Any]:
-    """Takes a pod that is the task's with changes of its spec and of its container."""
+@pytest.fixture(scope="module")
+def admit() -> Iterator[Callable[..., Any]]:
+    """Takes a pod that is the task's with changes of its spec and of its container: the stand-in,
+    or the server that FAIRWAY_KUBECONFIG names, which stores none."""
+    named = os.environ.get("FAIRWAY_KUBECONFIG")
+    with _real(named) if named else nullcontext(_stand_in()) as create:
+
+        def admit(spec: Change, container: Change | None = None, namespace: str = SPACE) -> None:
+            pod = copy.deepcopy(TASK)
+            pod["spec"] |= spec
+            pod["spec"]["containers"][0] |= container or {}
+            create(pod, namespace)
+
+        yield admit
+
+
+def _stand_in() -> Callable[[Change, str], Any]:
     store = Store()
     admission = Admission(store)
-    for name in (SPACE, "other"):
+    for name in (SPACE, OTHER):
         store.create(NAMESPACES, admission.new(NAMESPACES, {"metadata": {"name": name}}, "", ""))
     for resource, found in zip((POLICIES, POLICY_BINDINGS), policy([TARGET]), strict=True):
         store.create(resource, admission.new(resource, found, "", "Strict"))
+    return lambda pod, namespace: admission.new(PODS, pod, namespace, "Strict")
 
-    def admit(spec: Change, container: Change | None = None, namespace: str = SPACE) -> Any:
-        pod = copy.deepcopy(TASK)
-        pod["spec"] |= spec
-        pod["spec"]["containers"][0] |= container or {}
-        return admission.new(PODS, pod, namespace, "Strict")
 
-    return admit
+@contextmanager
+def _real(kubeconfig: str) -> Iterator[Callable[[Change, str], Any]]:
+    def kubectl(*words: str, sent: Any = None) -> str:
+        command = [kubectl_program(), "--kubeconfig", kubeconfig, *words]
+        text = None if sent is None else json.dumps(sent)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise ApiError(403, done.stderr)
+        return done.stdout
+
+    def create(pod: Change, namespace: str) -> None:
+        kubectl("create", "-f", "-", "-n", namespace, "--dry-run=server", sent=pod)
+
+    def is_in_force() -> bool:
+        try:
+            kubectl("create", "-f", "-", "-n", SPACE, "--dry-run=server", sent=privileged)
+        except ApiError as refused:
+            return f"{SPACE}-pods" in refused.message
+        return False
+
+    privileged = copy.deepcopy(TASK)
+    privileged["spec"]["hostPID"] = True
+    accounts = ("fairway-task", "fairway-head", "flux-applier")
+    made = [documents.manifest("v1", "Namespace", name) for name in (SPACE, OTHER)]
+    made += [
+        documents.manifest("v1", "ServiceAccount", account, name)
+        for name in (SPACE, OTHER)
+        for account in accounts
+    ]
+    found = {"apiVersion": "v1", "kind": "List", "items": [*made, *policy([TARGET])]}
+    kubectl("apply", "-f", "-", sent=found)
+    try:
+        for name in (SPACE, OTHER):
+            kubectl("wait", "--for=create", "serviceaccount/default", "-n", name)
+        until(is_in_force)
+        yield create
+    finally:
+        kubectl("delete", "--wait=false", "-f", "-", sent=found)
 
 
 WAYS_UP: dict[str, tuple[Change, Change]] = {
@@ -101,7 +158,10 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
         {"volumes": [{"name": "root", "hostPath": {"path": "/mnt/resource_nvme"}}]},
         {},
     ),
-    "hostPath, below": ({"volumes": [{"name": "b", "hostPath": {"path": f"{SCRATCH}/../.."}}]}, {}),
+    "hostPath, below": (
+        {"volumes": [{"name": "b", "hostPath": {"path": f"{SCRATCH}/another"}}]},
+        {},
+    ),
     "hostPath, beside": ({"volumes": [{"name": "b", "hostPath": {"path": f"{SCRATCH}2"}}]}, {}),
     "hostPath, after it": (
         {
@@ -123,14 +183,12 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
     "nodeName": ({"nodeName": "system-0"}, {}),
     "sysctls": ({"securityContext": {"sysctls": [{"name": "kernel.a", "value": "1"}]}}, {}),
     "profile of the pod": ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, {}),
-    "hostProcess of the pod": ({"securityContext": {"windowsOptions": {"hostProcess": True}}}, {}),
     "privileged": ({}, {"securityContext": {"privileged": True}}),
     "capability": ({}, {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
     "capability, all of them": ({}, {"securityContext": {"capabilities": {"add": ["ALL"]}}}),
     "hostPort": ({}, {"ports": [{"containerPort": 80, "hostPort": 80}]}),
-    "procMount": ({}, {"securityContext": {"procMount": "Unmasked"}}),
+    "procMount": ({"hostUsers": False}, {"securityContext": {"procMount": "Unmasked"}}),
     "profile": ({}, {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
-    "hostProcess": ({}, {"securityContext": {"windowsOptions": {"hostProcess": True}}}),
     "accounts": ({"serviceAccountName": "flux-applier"}, {}),
     "accounts, default": ({"serviceAccountName": "default"}, {}),
     "tolerations": ({"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}]}, {}),
@@ -150,10 +208,10 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
 def test_a_way_up_is_refused_in_the_namespace_of_jobs_alone(
     admit: Callable[..., Any], way: str
 ) -> None:
-    with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'training-pods'") as caught:
+    with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{SPACE}-pods'") as caught:
         admit(*WAYS_UP[way])
     assert way.partition(",")[0] in caught.value.message
-    admit(*WAYS_UP[way], namespace="other")
+    admit(*WAYS_UP[way], namespace=OTHER)
 
 
 @pytest.mark.parametrize(
