@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import PATIENCE
 
-from fairway_simulator.kubernetes import Kubelet, KubernetesCluster, default_nodes, missing
-from fairway_simulator.kubernetes.client import Client
+from fairway_simulator.kubernetes import KubernetesCluster, missing
 from fairway_simulator.kubernetes.cluster import kubectl_program
-from fairway_simulator.kubernetes.kubelet.network import network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,11 +92,7 @@ def _kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
     _require(missing())
     folder = tmp_path_factory.mktemp("kubernetes")
     if named := os.environ.get("FAIRWAY_KUBECONFIG"):
-        client = Client.of_kubeconfig(Path(named), folder)
-        kubelet = Kubelet(client, folder / "nodes", default_nodes(3), network(private=True))
-        kubelet.start()
         yield Space(Path(named), "default", None)
-        kubelet.stop()
         return
     with KubernetesCluster(folder, backoff=0.1, restart_pause=0.1) as cluster:
         yield Space(cluster.kubeconfig, "default", cluster)

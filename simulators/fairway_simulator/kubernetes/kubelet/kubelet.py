@@ -22,6 +22,7 @@ from fairway_simulator.kubernetes.kubelet.serving import NodeServer
 from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping, Sequence
 
     from fairway_simulator.kubernetes.kubelet.network import Network
@@ -42,7 +43,10 @@ class NodeSpec:
 
 
 class Kubelet:
-    """All nodes in one: a client that has one watch for them."""
+    """All nodes in one: a client that has one watch for them.
+
+    The API server comes with the `token`, or with a certificate that `tls` demands.
+    """
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Kubelet:
         api: tuple[str, int] | None = None,
         path: str = "",
         exports: Mapping[str, Path] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         host, port = api or (client.host, client.port)
         self._client = client
@@ -65,7 +70,7 @@ class Kubelet:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._pods: dict[str, PodRunner] = {}
-        self._server = NodeServer(self.pod, token, self._stopped, private=network.private)
+        self._server = NodeServer(self.pod, token, self._stopped, tls, private=network.private)
         environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}
         if path:
             environment["PATH"] = f"{path}:{of_image()['PATH']}"
@@ -111,6 +116,8 @@ class Kubelet:
             scratch.mkdir(parents=True, exist_ok=True)
             scratch.chmod(0o1777)
         node = _node(spec, self._server.port)
+        if self._server.is_secure:  # a real API server, which translates streams for older nodes
+            node["status"]["declaredFeatures"] = ["ExtendWebSocketsToKubelet"]
         try:
             self._client.send("POST", "/api/v1/nodes", node)
         except Refused as refused:

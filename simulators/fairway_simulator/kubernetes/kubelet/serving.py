@@ -14,6 +14,7 @@ from fairway_simulator.kubernetes.kubelet.websocket import WebSocket
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     import threading
     from collections.abc import Callable
 
@@ -27,12 +28,21 @@ class NodeServer:
     """Listens for all nodes; `find` knows their pods, `token` is what the API server
     says; `private` whether each pod has a network of its own."""
 
-    def __init__(self, find: Find, token: str, stopped: threading.Event, *, private: bool) -> None:
+    def __init__(
+        self,
+        find: Find,
+        token: str,
+        stopped: threading.Event,
+        tls: ssl.SSLContext | None = None,
+        *,
+        private: bool,
+    ) -> None:
         self._find = find
         self._token = token
         self._stopped = stopped
         self._private = private
-        self._server = Server(self._handle)
+        self.is_secure = tls is not None
+        self._server = Server(self._handle, tls)
         self.port = self._server.port
 
     def start(self) -> None:
@@ -46,7 +56,8 @@ class NodeServer:
     def _handle(self, request: Request) -> Answer | Stream | Takeover:
         try:
             said = request.headers.get("authorization", "").removeprefix("Bearer ")
-            if not self._token or not hmac.compare_digest(said, self._token):
+            known = self._token and hmac.compare_digest(said, self._token)
+            if not known and not self.is_secure:  # TLS has asked for a certificate
                 raise ApiError(401, "Unauthorized")
             match request.parts:
                 case ["containerLogs", namespace, name, container]:

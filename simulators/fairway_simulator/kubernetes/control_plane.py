@@ -1,0 +1,157 @@
+"""A command with a real Kubernetes control plane, whose nodes are the stand-in's.
+
+`python -m fairway_simulator.kubernetes.control_plane DIR COMMAND…` starts etcd, kube-apiserver,
+kube-controller-manager and kube-scheduler (1.36 or newer) from the folder DIR on loopback, and runs
+the command with FAIRWAY_KUBECONFIG. It ends with the command, and with its exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trustme
+
+from fairway_agent.fanout.launchers import free_port
+from fairway_simulator.kubernetes import kubeconfig
+from fairway_simulator.kubernetes.client import Client, Refused
+from fairway_simulator.kubernetes.cluster import CONTEXT, default_nodes
+from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet
+from fairway_simulator.kubernetes.kubelet.network import network
+from fairway_simulator.private_file import write_private
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_PATIENCE = 300.0  # seconds; only a hang takes so long
+
+# The stand-in's nodes send no heartbeats, and this cloud makes none.
+_CONTROLLERS = "*,-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller"
+
+
+def main() -> int:
+    """Runs the command line's command beside a control plane."""
+    if len(sys.argv) < 3:
+        sys.stderr.write(f"usage: {Path(sys.argv[0]).name} DIR COMMAND…\n")
+        return 2
+    programs = Path(sys.argv[1]).resolve()
+    if lacking := [name for name in PROGRAMS if not os.access(programs / name, os.X_OK)]:
+        sys.stderr.write(f"control-plane: {programs} has no {', '.join(lacking)}\n")
+        return 4
+    with tempfile.TemporaryDirectory(prefix="control-plane-") as folder, ExitStack() as running:
+        config = _start(programs, Path(folder), running)
+        variables = {**os.environ, "FAIRWAY_KUBECONFIG": str(config)}
+        return subprocess.run(sys.argv[2:], env=variables, check=False).returncode
+
+
+def _start(programs: Path, folder: Path, running: ExitStack) -> Path:
+    """The kubeconfig of an administrator, once three nodes are ready."""
+    first = free_port(3)
+    store, peers = (f"http://127.0.0.1:{first + more}" for more in (0, 1))
+    url = f"https://127.0.0.1:{first + 2}"
+    authority = trustme.CA()
+    own = authority.issue_cert("localhost", "127.0.0.1", "kubernetes.default.svc")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    own.cert_chain_pems[0].write_to_path(folder / "server.pem")
+    own.private_key_pem.write_to_path(folder / "server.key")
+    token = secrets.token_urlsafe(32)
+    write_private(folder / "tokens.csv", f"{token},admin,admin,system:masters\n")
+    config = folder / "kubeconfig"
+    write_private(config, kubeconfig.text(CONTEXT, url, folder / "ca.pem", token, "default"))
+
+    def start(name: str, **flags: str | int | Path) -> None:
+        words = [f"--{flag.replace('_', '-')}={value}" for flag, value in flags.items()]
+        running.enter_context(_Program(programs / name, words, folder / f"{name}.log"))
+
+    start(
+        "etcd",
+        data_dir=folder / "etcd",
+        listen_client_urls=store,
+        advertise_client_urls=store,
+        listen_peer_urls=peers,
+        initial_advertise_peer_urls=peers,
+        initial_cluster=f"default={peers}",
+        unsafe_no_fsync="true",
+    )
+    key, certificate = folder / "server.key", folder / "server.pem"
+    start(
+        "kube-apiserver",
+        etcd_servers=store,
+        bind_address="127.0.0.1",
+        secure_port=first + 2,
+        tls_cert_file=certificate,
+        tls_private_key_file=key,
+        kubelet_certificate_authority=folder / "ca.pem",
+        kubelet_client_certificate=certificate,
+        kubelet_client_key=key,
+        kubelet_preferred_address_types="InternalIP",
+        service_account_issuer="https://kubernetes.default.svc",
+        service_account_key_file=certificate,
+        service_account_signing_key_file=key,
+        service_cluster_ip_range="10.0.0.0/24",
+        token_auth_file=folder / "tokens.csv",
+        authorization_mode="Node,RBAC",
+        allow_privileged="true",
+        endpoint_reconciler_type="none",
+    )
+    client = Client.of_kubeconfig(config, folder)
+    _wait_for(client)
+    start(
+        "kube-controller-manager",
+        kubeconfig=config,
+        controllers=_CONTROLLERS,
+        leader_elect="false",
+        use_service_account_credentials="true",
+        service_account_private_key_file=key,
+        root_ca_file=folder / "ca.pem",
+        secure_port=0,
+    )
+    start("kube-scheduler", kubeconfig=config, leader_elect="false", secure_port=0)
+    between = network(private=False)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.pem"))
+    tls.load_cert_chain(certificate, key)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    kubelet = Kubelet(client, folder / "nodes", default_nodes(3), between, tls=tls)
+    kubelet.start()
+    running.callback(kubelet.stop)
+    return config
+
+
+def _wait_for(client: Client) -> None:
+    """Returns when the API server has made its own objects."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            client.get("/api/v1/namespaces/kube-system")
+            return
+        except Refused:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+class _Program:
+    """A program that runs until the block ends, and writes to a file."""
+
+    def __init__(self, program: Path, words: Sequence[str], log: Path) -> None:
+        self._log = log.open("wb")
+        self._process = subprocess.Popen(
+            [program, *words], stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+    def __enter__(self) -> _Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(_PATIENCE)
+        self._log.close()
