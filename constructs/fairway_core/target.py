@@ -15,6 +15,9 @@ from fairway_core.documents import FieldError, Model
 from fairway_core.fields import Reach, Span, is_image
 from fairway_core.project_folder import from_home
 
+HEAD_IMAGE = "python:3.12.14-slim-trixie"
+"""What the head pod and the pods of nodes run in. Source: docker-library/official-images."""
+
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
 
 
@@ -86,6 +89,21 @@ def _image(value: str) -> str:
     return value
 
 
+def _exact(value: str) -> str:
+    """An image that runs with rights on every node changes by a change of its name alone.
+
+    >>> _exact("localhost:5000/python:3.12.14-slim")
+    'localhost:5000/python:3.12.14-slim'
+    """
+    name, _, digest = value.partition("@")
+    if not digest and name.rpartition("/")[2].partition(":")[2] in ("", "latest"):
+        raise FieldError(
+            f"`{value}` is whatever its registry calls the latest",
+            f"name a version, for example {HEAD_IMAGE}, or a digest",
+        )
+    return value
+
+
 def _scratch(value: str) -> str:
     if value.startswith("/"):
         if not re.fullmatch(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+", value):
@@ -101,6 +119,7 @@ Folder = Annotated[str, AfterValidator(_folder)]
 Amount = Annotated[str, AfterValidator(_amount)]
 Scratch = Annotated[str, AfterValidator(_scratch)]
 Image = Annotated[str, AfterValidator(_word), AfterValidator(_image)]
+ExactImage = Annotated[Image, AfterValidator(_exact)]
 Name = Annotated[str, AfterValidator(_name)]
 Region = Annotated[str, AfterValidator(_region)]
 
@@ -240,7 +259,7 @@ class KubernetesAccess(Model):
     cluster: Word | None = None
     service_account: Label = "fairway-task"
     head: Label = "fairway-head"
-    head_image: Image = "python:3.12-slim"
+    head_image: ExactImage = HEAD_IMAGE
 
 
 class Gateway(Model):

@@ -197,6 +197,7 @@ class AksResources:
                 priorities=dict(PRIORITIES),
                 patience=patience(spec.node_range.min, spec.node_range.max),
                 service_account=_ACCOUNT,
+                head_image=self._spec.head_image,
             ),
         )
 

@@ -28,6 +28,7 @@ PODS = Path(__file__).with_name("sections") / "pods.yaml"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 MANIFESTS = "container-cluster-configuration"
+CHECKED = {f"fairway-health-{name}" for name in ("nd", "spot", "cpu")}
 
 
 def _all(stacks: Stacks, type_: str, role: str = "compute") -> dict[str, Any]:
@@ -111,6 +112,22 @@ def test_drivers_have_the_versions_of_the_file(pods: Stacks) -> None:
         "tag: v0.4.1",
     ):
         assert texts.count(version) == 1, version
+
+
+def test_all_pods_of_fairways_own_run_in_the_image_of_the_file(pods: Stacks) -> None:
+    specs = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]
+        for each in _manifests(pods)
+        if each["kind"] in ("Deployment", "DaemonSet")
+    }
+    assert specs.keys() == {"fairway-head", "node-setup", *CHECKED}
+    for name, spec in specs.items():
+        for container in [*spec.get("initContainers", ()), *spec["containers"]]:
+            assert container["image"] == "contoso.azurecr.io/python:3.13.2", name
+    # And those of runs, which the runner makes.
+    for target in _targets(pods).values():
+        assert target.kubernetes is not None
+        assert target.kubernetes.head_image == "contoso.azurecr.io/python:3.13.2"
 
 
 def test_with_a_spot_pool_azure_updates_nodes_alone(pods: Stacks) -> None:

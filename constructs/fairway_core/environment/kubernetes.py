@@ -23,7 +23,7 @@ from fairway_core.environment.values import (
 )
 from fairway_core.fields import Span
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import Amount, Image, NodeRange
+from fairway_core.target import HEAD_IMAGE, Amount, ExactImage, Image, NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -452,6 +452,10 @@ class Kubernetes(Model, defer_build=True):
     yet: there such a pool's queue admits nothing, as `fairway doctor` says."""
     operators: Operators = Field(default_factory=Operators)
     """Versions of what is installed in the cluster."""
+    head_image: ExactImage = HEAD_IMAGE
+    """The image of Fairway's own pods: the one through which jobs are submitted, and those that set
+    up nodes and check them, which are privileged. It has Python 3.10 or newer, bash, tar, and
+    util-linux. A tag other than `latest`, or a digest; for example a copy in your own registry."""
     system: SystemPool = Field(default_factory=SystemPool)
     """The nodes for what AKS and Fairway run themselves."""
     upgrades: UpgradeWindow | None = None

@@ -79,6 +79,7 @@ def test_kubernetes_target_record_round_trips() -> None:
         ({"image": "-x"}, "begins with `-`"),
         ({"image": "Train:1"}, "`Train:1` is not a container image"),
         ({"head_image": "docker://python"}, "`docker://python` is not a container image"),
+        ({"head_image": "python"}, "`python` is whatever its registry calls the latest"),
         ({"context": "lab\n"}, "control character"),
         ({"volumes": {"data": "a/b"}}, "this is not a name of Kubernetes"),
         ({"pool": "nd"}, "Extra inputs"),
