@@ -27,8 +27,10 @@ SCRATCH = f"{local_disks.FOLDER}/fairway"
 _NAME = "node-setup"
 _SET_UP, _CLEAN_UP = "set-up.sh", "clean-up.sh"
 _SCRIPTS = "/scripts"
-# Among the mounts of the node's first process, with the node's own programs.
-_ON_NODE = f"exec nsenter --target 1 --mount -- bash -s <{_SCRIPTS}/{_SET_UP}"
+# Among the mounts of the node's first process, with the node's own programs. By its file and not
+# its number: a pod that sees the node's processes has all containers see them.
+_PROC = "/node/proc"
+_ON_NODE = f"exec nsenter --mount={_PROC}/1/ns/mnt -- bash -s <{_SCRIPTS}/{_SET_UP}"
 _SMALL = {"cpu": "10m", "memory": "32Mi"}
 
 
@@ -75,7 +77,7 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
         "resources": {"requests": _SMALL, "limits": {"memory": "512Mi"}},
         # To mount, and to open disks.
         "securityContext": {"privileged": True},
-        "volumeMounts": [scripts],
+        "volumeMounts": [scripts, {"name": "proc", "mountPath": _PROC, "readOnly": True}],
     }
     clean_up = {
         "name": "clean-up",
@@ -94,7 +96,6 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "hostPID": True,
         # Tasks wait for it, and may not take its place.
         "priorityClassName": "system-node-critical",
         "terminationGracePeriodSeconds": 5,
@@ -104,6 +105,7 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
         "containers": [clean_up],
         "volumes": [
             {"name": "scripts", "configMap": {"name": _NAME}},
+            {"name": "proc", "hostPath": {"path": "/proc", "type": "Directory"}},
             # Of no type: else there would be a folder before there are disks, and tasks begin.
             {"name": "scratch", "hostPath": {"path": SCRATCH}},
         ],

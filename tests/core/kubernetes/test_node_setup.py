@@ -254,16 +254,23 @@ class TestPods:
     def test_a_pod_stays_without_rights(self) -> None:
         spec = self.spec()
         assert spec["automountServiceAccountToken"] is False
-        assert not {"hostNetwork", "hostIPC", "serviceAccountName"} & {*spec}
+        assert not {"hostNetwork", "hostIPC", "hostPID", "serviceAccountName"} & {*spec}
         [set_up], [stays] = spec["initContainers"], spec["containers"]
         assert set_up["securityContext"] == {"privileged": True}
+        assert " --mount=/node/proc/1/ns/mnt " in set_up["command"][-1]
+        mounts = {each["name"]: each["mountPath"] for each in set_up["volumeMounts"]}
+        assert mounts == {"scripts": "/scripts", "proc": "/node/proc"}
         rights = stays["securityContext"]
         assert rights["capabilities"] == {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
         assert rights["allowPrivilegeEscalation"] is False
         assert rights["readOnlyRootFilesystem"] is True
         hosts = [each["hostPath"] for each in spec["volumes"] if "hostPath" in each]
         # Kubernetes makes no folder there before there are disks, or tasks would begin.
-        assert hosts == [{"path": "/mnt/resource_nvme/fairway"}]
+        assert hosts == [
+            {"path": "/proc", "type": "Directory"},
+            {"path": "/mnt/resource_nvme/fairway"},
+        ]
+        assert [each["name"] for each in stays["volumeMounts"]] == ["scripts", "scratch"]
 
     def test_the_scripts_are_where_the_containers_look(self) -> None:
         _, scripts, daemons = node_setup.objects([target()])
