@@ -1,4 +1,5 @@
-"""The pods that the namespace of jobs takes: none by which a submitter gets hold of a node.
+"""The pods that the namespace of jobs takes: none by which a submitter gets hold of a node. And the
+changes of nodes that an account may make.
 
 Everybody who submits may create pods there. What the baseline of Pod Security refuses is refused
 here too, in a policy of its own, because a task's pod locks memory for InfiniBand (IPC_LOCK), which
@@ -17,13 +18,14 @@ import json
 from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes.manifests import OWN_SCRATCH, POD_UID
+from fairway_agent.kubernetes.names import BOOT, CORDONED
 from fairway_core.kubernetes.documents import Manifest, manifest
 from fairway_core.kubernetes.pools import tolerations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from fairway_core.target import Target
+    from fairway_core.target import KubernetesAccess, Target
 
 _API = "admissionregistration.k8s.io/v1"
 # Those of the baseline, and the one more.
@@ -97,6 +99,77 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
         {**manifest(_API, "ValidatingAdmissionPolicy", name), "spec": spec},
         {**manifest(_API, "ValidatingAdmissionPolicyBinding", name), "spec": binding},
     ]
+
+
+def policy_of_head(access: KubernetesAccess) -> list[Manifest]:
+    """What the head's account, which every submitter can act as, may change of nodes: whether they
+    take pods, and whose closing that is."""
+    name = f"{access.namespace}-{access.head}"
+    return node_policy(name, access.namespace, access.head, (CORDONED, BOOT))
+
+
+def node_policy(
+    name: str,
+    namespace: str,
+    account: str,
+    notes: Sequence[str],
+    more: Mapping[str, str] | None = None,
+) -> list[Manifest]:
+    """A policy, and its binding, by which an account changes of nodes no labels, no taints and no
+    annotations but `notes`, which are other accounts' word. `more` are expressions that hold too,
+    by what each refuses."""
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["nodes", "nodes/status"],
+    }
+    user = f"system:serviceaccount:{namespace}:{account}"
+    validations = {
+        **(more or {}),
+        "no labels": _kept("metadata.labels"),
+        "no taints": _kept("spec.taints"),
+        f"no annotations but {' and '.join(notes)}": _kept_but(notes),
+    }
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [
+            {"name": "account", "expression": f'request.userInfo.username == "{user}"'}
+        ],
+        "variables": [
+            {"name": field, "expression": f"has({each}) ? {each} : {{}}"}
+            for field, each in (
+                ("notes", "object.metadata.annotations"),
+                ("before", "oldObject.metadata.annotations"),
+            )
+        ],
+        "validations": [
+            {"expression": expression, "message": f"{name}: {message}"}
+            for message, expression in validations.items()
+        ],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return [
+        {**manifest(_API, "ValidatingAdmissionPolicy", name), "spec": spec},
+        {**manifest(_API, "ValidatingAdmissionPolicyBinding", name), "spec": binding},
+    ]
+
+
+def _kept(field: str) -> str:
+    """An expression that holds where a field is as it was."""
+    new, old = f"object.{field}", f"oldObject.{field}"
+    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
+
+
+def _kept_but(notes: Sequence[str]) -> str:
+    """An expression that holds where all annotations but these are as they were."""
+    own = json.dumps(list(notes))
+    new, old = "variables.notes", "variables.before"
+    return (
+        f"{new}.all(k, k in {own} || (k in {old} && {old}[k] == {new}[k]))"
+        f" && {old}.all(k, k in {own} || k in {new})"
+    )
 
 
 def _of_pods() -> dict[str, str]:

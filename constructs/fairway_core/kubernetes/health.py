@@ -10,7 +10,9 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.kubernetes.names import BOOT, CORDONED, MACHINE
 from fairway_core.archives import module_files
+from fairway_core.kubernetes.admission import node_policy
 from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
 from fairway_core.kubernetes.pools import has_nvidia, offers_infiniband, size_of, tolerations
 from fairway_core.slurm.scripts import NodeFacts, health_check
@@ -35,7 +37,6 @@ _GPUS = "nvidia.com/gpu"
 _SMI = '#!/bin/sh\nexec chroot /run/nvidia/driver nvidia-smi "$@"\n'
 _EVERY = "300"  # seconds, as Slurm has it
 _RBAC = "rbac.authorization.k8s.io"
-_ADMISSION = "admissionregistration.k8s.io/v1"
 _NODE_CLAIM = "authentication.kubernetes.io/node-name"
 
 
@@ -87,37 +88,13 @@ def _rights() -> list[Manifest]:
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     ]
-    user = f"system:serviceaccount:{NAMESPACE}:{_NAME}"
     # As Kubernetes tries it itself: test/e2e/auth/e2edata/per_node_validatingadmissionpolicy.yaml.
     claim = f'request.userInfo.extra["{_NODE_CLAIM}"]'
     own = (
         f'has(request.userInfo.extra) && "{_NODE_CLAIM}" in request.userInfo.extra'
         f" && object.metadata.name == {claim}[0]"
     )
-    spec = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": ["UPDATE"],
-                    "resources": ["nodes", "nodes/status"],
-                }
-            ]
-        },
-        "matchConditions": [
-            {"name": "health-check", "expression": f'request.userInfo.username == "{user}"'}
-        ],
-        "validations": [
-            {"expression": own, "message": f"{_NAME}: only the node on which it runs"},
-            *(
-                {"expression": _kept(field), "message": f"{_NAME}: no {what}"}
-                for what, field in (("labels", "metadata.labels"), ("taints", "spec.taints"))
-            ),
-        ],
-    }
-    binding = {"policyName": _NAME, "validationActions": ["Deny"]}
+    alone = {"only the node on which it runs": own}
     return [
         manifest("v1", "ServiceAccount", _NAME, NAMESPACE),
         {**manifest(f"{_RBAC}/v1", "ClusterRole", _NAME), "rules": rules},
@@ -126,15 +103,8 @@ def _rights() -> list[Manifest]:
             "roleRef": role,
             "subjects": [account],
         },
-        {**manifest(_ADMISSION, "ValidatingAdmissionPolicy", _NAME), "spec": spec},
-        {**manifest(_ADMISSION, "ValidatingAdmissionPolicyBinding", _NAME), "spec": binding},
+        *node_policy(_NAME, NAMESPACE, _NAME, (CORDONED, BOOT, MACHINE), alone),
     ]
-
-
-def _kept(field: str) -> str:
-    """An expression that holds where a field is as it was."""
-    new, old = f"object.{field}", f"oldObject.{field}"
-    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
 
 
 def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:

@@ -59,6 +59,7 @@ def manifests(
         "jobs/namespace.yaml": [
             *namespace(_access(targets[0]).namespace, content.quota),
             *admission.policy(targets),
+            *admission.policy_of_head(_access(targets[0])),
         ],
         "jobs/volumes.yaml": volumes.objects(shared, _access(targets[0]).namespace),
         "jobs/head.yaml": head.objects(_of_all(targets), client_id=client_id),

@@ -20,7 +20,8 @@ CORDONED = "fairway.dev/cordoned"
 BOOT = "fairway.dev/cordoned-boot"
 """The annotation that says since which boot a node is cordoned so."""
 MACHINE = "fairway.dev/machine"
-"""The annotation that says which VM a node is, as `fairway_core.machine` reads it."""
+"""The annotation that says which VM a node is, and on which host, as `fairway_core.machine` reads
+it; `nodes` takes it at its word only about the VM that the node is."""
 
 
 def job(run: str, submission: int, part: int | str) -> str:

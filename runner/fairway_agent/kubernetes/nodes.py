@@ -74,8 +74,19 @@ def _report(node: Object, rdma: str) -> NodeReport:
         cores=str(has.get("cpu", "")),
         gpus=str(has.get("nvidia.com/gpu", "")),
         adapters=str(has.get(rdma, "")),
-        machine=(node["metadata"].get("annotations") or {}).get(names.MACHINE, ""),
+        machine=_machine(node),
     )
+
+
+def _machine(node: Object) -> str:
+    """Which VM a node is, by the cloud's own word, which nobody can change; "" where it has none.
+    Others may write what the health check notes: of another VM it says nothing."""
+    provider, _, resource = ((node.get("spec") or {}).get("providerID") or "").partition("://")
+    if provider != "azure":
+        return ""
+    noted = (node["metadata"].get("annotations") or {}).get(names.MACHINE, "")
+    is_own = noted.rpartition("resource=")[2].lower() == resource.lower()
+    return noted if is_own else f"resource={resource}"
 
 
 def _runs(api: Api) -> tuple[dict[str, set[str]], dict[str, str]]:

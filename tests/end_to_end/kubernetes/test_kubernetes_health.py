@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.kubernetes import names
+from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, health
+from fairway_core.machine import Machine
 from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.store import ResourceStore
 from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Fairway
+
+    from fairway_runner.live.operations import HealthReport
 
 VM = (
     "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/k/providers"
@@ -203,13 +208,25 @@ def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
     from fairway_runner.targets.lookup import find_target
     from fairway_runner.targets.nodes import report_of
 
+    def report() -> HealthReport:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(fairway.folder)
+            return report_of(find_target(TARGET.name), "sim-0", "HpcMissingGpu")
+
     pool.breaks("sim-0", gpus=7)
     pool.check("sim-0")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(fairway.folder)
-        found = report_of(find_target(TARGET.name), "sim-0", "HpcMissingGpu")
+    with pytest.raises(UserError, match="the VM of sim-0 is not known"):
+        report()
+    cloud = json.dumps({"spec": {"providerID": f"azure://{VM}"}})
+    pool.cluster.kubectl("patch", "node", "sim-0", "-p", cloud)
+    found = report()
     assert (found.machine.resource, found.description) == (VM, "7 of 8 GPUs")
     assert found.machine.vm
+    # Whoever may annotate nodes has nobody else's VM reported.
+    other = VM.replace("/virtualMachines/", "/virtualMachines/other-")
+    note = f"{names.MACHINE}=host=DSM01,vm=aa,resource={other}"
+    pool.cluster.kubectl("annotate", "--overwrite", "node", "sim-0", note)
+    assert report().machine == Machine(VM)
 
 
 def test_a_task_checks_the_gpus_of_its_nodes_first(pool: Pool, fairway: Fairway) -> None:

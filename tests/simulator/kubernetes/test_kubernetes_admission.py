@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import until
 
+from fairway_agent.kubernetes.names import CORDONED, MACHINE
 from fairway_core.kubernetes import documents, health
-from fairway_core.kubernetes.admission import policy
+from fairway_core.kubernetes.admission import policy, policy_of_head
 from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.target import Target
 from fairway_simulator.kubernetes.api.admission import Admission
@@ -230,9 +231,14 @@ def test_pods_of_fairway_are_admitted(
     admit(spec, container)
 
 
+HEAD = f"system:serviceaccount:{SPACE}:fairway-head"
 HEALTH = f"system:serviceaccount:{health.NAMESPACE}:fairway-health"
 NODE: dict[str, Any] = {
-    "metadata": {"name": "nd-0", "labels": {"agentpool": "nd"}},
+    "metadata": {
+        "name": "nd-0",
+        "labels": {"agentpool": "nd"},
+        "annotations": {MACHINE: "resource=/subscriptions/s/x"},
+    },
     "spec": {"taints": [{"key": "fairway.dev/pool", "value": "nd", "effect": "NoSchedule"}]},
 }
 
@@ -244,14 +250,16 @@ def change() -> Callable[..., Any]:
     admission = Admission(store)
     kinds = {"ValidatingAdmissionPolicy": POLICIES}
     kinds["ValidatingAdmissionPolicyBinding"] = POLICY_BINDINGS
-    for found in health.objects([TARGET]):
+    assert TARGET.kubernetes is not None
+    for found in [*health.objects([TARGET]), *policy_of_head(TARGET.kubernetes)]:
         if resource := kinds.get(found["kind"]):
             store.create(resource, admission.new(resource, found, "", "Strict"))
     before = store.create(NODES, admission.new(NODES, copy.deepcopy(NODE), "", "Strict"))
 
     def change(by: Identity, part: str = "", **spec: Any) -> Any:
         sent = copy.deepcopy(before)
-        sent["metadata"]["labels"] |= spec.pop("labels", {})
+        for field in ("labels", "annotations"):
+            sent["metadata"][field] |= spec.pop(field, {})
         sent["spec"] |= spec
         return admission.changed(NODES, before, sent, "Strict", part, by)
 
@@ -264,15 +272,29 @@ def test_the_health_check_changes_its_own_node_alone(change: Callable[..., Any],
     for other in ("nd-1", ""):
         with pytest.raises(ApiError, match="only the node on which it runs"):
             change(Identity(HEALTH, node=other), part, unschedulable=True)
-    change(Identity("system:serviceaccount:training:fairway-head"), part, unschedulable=True)
+    change(Identity(HEAD), part, unschedulable=True)
 
 
+@pytest.mark.parametrize("account", [HEALTH, HEAD])
 @pytest.mark.parametrize(
-    ("spec", "said"), [({"labels": {"team": "own"}}, "no labels"), ({"taints": []}, "no taints")]
+    ("spec", "said"),
+    [
+        ({"labels": {"team": "own"}}, "no labels"),
+        ({"taints": []}, "no taints"),
+        ({"annotations": {"other": "note"}}, "no annotations but"),
+    ],
 )
-def test_the_health_check_leaves_labels_and_taints(
-    change: Callable[..., Any], spec: Change, said: str
+def test_neither_health_check_nor_head_changes_more_of_a_node(
+    change: Callable[..., Any], spec: Change, said: str, account: str
 ) -> None:
     with pytest.raises(ApiError, match=said):
-        change(Identity(HEALTH, node="nd-0"), **copy.deepcopy(spec))
+        change(Identity(account, node="nd-0"), **copy.deepcopy(spec))
     change(Identity("admin"), **copy.deepcopy(spec))
+
+
+def test_the_health_check_alone_says_which_vm_a_node_is(change: Callable[..., Any]) -> None:
+    other = {"annotations": {MACHINE: "resource=/subscriptions/s/other"}}
+    change(Identity(HEALTH, node="nd-0"), **copy.deepcopy(other))
+    with pytest.raises(ApiError, match=r"no annotations but fairway\.dev/cordoned and"):
+        change(Identity(HEAD), **other)
+    change(Identity(HEAD), annotations={CORDONED: "a fault"})
