@@ -33,6 +33,7 @@ ROOT = Person(name="grace", keys=(f"{KEY} grace",), uid=30003, admin=True)
 _SPACE = """
 mount --bind "$1/etc" /etc
 mount --bind "$1/sbin" /usr/local/sbin
+mount --bind "$1/local" /usr/local/bin
 mount --bind "$1/home" /home
 export PATH="$1/bin:$PATH"
 """
@@ -93,7 +94,7 @@ def machine() -> Iterator[Machine]:
         folder = Path(name)
         folder.chmod(0o755)
         _write_etc(folder / "etc")
-        for part in ("sbin", "home", "bin", "data"):
+        for part in ("sbin", "local", "home", "bin", "data"):
             (folder / part).mkdir()
         (folder / "data").chmod(0o1777)
         for command in ("systemctl", "iptables"):
@@ -374,6 +375,37 @@ def test_what_others_have_put_in_place_of_a_persons_folder_goes_and_hurts_nobody
         "bob 700 fairway-30002",
         *("store", "eXve@contoso.com", "ada", "bob", "e.ve@contoso.com"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "runs"),
+    [
+        ("", True),
+        ("mkdir -m 700 $folder; chown 30002 $folder", True),
+        ("mkdir -m 777 $folder", False),
+        ("mkdir -m 777 $folder; chown 30001 $folder", False),
+        ("mkdir -m 777 theirs; ln -s theirs $folder", False),
+        ("mkdir -m 777 theirs; chown 30002 theirs; ln -s theirs $folder", False),
+        ("ln -s nowhere $folder", False),
+        ("touch $folder; chown 30002 $folder", False),
+    ],
+)
+def test_podman_by_hand_keeps_images_in_no_folder_of_somebody_elses(
+    machine: Machine, before: str, runs: bool
+) -> None:
+    """Entra ID makes accounts when they first sign in, and so nobody makes their folders before."""
+    for command in ("podman", "crun", "newuidmap"):
+        shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
+    (machine.folder / "bin/podman").write_text("#!/bin/sh\necho ran $(id -u) $*\n")
+    machine.set_up(_accounts(ADA, containers=True, signed_in=["eve@contoso.com"]))
+    script = f"{_DISK}chmod 1777 /mnt/resource_nvme; /usr/local/sbin/fairway-people >/dev/null; "
+    script += f"/usr/local/sbin/fairway-people >/dev/null; cd /mnt/resource_nvme; {before}; "
+    script = script.replace("$folder", "fairway-30002").replace("; ; ", "; ")
+    script += "setpriv --reuid 30002 --clear-groups /usr/local/bin/podman run a b; "
+    done = machine.run(script, check=False)
+    assert (done.returncode, done.stdout) == ((0, "ran 30002 run a b\n") if runs else (125, ""))
+    assert runs or "/mnt/resource_nvme/fairway-30002 is not a folder of yours" in done.stderr
+    assert machine.run(f"{_DISK}/usr/local/bin/podman ps").stdout == "ran 0 ps\n"
 
 
 def test_podman_is_installed_where_an_image_lacks_it_and_its_absence_costs_no_account(

@@ -63,6 +63,28 @@ CONF
     printf 'x /var/tmp/fairway-*\n' >/etc/tmpfiles.d/fairway.conf
 }
 
+# The number of somebody whom Entra ID signs in is not known before, and so is not their folder. Where
+# another made it, or a link, Podman would take that one's images for its user's own.
+guard_podman() {
+    local real
+    real=$(type -ap podman | grep -vxm 1 /usr/local/bin/podman)
+    cat >/usr/local/bin/podman.new <<PROGRAM
+#!/bin/sh
+# Written by Fairway: see storage.conf.
+uid=\$(id -u) folder=$place/fairway-\$(id -u)
+if [ "\$uid" != 0 ]; then
+    [ -e "\$folder" ] || mkdir -m 700 "\$folder"
+    if [ -h "\$folder" ] || [ ! -d "\$folder" ] || [ ! -O "\$folder" ]; then
+        echo "podman: \$folder is not a folder of yours: ask an administrator to remove it" >&2
+        exit 125
+    fi
+fi
+exec $real "\$@"
+PROGRAM
+    chmod 755 /usr/local/bin/podman.new
+    mv -f /usr/local/bin/podman.new /usr/local/bin/podman
+}
+
 # By which names Podman knows NVIDIA's GPUs. Source: NVIDIA Container Toolkit, "Support for
 # Container Device Interface".
 name_gpus() {
@@ -82,6 +104,7 @@ main() {
     ! mountpoint -q "$scratch" || place=$scratch
     install_podman
     set_up_podman
+    guard_podman
     while read -r name uid; do
         give_range "$name"
         # So that nobody makes another's: see fairway_agent.scratch.

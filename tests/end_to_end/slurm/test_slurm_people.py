@@ -37,6 +37,7 @@ NAMES = ("ada", "bob")
 _SPACE = """
 mount --bind "$1/etc" /etc
 mount --bind "$1/sbin" /usr/local/sbin
+mount -t tmpfs none /usr/local/bin
 mount -t tmpfs none /var/tmp
 export PATH="$1/bin:$PATH"
 useradd --no-create-home azureuser

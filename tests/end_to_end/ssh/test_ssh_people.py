@@ -33,6 +33,7 @@ NAMES = ("ada", "bob")
 _SPACE = """
 mount --bind "$1/etc" /etc
 mount --bind "$1/sbin" /usr/local/sbin
+mount -t tmpfs none /usr/local/bin
 mount --bind "$1/data" "$1/data"
 mount -t tmpfs none /var/tmp
 export PATH="$1/bin:$PATH"
