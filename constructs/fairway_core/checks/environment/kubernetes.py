@@ -159,6 +159,52 @@ def no_node_updates(upgrades: UpgradeWindow | None) -> Iterator[Fault]:
         )
 
 
+def _pod_waits(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+    """Minutes after which Kueue takes a job back, `wait`, and the `longest` that its pods wait."""
+    from fairway_agent.kubernetes.settings import patience
+
+    spec = subject.environment.orchestrator
+    if spec is not None and spec.wait_for_pods is not None:
+        ranges = [pool.node_range for pool in subject.environment.node_pools.values()]
+        longest = max(patience(each.min, each.max) for each in ranges)
+        minutes = {"wait": spec.wait_for_pods / 60, "longest": longest / 60}
+        yield ("kubernetes", "wait_for_pods"), minutes
+
+
+@check("short-pod-wait", Severity.WARNING, Subject.ENVIRONMENT, at=_pod_waits)
+def short_pod_wait(wait: float, longest: float) -> Iterator[Fault]:
+    """A job that Kueue takes back while its nodes are started and its first pods wait for others.
+
+    It ends the pods that run, and the job queues again; the nodes may then be deleted unused.
+
+    Wrong:
+        kubernetes: {wait_for_pods: 20m, upgrades: {}}
+        clusters:
+          cpu:
+            engine: kubernetes
+            size: Standard_D16s_v6
+            nodes: {min: 1, max: 4}
+            mounts: [data]
+            job_image: train:1
+
+    Right:
+        kubernetes: {wait_for_pods: 50m, upgrades: {}}
+        clusters:
+          cpu:
+            engine: kubernetes
+            size: Standard_D16s_v6
+            nodes: {min: 1, max: 4}
+            mounts: [data]
+            job_image: train:1
+    """
+    if wait < longest:
+        yield Fault(
+            f"Kueue takes a job back after {wait:g} minutes, and its pods wait {longest:g} for "
+            "each other, because nodes may take as long",
+            f"`wait_for_pods: {longest:g}m` or more, or leave it out",
+        )
+
+
 def _later(today: datetime.date) -> str:
     """The versions that are supported for longer than the notice, with their last days."""
     later = [
