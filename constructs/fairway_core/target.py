@@ -240,6 +240,7 @@ class KubernetesAccess(Model):
     its WorkloadPriorityClasses. `patience` is how long the first pod of a task on several nodes
     waits for the others; by default 15 minutes, and as long as a node may take where `nodes` is a
     range. `cluster` is the id of a cluster of AKS, by which kubectl gets to know its `context`.
+    `head_tolerations` are keys of taints of the nodes that the head's pods, and no tasks, may have.
     """
 
     kubeconfig: Folder = ""
@@ -260,6 +261,7 @@ class KubernetesAccess(Model):
     service_account: Label = "fairway-task"
     head: Label = "fairway-head"
     head_image: ExactImage = HEAD_IMAGE
+    head_tolerations: tuple[Word, ...] = ()
 
 
 class Gateway(Model):

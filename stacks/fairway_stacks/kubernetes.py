@@ -21,6 +21,7 @@ from fairway_core.kubernetes.credentials import credentials
 from fairway_core.kubernetes.drivers import RDMA, Versions
 from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.node_setup import SCRATCH
+from fairway_core.kubernetes.pools import SYSTEM_TAINT
 from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import KubernetesAccess, Target
@@ -198,6 +199,7 @@ class AksResources:
                 patience=patience(spec.node_range.min, spec.node_range.max),
                 service_account=_ACCOUNT,
                 head_image=self._spec.head_image,
+                head_tolerations=(SYSTEM_TAINT,),
             ),
         )
 

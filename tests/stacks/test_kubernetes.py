@@ -242,6 +242,10 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     assert nd.shared == "/data/fairway"
     assert spot.tolerations == ("fairway.dev/pool", "team")
     assert targets["spot"].spot
+    # None but these and what AKS itself runs is on the nodes of the system.
+    assert nd.head_tolerations == cpu.head_tolerations == ("CriticalAddonsOnly",)
+    system = _one(pods, "azurerm_kubernetes_cluster")["default_node_pool"]
+    assert system["only_critical_addons_enabled"] is True
     assert targets["cpu"].mounts == {"data": "/data", "home": "/home"}
     assert cpu.service_account == nd.service_account
     assert targets["nd"].vault_url

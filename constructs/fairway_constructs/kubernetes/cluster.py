@@ -314,6 +314,8 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
         node_count=nodes.min,
         # Another size then changes the pool, and does not replace the cluster.
         temporary_name_for_rotation=f"{SYSTEM_POOL}tmp",
+        # Pods of others stay off the nodes of those who administer the cluster.
+        only_critical_addons_enabled=True,
         upgrade_settings=DefaultNodePoolUpgradeSettings(
             max_surge="10%", drain_timeout_in_minutes=DRAIN_MINUTES
         ),

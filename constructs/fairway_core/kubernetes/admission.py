@@ -56,6 +56,7 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
     space = access.namespace
     name = f"{space}-pods"
     keys = [*(each["key"] for each in tolerations(targets)), *_ADDED]
+    of_head = list(access.head_tolerations)
     accounts = [access.service_account, access.head]
     rule = {
         "apiGroups": [""],
@@ -81,9 +82,11 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
                     "has(object.spec.serviceAccountName)"
                     f" && object.spec.serviceAccountName in {json.dumps(accounts)}"
                 ),
-                "only the tolerations of tasks": (
+                "only the tolerations of tasks, or the head's of its pods": (
                     "!has(object.spec.tolerations) || object.spec.tolerations.all(t, "
-                    f"has(t.key) && t.key in {json.dumps(keys)})"
+                    f"has(t.key) && (t.key in {json.dumps(keys)} || (t.key in"
+                    f" {json.dumps(of_head)}"
+                    f' && object.spec.serviceAccountName == "{access.head}")))'
                 ),
             }.items()
         ],

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.kubernetes import flux
 from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
-from fairway_core.kubernetes.pools import has_nvidia, offers_infiniband, tolerations
+from fairway_core.kubernetes.pools import (
+    ON_SYSTEM,
+    has_nvidia,
+    offers_infiniband,
+    tolerations,
+)
 from fairway_core.kubernetes.volumes import LUSTRE_DRIVER
 
 if TYPE_CHECKING:
@@ -31,6 +36,8 @@ _MELLANOX = "nvcr.io/nvidia/mellanox"
 _ADAPTERS = ["101c", "101e"]
 _PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
 _LUSTRE = "https://github.com/kubernetes-sigs/azurelustre-csi-driver"
+# Its Deployment, which tolerates taints of control planes alone.
+_LUSTRE_CONTROLLER = "csi-azurelustre-controller"
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,9 @@ def installation(
         found += [privileged_namespace(_GPU), _gpu_operator(versions, targets, rdma=bool(fast))]
     if "lustre" in volume_types:
         name = LUSTRE_DRIVER.partition(".")[0]
-        found += flux.repository_files(name, _LUSTRE, versions.lustre, "deploy", ("example",))
+        found += flux.repository_files(
+            name, _LUSTRE, versions.lustre, "deploy", ("example",), _LUSTRE_CONTROLLER
+        )
     return found
 
 
@@ -73,8 +82,9 @@ def devices(targets: Sequence[Target], versions: Versions) -> list[Manifest]:
 
 def _network_operator(version: str, targets: Sequence[Target]) -> Manifest:
     values = {
+        "operator": {"tolerations": ON_SYSTEM},
         "nfd": {"enabled": True, "deployNodeFeatureRules": False},
-        "node-feature-discovery": {"worker": {"tolerations": tolerations(targets)}},
+        "node-feature-discovery": _discovery(targets),
     }
     # The chart's versions have no `v`.
     exact = version.removeprefix("v")
@@ -82,14 +92,14 @@ def _network_operator(version: str, targets: Sequence[Target]) -> Manifest:
 
 
 def _gpu_operator(versions: Versions, targets: Sequence[Target], *, rdma: bool) -> Manifest:
-    bear = {"tolerations": tolerations(targets)}
     off = {"enabled": False}
     values: dict[str, Any] = {
+        "operator": {"tolerations": ON_SYSTEM},
         # One that finds devices is enough, and the network operator has it.
         "nfd": {"enabled": not rdma},
         # Another driver comes with another node: an upgrade in place would end what runs there.
         "driver": {"rdma": {"enabled": rdma}, "upgradePolicy": {"autoUpgrade": False}},
-        "daemonsets": bear,
+        "daemonsets": {"tolerations": tolerations(targets)},
         "migManager": off,
         "vgpuDeviceManager": off,
         "vfioManager": off,
@@ -98,10 +108,16 @@ def _gpu_operator(versions: Versions, targets: Sequence[Target], *, rdma: bool) 
     if versions.gpu_driver:
         values["driver"]["version"] = versions.gpu_driver
     if not rdma:
-        values["node-feature-discovery"] = {"worker": bear}
+        values["node-feature-discovery"] = _discovery(targets)
     after = (_NETWORK,) if rdma else ()
     exact = "v" + versions.gpu.removeprefix("v")
     return flux.release(_GPU, "nvidia", exact, values, namespace=_GPU, after=after)
+
+
+def _discovery(targets: Sequence[Target]) -> dict[str, Any]:
+    """Values of what finds the devices of nodes: a program on each of them, and two beside."""
+    beside = {"tolerations": ON_SYSTEM}
+    return {"worker": {"tolerations": tolerations(targets)}, "master": beside, "gc": beside}
 
 
 def _node_feature_rule() -> Manifest:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.kubernetes.documents import Manifest, manifest
+from fairway_core.kubernetes.documents import Manifest, manifest, text
+from fairway_core.kubernetes.pools import ON_SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,9 +73,14 @@ def release(
 
 
 def repository_files(
-    name: str, url: str, tag: str, folder: str, ignored: tuple[str, ...]
+    name: str, url: str, tag: str, folder: str, ignored: tuple[str, ...], deployment: str
 ) -> list[Manifest]:
-    """The manifests in a folder of a git repository, as they were at a tag."""
+    """The manifests in a folder of a git repository, as they were at a tag; the pods of the
+    `deployment` among them may be on nodes of the system."""
+    bear = {
+        **manifest("apps/v1", "Deployment", deployment),
+        "spec": {"template": {"spec": {"tolerations": ON_SYSTEM}}},
+    }
     # As .gitignore has it: nothing but the folder.
     lines = ["/*", f"!/{folder}", *(f"/{folder}/{each}" for each in ignored)]
     source = {
@@ -90,6 +96,7 @@ def repository_files(
         "prune": True,
         "serviceAccountName": _ACCOUNT,
         "sourceRef": {"kind": "GitRepository", "name": name},
+        "patches": [{"patch": text([bear])}],
     }
     kustomization = manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, NAMESPACE)
     return [

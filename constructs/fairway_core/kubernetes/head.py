@@ -132,6 +132,9 @@ def _deployment(target: Target) -> Manifest:
         "containers": [container],
         "volumes": claims,
     }
+    if access.head_tolerations:
+        keys = access.head_tolerations
+        spec["tolerations"] = [{"key": key, "operator": "Exists"} for key in keys]
     return {
         "replicas": 1,
         "strategy": {"type": "Recreate"},

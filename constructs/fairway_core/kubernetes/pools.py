@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 POOL_TAINT = "fairway.dev/pool"
 """The key of the taint that keeps others off the nodes of a pool; its value is the pool's name."""
+SYSTEM_TAINT = "CriticalAddonsOnly"
+"""The key of the taint of the system's nodes in an environment, which AKS' own pods tolerate, those
+of its extension Flux too. Sources: Azure documentation, AKS: system node pools; Azure/AKS, issue
+4780."""
+ON_SYSTEM = [{"key": SYSTEM_TAINT, "operator": "Exists"}]
+"""The tolerations of what Fairway installs there."""
 _SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}
 
 

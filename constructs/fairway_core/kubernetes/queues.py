@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from fairway_agent.kubernetes.settings import parse
 from fairway_core.kubernetes import documents, flux
 from fairway_core.kubernetes.documents import Manifest, manifest
-from fairway_core.kubernetes.pools import taints
+from fairway_core.kubernetes.pools import ON_SYSTEM, taints
 from fairway_core.kubernetes.resources import of_node
 
 if TYPE_CHECKING:
@@ -58,7 +58,10 @@ def installation(version: str, wait_for_pods: float | None) -> list[Manifest]:
         # None of a Job that has begun: a task that failed would be a pod to wait for.
         limits = {"timeout": f"{round(wait_for_pods)}s", "recoveryTimeout": "0s"}
         settings["waitForPodsReady"] = limits
-    values = {"managerConfig": {"controllerManagerConfigYaml": documents.text([settings])}}
+    values = {
+        "controllerManager": {"tolerations": ON_SYSTEM},
+        "managerConfig": {"controllerManagerConfigYaml": documents.text([settings])},
+    }
     return [
         manifest("v1", "Namespace", NAMESPACE),
         flux.chart_repository("kueue", _CHARTS),

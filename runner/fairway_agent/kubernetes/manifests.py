@@ -106,19 +106,19 @@ def controller_job(
         "image": settings.head_image,
         "resources": {"requests": dict(_CONTROLLER), "limits": {"memory": "512Mi"}},
     }
+    pod: Manifest = {
+        "restartPolicy": "Never",
+        "serviceAccountName": settings.head_account,
+        "enableServiceLinks": False,
+        "containers": [container],
+        "volumes": _volumes(settings),
+    }
+    if settings.head_tolerations:
+        pod["tolerations"] = _bear(settings.head_tolerations)
     spec = {
         "backoffLimit": _RESTARTS,
         "podFailurePolicy": {"rules": [_DISRUPTED]},
-        "template": {
-            "metadata": {"labels": dict(labels)},
-            "spec": {
-                "restartPolicy": "Never",
-                "serviceAccountName": settings.head_account,
-                "enableServiceLinks": False,
-                "containers": [container],
-                "volumes": _volumes(settings),
-            },
-        },
+        "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
     }
     return _job(names.job(run, submission, names.CONTROLLER), labels, spec)
 
@@ -162,9 +162,7 @@ def _template(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": min(math.ceil(plan.grace) + _LAST_WORDS, _LONGEST),
-        "tolerations": [
-            {"key": key, "operator": "Exists"} for key in (*TAINTS, *settings.tolerations)
-        ],
+        "tolerations": _bear((*TAINTS, *settings.tolerations)),
         "containers": [container],
         "volumes": [
             *_volumes(settings),
@@ -190,6 +188,10 @@ def _template(
         },
         "spec": spec,
     }
+
+
+def _bear(keys: Sequence[str]) -> list[Manifest]:
+    return [{"key": key, "operator": "Exists"} for key in keys]
 
 
 def _scratch(settings: Settings, wanted: Wanted | None) -> Manifest:

@@ -43,11 +43,11 @@ def patience(least: int, most: int) -> float:
 @dataclass(frozen=True)
 class PodFacts(JsonRecord):
     """Facts of a Kubernetes cluster for a target's pods. They are images and service accounts, for
-    the head's own pods and for tasks; claims, by the mounts that they provide; labels of the nodes
-    that pods may use, and the taints that these nodes bear; the folder of these nodes for scratch,
-    or the most that it takes of their system disk; the Kueue queue in which pods wait, and its
-    priority classes, by the words that jobs use; and for how many seconds the first pod of a task
-    waits for the others."""
+    the head's own pods and for tasks; the taints of nodes that the former may use; claims, by the
+    mounts that they provide; labels of the nodes that pods may use, and the taints that these nodes
+    bear; the folder of these nodes for scratch, or the most that it takes of their system disk; the
+    Kueue queue in which pods wait, and its priority classes, by the words that jobs use; and for
+    how many seconds the first pod of a task waits for the others."""
 
     CALLED = "`kubernetes` of the target"
 
@@ -55,6 +55,7 @@ class PodFacts(JsonRecord):
     head_image: str
     service_account: str
     head: str
+    head_tolerations: tuple[str, ...] = ()
     volumes: Mapping[str, str] = field(default_factory=dict)
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[str, ...] = ()
@@ -93,19 +94,20 @@ class Volume:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the pods of a run are made: their image and service account, the labels of the nodes
-    that they may have and the taints that they bear, what each takes of its node, the queue of
-    Kueue's in which they wait ("" for none) with their class of priority there, and the size of
-    /dev/shm ("" for all that there is).
-    `head_image` is that of pods which run none of the job's programs, `most` how many nodes there
-    can be, 0 for any number, `topology` the path of NCCL's topology file, "" for none,
-    `patience` for how many seconds the pods of a task on several nodes wait for each other, and
-    `scratch` a folder of the nodes, or how much a whole one's task has on the system disk."""
+    """How the pods of a run are made: their image and service account, the labels of the nodes that
+    they may have and the taints that they bear, what each takes of its node, the queue of Kueue's
+    in which they wait ("" for none) with their class of priority there, and the size of /dev/shm
+    ("" for all that there is). `head_image` is that of pods which run none of the job's programs,
+    `head_tolerations` keys of taints that these bear, `most` how many nodes there can be, 0 for any
+    number, `topology` the path of NCCL's topology file, "" for none, `patience` for how many
+    seconds the pods of a task on several nodes wait for each other, and `scratch` a folder of the
+    nodes, or how much a whole one's task has on the system disk."""
 
     image: str
     head_image: str
     service_account: str
     head_account: str
+    head_tolerations: tuple[str, ...] = ()
     queue: str = ""
     priority: str = ""
     shm_size: str = ""
@@ -130,6 +132,7 @@ def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Se
         head_image=pods.head_image,
         service_account=pods.service_account,
         head_account=pods.head,
+        head_tolerations=pods.head_tolerations,
         queue=pods.queue or "",
         priority=pods.priorities.get(job.priority_word, ""),
         shm_size=_quantity(container.shm_size) if container else "",

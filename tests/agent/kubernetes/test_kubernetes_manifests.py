@@ -237,6 +237,11 @@ def test_pods_of_tasks_have_no_rights_in_the_cluster() -> None:
     assert controller["containers"][0]["image"] == "python:3.12-slim"
     # It starts pods, and needs no GPU.
     assert "nvidia.com/gpu" not in json.dumps(controller)
+    assert "tolerations" not in controller
+    settings = replace(SETTINGS, head_tolerations=("CriticalAddonsOnly",))
+    controller = pod_of(manifests.controller_job(RUN, 0, settings, COMMAND))
+    assert controller["tolerations"] == [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
+    assert pod_of(made(SWEEP, settings=settings)) == pod
 
 
 def test_a_queue_starts_all_of_its_pods_together() -> None:

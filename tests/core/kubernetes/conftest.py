@@ -54,6 +54,7 @@ _KINDS: dict[tuple[str, str], dict[str, Any]] = {
             "path": "string",
             "timeout": "string",
             "serviceAccountName": "string",
+            "patches": [{"patch!": "string"}],
         }
     },
     ("helm.toolkit.fluxcd.io/v2", "HelmRelease"): {

@@ -19,6 +19,7 @@ from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, queues
 from fairway_core.kubernetes.drivers import Versions
 from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.pools import SYSTEM_TAINT
 from fairway_core.kubernetes.resources import of_node
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import Target
@@ -497,6 +498,35 @@ class TestDrivers:
         ):
             assert {each["key"] for each in bearing} == {*TAINTS, "team"}
             assert {each["operator"] for each in bearing} == {"Exists"}
+
+    @pytest.mark.parametrize("size", ["Standard_ND96isr_H100_v5", "Standard_NC24ads_A100_v4"])
+    def test_what_is_beside_nodes_of_jobs_tolerates_the_taint_of_the_systems(
+        self, size: str
+    ) -> None:
+        """By the values of each chart for its own Deployments, and Jobs that run before them."""
+        rdma = "rdma/ib" if size.startswith("Standard_ND") else ""
+        target = pool(size=size, kubernetes={"rdma": rdma, "head_tolerations": [SYSTEM_TAINT]})
+        found = read(manifests([target], [DATA, LUSTRE], Content()))
+        values = {
+            each["metadata"]["name"]: each["spec"]["values"]
+            for each in every(found)
+            if each["kind"] == "HelmRelease"
+        }
+        finds = values["network-operator" if rdma else "gpu-operator"]["node-feature-discovery"]
+        [patch] = one(found, "Kustomization")["spec"]["patches"]
+        driver = YAML(typ="safe").load(patch["patch"])
+        assert driver["metadata"]["name"] == "csi-azurelustre-controller"
+        for place in (
+            *(values[name]["operator"] for name in values if name != "kueue"),
+            values["kueue"]["controllerManager"],
+            *(finds["master"], finds["gc"]),
+            driver["spec"]["template"]["spec"],
+            one(found, "Deployment")["spec"]["template"]["spec"],
+        ):
+            assert place["tolerations"] == [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
+        # The head of a target by hand is where any pod is.
+        [made] = [each for each in head.objects(pool()) if each["kind"] == "Deployment"]
+        assert "tolerations" not in made["spec"]["template"]["spec"]
 
     def test_kubernetes_node_feature_discovery_is_enabled_in_exactly_one_operator(self) -> None:
         fast = read(manifests([pool()], [DATA], Content()))

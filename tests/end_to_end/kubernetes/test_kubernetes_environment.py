@@ -15,6 +15,7 @@ from waiting import until
 from fairway_core.kubernetes import flux, node_setup
 from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.node_setup import SCRATCH
+from fairway_core.kubernetes.pools import SYSTEM_TAINT
 from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import Target
@@ -44,6 +45,7 @@ TARGET = Target.model_validate(
             "shared": "/mnt/data/fairway",
             "selector": {"agentpool": "cpu"},
             "tolerations": ["fairway.dev/pool"],
+            "head_tolerations": [SYSTEM_TAINT],
             "queue": "cpu",
             "priorities": dict(PRIORITIES),
         },
@@ -71,7 +73,9 @@ def cluster(tmp_path: Path, fairway: Fairway, time: SimpleNamespace) -> Iterator
         pytest.skip(lacking)
     served = tmp_path / "served"
     served.mkdir()
-    system = NodeSpec("system-0", {"cpu": "4", "memory": "16Gi"}, {"agentpool": "system"})
+    taint = {"key": SYSTEM_TAINT, "value": "true", "effect": "NoSchedule"}
+    room, labels = {"cpu": "4", "memory": "16Gi"}, {"agentpool": "system"}
+    system = NodeSpec("system-0", room, labels, [taint])
     node = NodeSpec("", POOL, {"agentpool": "cpu"}, [TAINT])
     with KubernetesCluster(
         tmp_path / "cluster",
@@ -133,6 +137,12 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
         cluster.kubectl("-n", SPACE, "get", "pods", "-o", "json", "-l", "app=fairway-head")
     )
     assert [each["spec"]["nodeName"] for each in head["items"]] == ["system-0"]
+    # A pod of a submitter's own stays off these nodes.
+    own = json.dumps({"spec": {"serviceAccountName": "fairway-task"}})
+    words = ("-n", SPACE, "run", "own", "--image=sim:1", f"--overrides={own}", "--", "true")
+    cluster.kubectl(*words)
+    why = ("-n", SPACE, "get", "pod", "own", "-o", "jsonpath={.status.conditions[*].message}")
+    until(lambda: "taint {CriticalAddonsOnly: true}" in cluster.kubectl(*why), lambda: "")
     assert (cluster.folder.parent / "served" / "fairway").is_dir()
     # One node more than there can be waits for nobody.
     refused = fairway(

@@ -18,6 +18,7 @@ from fairway_agent.kubernetes.names import CORDONED, MACHINE
 from fairway_core.kubernetes import documents, health
 from fairway_core.kubernetes.admission import policy, policy_of_head
 from fairway_core.kubernetes.node_setup import SCRATCH
+from fairway_core.kubernetes.pools import ON_SYSTEM
 from fairway_core.target import Target
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.errors import ApiError
@@ -50,6 +51,7 @@ TARGET = Target.model_validate(
             "shared": "/data/fairway",
             "volumes": {"data": "data"},
             "tolerations": ["fairway.dev/pool"],
+            "head_tolerations": ["CriticalAddonsOnly"],
             "scratch": SCRATCH,
         },
     }
@@ -192,7 +194,11 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
     "profile": ({}, {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
     "accounts": ({"serviceAccountName": "flux-applier"}, {}),
     "accounts, default": ({"serviceAccountName": "default"}, {}),
-    "tolerations": ({"tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}]}, {}),
+    "tolerations": ({"tolerations": ON_SYSTEM}, {}),
+    "tolerations, the head's of everything": (
+        {"serviceAccountName": "fairway-head", "tolerations": [*ON_SYSTEM, {"operator": "Exists"}]},
+        {},
+    ),
     "tolerations, of everything": ({"tolerations": [{"operator": "Exists"}]}, {}),
     "privileged, before it": (
         {
@@ -220,6 +226,7 @@ def test_a_way_up_is_refused_in_the_namespace_of_jobs_alone(
     [
         ({}, {}),
         ({"serviceAccountName": "fairway-head"}, {"securityContext": {}}),
+        ({"serviceAccountName": "fairway-head", "tolerations": ON_SYSTEM}, {}),
         ({"tolerations": [{"key": "sku", "operator": "Exists"}]}, {"ports": []}),
         (ON_NODE, {}),
         (ON_NODE, mounted(OWN, subPathExpr="$(_FAIRWAY_POD_UID)")),
