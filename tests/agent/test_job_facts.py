@@ -11,7 +11,7 @@ from fairway_agent import job_facts
 from fairway_agent.job_facts import Container, JobFacts, TargetFacts
 from fairway_agent.kubernetes.settings import PodFacts, patience, pods_of
 from fairway_boot.files import Fault
-from fairway_core.target import Target
+from fairway_core.target import HEAD_IMAGE, Target
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_job_facts_read_the_job_and_its_target(tmp_path: Path) -> None:
     )
     assert pods_of(tmp_path) == PodFacts(
         image="lab.azurecr.io/train:1",
-        head_image="python:3.12-slim",
+        head_image=HEAD_IMAGE,
         service_account="fairway-task",
         head="fairway-head",
         volumes={"data": "claim"},
