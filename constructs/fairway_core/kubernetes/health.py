@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes.names import BOOT, CORDONED, MACHINE
+from fairway_agent.kubernetes.names import BOOT, CORDONED, HELD, KEPT, MACHINE
 from fairway_core.archives import module_files
 from fairway_core.kubernetes.admission import node_policy
 from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
@@ -103,7 +103,7 @@ def _rights() -> list[Manifest]:
             "roleRef": role,
             "subjects": [account],
         },
-        *node_policy(_NAME, NAMESPACE, _NAME, (CORDONED, BOOT, MACHINE), alone),
+        *node_policy(_NAME, NAMESPACE, _NAME, (CORDONED, BOOT, HELD, KEPT, MACHINE), alone),
     ]
 
 

@@ -7,6 +7,7 @@ the Node Problem Detector are: https://github.com/kubernetes/node-problem-detect
 
 from __future__ import annotations
 
+import calendar
 import logging
 import os
 import subprocess
@@ -19,18 +20,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fairway_agent.kubernetes.api import CORE, TAKEN, Api, Refused
-from fairway_agent.kubernetes.names import BOOT, CONDITION, CORDONED, MACHINE
+from fairway_agent.kubernetes.names import BOOT, CONDITION, CORDONED, HELD, KEPT, MACHINE
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure
 from fairway_boot.imds import Metadata, physical_host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _log = logging.getLogger(__name__)
 _TRUE, _FALSE, _UNKNOWN = "True", "False", "Unknown"
 _REASONS = {_TRUE: "FaultFound", _FALSE: "NoFaultFound", _UNKNOWN: "NotChecked"}
 _LONGEST = 300.0  # seconds for the check; each of its questions has 20
+# Seconds in which a new node has its drivers, or none of its own: it costs money meanwhile.
+_BUILDS = 3600.0
 _TRIES = 5  # of a change beside which somebody else changes the node
 _KEY_VALUES = Path("/var/lib/hyperv/.kvp_pool_3")
 
@@ -41,6 +44,8 @@ class Verdict:
 
     status: str
     message: str
+    is_building: bool = False
+    """True while the drivers do not offer what the node has."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class NodeHealth:
     check: Sequence[str]
     offers: Sequence[str]
     pause: float = 0.0
+    clock: Callable[[], float] = time.time
 
     def look(self, machine: str = "") -> Verdict:
         """Looks at the node once, and writes what follows to it; Fault where that cannot be."""
@@ -60,6 +66,9 @@ class NodeHealth:
         for left in reversed(range(_TRIES)):
             node = self._node()
             change = change_of(node, found, machine)
+            notes = _hold(node, hold=found.is_building and self.clock() < _made(node) + _BUILDS)
+            if notes:
+                change.setdefault("metadata", {"annotations": {}})["annotations"].update(notes)
             try:
                 if change:
                     # Of that node alone: if a person cordons it meanwhile, it stays that person's.
@@ -70,7 +79,7 @@ class NodeHealth:
                 if refused.status != TAKEN or not left:
                     raise
         if found.status != _UNKNOWN or _old(node).get("status") != _TRUE:
-            status = {"conditions": [condition_of(node, found, time.time())]}
+            status = {"conditions": [condition_of(node, found, self.clock())]}
             self._send("/status", {"status": status})
         return found
 
@@ -78,7 +87,8 @@ class NodeHealth:
         has = node["status"].get("capacity") or {}
         lacks = [name for name in self.offers if has.get(name, "0") == "0"]
         if lacks:
-            return Verdict(_UNKNOWN, f"the node does not offer {' and '.join(lacks)} yet")
+            said = f"the node does not offer {' and '.join(lacks)} yet"
+            return Verdict(_UNKNOWN, said, is_building=True)
         found = run(self.check)
         if found.status == _TRUE and _old(node).get("status") != _TRUE:
             time.sleep(self.pause)
@@ -142,6 +152,23 @@ def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str
     if machine and notes.get(MACHINE) != machine:
         new[MACHINE] = machine
     return {**change, "metadata": {"annotations": new}} if new else {}
+
+
+def _hold(node: Mapping[str, Any], *, hold: bool) -> dict[str, str | None]:
+    """The notes by which the autoscaler leaves a new node there until it has its drivers: no pod
+    that waits for them can use it before. What another keeps stays that one's."""
+    notes = node["metadata"].get("annotations") or {}
+    if hold and KEPT not in notes:
+        return {HELD: "true", KEPT: "true"}
+    if not hold and HELD in notes:
+        return {HELD: None, KEPT: None}
+    return {}
+
+
+def _made(node: Mapping[str, Any]) -> float:
+    """When the node came, in seconds since 1970."""
+    text = node["metadata"]["creationTimestamp"]
+    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
 
 
 def condition_of(node: Mapping[str, Any], found: Verdict, now: float) -> dict[str, str]:

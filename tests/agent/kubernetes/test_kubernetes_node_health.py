@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import calendar
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_agent.kubernetes import node_health
 from fairway_agent.kubernetes.api import TAKEN, Refused
-from fairway_agent.kubernetes.names import CONDITION, CORDONED, MACHINE
+from fairway_agent.kubernetes.names import CONDITION, CORDONED, HELD, KEPT, MACHINE
 from fairway_agent.kubernetes.node_health import NodeHealth, Verdict
 from fairway_boot.http import Failure
 from fairway_boot.imds import Machine
@@ -45,6 +46,7 @@ class Server:
         found = {
             "metadata": {
                 "name": "nd-0",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
                 "annotations": dict(self.notes),
                 "resourceVersion": str(self.version),
             },
@@ -216,6 +218,24 @@ def test_an_unchecked_node_is_left_as_it_is() -> None:
     for notes in ({}, {CORDONED: "7 of 8 GPUs"}):
         node = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}, "status": {}}
         assert node_health.change_of(node, UNCHECKED, "") == {}
+
+
+def test_a_new_node_is_kept_until_it_has_its_drivers_or_ought_to(server: Server) -> None:
+    made = calendar.timegm((2026, 1, 1, 0, 0, 0))
+    held = {HELD: "true", KEPT: "true"}
+
+    def look_at(minutes: float, **capacity: str) -> dict[str, str]:
+        server.capacity = capacity
+        health = NodeHealth(server, "nd-0", ["true"], list(GPUS))  # type: ignore[arg-type]
+        replace(health, clock=lambda: made + 60 * minutes).look()
+        return server.notes
+
+    assert look_at(2) == look_at(59, **{"nvidia.com/gpu": "8"}) == held
+    assert look_at(61) == {}, "they do not come: nobody is to pay for it"
+    assert look_at(5) == held
+    assert look_at(20, **GPUS) == {}
+    server.notes = {KEPT: "true"}
+    assert look_at(2) == look_at(20, **GPUS) == {KEPT: "true"}, "another keeps it"
 
 
 def test_which_vm_a_node_is_is_noted_once(server: Server, tmp_path: Path) -> None:

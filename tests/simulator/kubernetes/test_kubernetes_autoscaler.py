@@ -15,6 +15,7 @@ from fairway_agent.control import Part
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, Member
+from fairway_agent.kubernetes.node_health import NodeHealth
 from fairway_agent.kubernetes.objects import Objects, scaling
 from fairway_agent.kubernetes.settings import patience
 from fairway_agent.kubernetes.task_state import lacking
@@ -42,6 +43,7 @@ from fairway_simulator.kubernetes.controllers.jobs import Jobs
 from fairway_simulator.kubernetes.controllers.kueue import Kueue
 from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
+from fairway_simulator.kubernetes.times import at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,8 +94,10 @@ class Cloud:
             self.store.create(kind, self.admission.new(kind, each, SPACE, "Strict"))
 
     def launch(self, spec: NodeSpec) -> None:
-        status = {"allocatable": dict(spec.resources), "conditions": []}
+        has = dict(spec.resources)
+        status = {"allocatable": has, "capacity": has, "conditions": []}
         about: dict[str, Any] = {"name": spec.name, "uid": spec.name, "labels": dict(spec.labels)}
+        about["creationTimestamp"] = at(self.now)
         node = {"metadata": about, "spec": {"taints": list(spec.taints)}, "status": status}
         known = self.store.find(NODES, "", spec.name)
         if known is None:
@@ -134,6 +138,25 @@ class Cloud:
         sent = {"metadata": {"name": name, "labels": labels}, "spec": spec}
         self.store.create(JOBS, self.admission.new(JOBS, sent, SPACE, "Strict"))
         self.settle()
+
+    def check_nodes(self) -> None:
+        """As the DaemonSet does on each node whose adapters come late."""
+        for node in self.store.items(NODES):
+            name = node["metadata"]["name"]
+            api: Any = SimpleNamespace(get=lambda *_, name=name, **__: self._node(name))
+            api.call = lambda *given: self._patch(given[1], given[2])
+            NodeHealth(api, name, ["true"], ["rdma/ib"], clock=lambda: self.now).look()
+
+    def _node(self, name: str) -> dict[str, Any]:
+        return self.store.get(NODES, "", name)
+
+    def _patch(self, path: str, change: dict[str, Any]) -> None:
+        if not path.endswith("/status"):
+            node = self._node(path.rpartition("/")[2])
+            notes = {**node["metadata"].get("annotations", {}), **change["metadata"]["annotations"]}
+            kept = {key: text for key, text in notes.items() if text is not None}
+            metadata = {**node["metadata"], "annotations": kept}
+            self.store.replace(NODES, {**node, "metadata": metadata})
 
     def suspended(self, name: str) -> bool:
         found: bool = self.store.get(JOBS, SPACE, name)["spec"].get("suspend", False)
@@ -258,6 +281,26 @@ class TestPodsAlone:
         cloud.now += group.patience  # but for ever it is not waited for
         with pytest.raises(Fault, match="50 min without another node: 1 of its 2 pods run"):
             group.is_whole()
+
+    @pytest.mark.parametrize("is_checked", [False, True])
+    def test_a_node_is_not_deleted_while_its_drivers_are_built(self, is_checked: bool) -> None:
+        """The autoscaler takes it for one that helps nobody: its health check keeps it."""
+        late = {"idle": 10 * MINUTE, "drivers": 20 * MINUTE, "most": 3}
+        cloud = Cloud(infiniband_alone(**late), kueue=False)
+        cloud.submit("job", 3, queue="")
+        for _ in range(6):
+            cloud.wait(5)
+            if is_checked:
+                cloud.check_nodes()
+        assert (cloud.placed() == ["nd-0", "nd-1", "nd-2"]) is is_checked
+        assert (cloud.autoscaler.asked["nd"] == 2) is is_checked
+        # Later it goes like any other.
+        for pod in cloud.store.items(PODS):
+            cloud.store.remove(PODS, pod)
+        for job in cloud.store.items(JOBS):
+            cloud.store.remove(JOBS, job)
+        cloud.wait(45)
+        assert len(cloud.store.items(NODES)) == 1
 
     def test_a_pool_without_nodes_starts_none_for_infiniband(self) -> None:
         cloud = Cloud(infiniband_alone(least=0), kueue=False)

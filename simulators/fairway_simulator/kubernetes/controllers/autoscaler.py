@@ -1,5 +1,5 @@
 """The autoscaler of AKS, by a clock that is given: it starts nodes for pods that have none, and for
-ProvisioningRequests. It deletes none but those that do not come.
+ProvisioningRequests. It deletes those that do not come, and those that no pod uses for a while.
 
 Sources, each in kubernetes/autoscaler, cluster-autoscaler: FAQ.md (startup taints, events,
 ProvisioningRequest), provisioningrequest/besteffortatomic/provisioning_class.go, conditions.go,
@@ -38,6 +38,7 @@ AT_ONCE = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/"
 """How the key of a taint begins by which a node counts as one that is about to be ready."""
 _GPU, _GPU_LABEL = "nvidia.com/gpu", "accelerator"
+_KEPT = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _ALL = "all"
 # Seconds for which capacity is booked, and after which a request that was not met has failed.
 _BOOKED, _EXPIRED = 600.0, 7 * 86400.0
@@ -51,7 +52,8 @@ class Pool:
     """Nodes that come by need: `least` are there from the start and `most` is how many there may
     be; Azure has `stock` of them, of which the next `lost` never come. A node is Ready `boot`
     seconds after it was asked for. It offers what drivers bring, the `late` resources, `drivers`
-    seconds after that, and has the taints of `at_first` until then."""
+    seconds after that, and has the taints of `at_first` until then. One that no pod uses goes after
+    `idle` seconds."""
 
     name: str
     node: NodeSpec
@@ -61,6 +63,7 @@ class Pool:
     lost: int = 0
     boot: float = 240.0
     drivers: float = 600.0
+    idle: float = math.inf
     late: Sequence[str] = ("rdma/ib", _GPU)
     at_first: Sequence[Mapping[str, str]] = ()
 
@@ -114,6 +117,7 @@ class Autoscaler:
         self._retry: dict[str, tuple[float, float]] = {}
         self._created: dict[str, float] = {}
         self._provisioned: dict[str, float] = {}
+        self._unneeded: dict[str, float] = {}
         self.asked: Counter[str] = Counter()
         """How many nodes of each pool were asked for."""
 
@@ -140,6 +144,8 @@ class Autoscaler:
         if (request := self._next_request()) is not None:
             self._provision(request)
         self._scale_up()
+        for pool in self._pools:
+            self._scale_down(pool)
 
     def _arrive(self) -> None:
         now, coming = self._clock(), []
@@ -293,6 +299,23 @@ class Autoscaler:
             said = f"pod triggered scale-up: [{{{told}}}]"
             self._recorder.record(PODS, pod, "TriggeredScaleUp", said, when=at(self._clock()))
         return ""
+
+    def _scale_down(self, pool: Pool) -> None:
+        """Deletes what no pod has used for a while, unless its annotation forbids it; no pod waits
+        for it that it would fit (scaledown/eligibility: HasNoScaleDownAnnotation)."""
+        used = {pod["spec"].get("nodeName") for pod in self._store.items(PODS) if not is_ended(pod)}
+        for node in self._store.items(NODES):
+            about = node["metadata"]
+            name, notes = about["name"], about.get("annotations") or {}
+            if not name.startswith(f"{pool.name}-"):
+                continue
+            since = self._unneeded.setdefault(name, self._clock())
+            if name in used or notes.get(_KEPT) == "true":
+                del self._unneeded[name]
+            elif self._clock() >= since + pool.idle and self._sizes[pool.name] > pool.least:
+                self._store.remove(NODES, node)
+                self._sizes[pool.name] -= 1
+                self._coming = [each for each in self._coming if each.name != name]
 
     # What fits where.
 
