@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.plan.resource_changes import NODE_POOL, changed
 from fairway_core.findings import Severity
-from fairway_core.json_values import at, leaves, listed
+from fairway_core.json_values import at, first, leaves, listed
 from fairway_core.public_ranges import seen_outside
+from fairway_core.review.manifests import objects_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -146,3 +147,69 @@ def lost_cluster(change: ResourceChange) -> Iterator[Fault]:
             "queues are lost",
             "apply it when nothing runs or waits; file systems keep their data",
         )
+
+
+@check("loosened-policy", Severity.WARNING, Subject.PLAN, at=changed("azurerm_storage_blob"))
+def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
+    """A policy of what may run in a Kubernetes cluster that no longer refuses what it refused.
+
+    A rule that only takes more, such as the tolerations of a pool that is added, counts too.
+
+    Wrong:
+        resource_changes:
+          - address: azurerm_storage_blob.manifests-namespace
+            type: azurerm_storage_blob
+            change:
+              actions: [delete, create]
+              before:
+                source_content: |
+                  kind: ValidatingAdmissionPolicy
+                  metadata: {name: jobs}
+                  spec: {validations: [{message: no nodeName, expression: a}]}
+              after:
+                source_content: |
+                  kind: ValidatingAdmissionPolicy
+                  metadata: {name: jobs}
+                  spec: {validations: []}
+
+    Right:
+        resource_changes:
+          - address: azurerm_storage_blob.manifests-namespace
+            type: azurerm_storage_blob
+            change:
+              actions: [delete, create]
+              before:
+                source_content: |
+                  kind: ValidatingAdmissionPolicy
+                  metadata: {name: jobs}
+                  spec: {validations: []}
+              after:
+                source_content: |
+                  kind: ValidatingAdmissionPolicy
+                  metadata: {name: jobs}
+                  spec: {validations: [{message: no nodeName, expression: a}]}
+    """
+    old, new = (_policies(change.shown(side)) for side in ("before", "after"))
+    if new is None:
+        return
+    for name, was in (old or {}).items():
+        now = new.get(name, {})
+        rules, later = (listed(at(spec, ("validations",))) for spec in (was, now))
+        differ = [str(at(each, ("message",))) for each in rules if each not in later]
+        if {**was, "validations": ()} != {**now, "validations": ()}:
+            differ.append("what it is about")
+        if differ:
+            yield Fault(
+                f"`{name}` would refuse something else than before: {'; '.join(differ)}",
+                "look at both sides in the plan: whoever may submit jobs may use what is let in",
+            )
+
+
+def _policies(side: Mapping[str, Any]) -> dict[str, Mapping[str, Any]] | None:
+    """The policies and bindings among the manifests of a blob; None where that is none."""
+    found = objects_of(str(side.get("source_content", "")))
+    return found and {
+        name: first(each.get("spec"))
+        for name, each in found.items()
+        if each["kind"].startswith("ValidatingAdmissionPolicy")
+    }

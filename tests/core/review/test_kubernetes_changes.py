@@ -1,0 +1,152 @@
+"""Changes of a deployed Kubernetes environment, each with what its review says."""
+
+from __future__ import annotations
+
+import datetime
+import html
+from typing import Any
+
+import pytest
+
+from fairway_core.cost.prices import Price, PriceTable
+from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.review.markdown import markdown
+from fairway_core.review.plan import read_plan
+from fairway_core.review.review import review
+from fairway_core.target import Target
+
+CLUSTER = "azurerm_kubernetes_cluster.kubernetes"
+POOL = "azurerm_kubernetes_cluster_node_pool.cluster"
+CLOSED = {"local_account_disabled": True, "private_cluster_enabled": True}
+PRICES = PriceTable(
+    "USD",
+    {
+        ("eastus", "vm/Standard_HB176rs_v4"): Price(7.2, "test", datetime.date(2026, 11, 21)),
+        ("eastus", "vm/Standard_D64s_v6"): Price(3.0, "test", datetime.date(2026, 11, 21)),
+    },
+)
+
+
+def target(name: str, *tolerations: str) -> Target:
+    access = {
+        "namespace": "training",
+        "image": "train:1",
+        "shared": "/data/fairway",
+        "volumes": {"data": "data"},
+        "selector": {"agentpool": name},
+        "tolerations": ["fairway.dev/pool", *tolerations],
+        "queue": name,
+    }
+    facts = {"name": name, "engine": "kubernetes", "vm_size": "Standard_D64s_v6"}
+    nodes = {"nodes": {"min": 1, "max": 2}, "mounts": {"data": "/data"}}
+    return Target.model_validate({**facts, **nodes, "kubernetes": access})
+
+
+ND = target("nd")
+
+
+def pool(size: str = "Standard_HB176rs_v4", **more: Any) -> dict[str, Any]:
+    scale = {"auto_scaling_enabled": True, "min_count": 1, "max_count": 2, "node_count": 1}
+    where = {"location": "eastus", "os_disk_type": "Ephemeral", "orchestrator_version": "1.35"}
+    return {"vm_size": size, **scale, **where, **more}
+
+
+def blobs(before: dict[str, str], after: dict[str, str]) -> list[Any]:
+    """The manifests of which the text is another: the provider makes each of these anew."""
+    return [
+        (
+            f"azurerm_storage_blob.manifests-{path.rpartition('/')[2].removesuffix('.yaml')}",
+            "delete create",
+            {"source_content": before[path]},
+            {"source_content": after[path]},
+            {"replace_paths": [["source_content"]]},
+        )
+        for path in before
+        if before[path] != after[path]
+    ]
+
+
+def files(*targets: Target, was: str = "", now: str = "") -> dict[str, str]:
+    found = manifests(targets, [], Content())
+    assert not was or was in found["jobs/namespace.yaml"]
+    if was:
+        found["jobs/namespace.yaml"] = found["jobs/namespace.yaml"].replace(was, now)
+    return found
+
+
+ONE = files(ND)
+CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
+    "a pool is added": (
+        [
+            (f"{POOL}-cpu", "create", None, pool("Standard_D64s_v6")),
+            *blobs(ONE, files(ND, target("cpu"))),
+        ],
+        {},
+        ("+3.00 USD an hour", "LocalQueue training/cpu", "ClusterQueue cpu"),
+    ),
+    "a pool is added whose pods tolerate more": (
+        blobs(ONE, files(ND, target("cpu", "team"))),
+        {"loosened-policy": 1},
+        ("only the tolerations of tasks",),
+    ),
+    "the version is raised": (
+        [
+            (
+                CLUSTER,
+                "update",
+                {"kubernetes_version": "1.35", **CLOSED},
+                {"kubernetes_version": "1.36", **CLOSED},
+            ),
+            (f"{POOL}-nd", "update", pool(), pool(orchestrator_version="1.36")),
+        ],
+        {"upgraded-nodes": 2},
+        ("for Kubernetes 1.36 in place of 1.35: what runs on each ends",),
+    ),
+    "a pool is replaced": (
+        [
+            (
+                f"{POOL}-nd",
+                "delete create",
+                pool(),
+                pool("Standard_D64s_v6"),
+                {"replace_paths": [["vm_size"]]},
+            )
+        ],
+        {"lost-nodes": 1},
+        ("would be destroyed and recreated, as vm_size cannot be changed in place", "USD an hour"),
+    ),
+    "a rule goes": (
+        blobs(ONE, files(ND, was="training: not privileged", now="training: nothing")),
+        {"loosened-policy": 1},
+        (
+            "ValidatingAdmissionPolicy training-pods would refuse something else than before",
+            "training: not privileged",
+        ),
+    ),
+    "the head may change more of nodes": (
+        blobs(ONE, files(ND, was="fairway.dev/cordoned-boot", now="fairway.dev/machine")),
+        {"loosened-policy": 1},
+        (
+            "ValidatingAdmissionPolicy training-fairway-head would refuse something",
+            "no annotations but",
+        ),
+    ),
+    "a policy is bound no longer": (
+        blobs(ONE, files(ND, was="- Deny", now="- Audit")),
+        {"loosened-policy": 2},
+        ("ValidatingAdmissionPolicyBinding training-pods would refuse", "what it is about"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_a_deployed_kubernetes_environment_is_reviewed(
+    make_plan: Any, name: str
+) -> None:
+    changes, ids, said = CHANGES[name]
+    found = review([read_plan(make_plan("lab-compute", *changes))], prices=PRICES)
+    told = [each.id for stack in found.stacks for each in stack.findings]
+    assert {each: told.count(each) for each in told} == ids
+    comment = html.unescape(markdown(found))
+    for each in said:
+        assert each in comment
