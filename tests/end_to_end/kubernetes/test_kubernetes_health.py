@@ -222,7 +222,7 @@ def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
     found = report()
     assert (found.machine.resource, found.description) == (VM, "7 of 8 GPUs")
     assert found.machine.vm
-    # Whoever may annotate nodes has nobody else's VM reported.
+    # Who may annotate nodes has nobody else's VM reported.
     other = VM.replace("/virtualMachines/", "/virtualMachines/other-")
     note = f"{names.MACHINE}=host=DSM01,vm=aa,resource={other}"
     pool.cluster.kubectl("annotate", "--overwrite", "node", "sim-0", note)

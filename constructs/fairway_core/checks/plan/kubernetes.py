@@ -201,7 +201,7 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
         if differ:
             yield Fault(
                 f"`{name}` would refuse something else than before: {'; '.join(differ)}",
-                "look at both sides in the plan: whoever may submit jobs may use what is let in",
+                "look at both sides in the plan: all who may submit jobs may use what is let in",
             )
 
 
