@@ -71,7 +71,8 @@ guard_podman() {
     cat >/usr/local/bin/podman.new <<PROGRAM
 #!/bin/sh
 # Written by Fairway: see storage.conf.
-uid=\$(id -u) folder=$place/fairway-\$(id -u)
+uid=\$(id -u)
+folder=$place/fairway-\$uid
 if [ "\$uid" != 0 ]; then
     [ -e "\$folder" ] || mkdir -m 700 "\$folder"
     if [ -h "\$folder" ] || [ ! -d "\$folder" ] || [ ! -O "\$folder" ]; then

@@ -118,9 +118,9 @@ def node_policy(
     notes: Sequence[str],
     more: Mapping[str, str] | None = None,
 ) -> list[Manifest]:
-    """A policy, and its binding, by which an account changes of nodes no labels, no taints and no
-    annotations but `notes`, which are other accounts' word. `more` are expressions that hold too,
-    by what each refuses."""
+    """A policy, and its binding, by which an account changes no labels of nodes, no taints, and no
+    annotations but `notes`: the others are the word of other accounts. `more` are expressions that
+    hold too, by what each refuses."""
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],

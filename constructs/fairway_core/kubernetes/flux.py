@@ -77,7 +77,7 @@ def repository_files(
 ) -> list[Manifest]:
     """The manifests in a folder of a git repository, as they were at a tag; the pods of the
     `deployment` among them may be on nodes of the system."""
-    bear = {
+    tolerating = {
         **manifest("apps/v1", "Deployment", deployment),
         "spec": {"template": {"spec": {"tolerations": ON_SYSTEM}}},
     }
@@ -96,7 +96,7 @@ def repository_files(
         "prune": True,
         "serviceAccountName": _ACCOUNT,
         "sourceRef": {"kind": "GitRepository", "name": name},
-        "patches": [{"patch": text([bear])}],
+        "patches": [{"patch": text([tolerating])}],
     }
     kustomization = manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, NAMESPACE)
     return [

@@ -114,7 +114,7 @@ def controller_job(
         "volumes": _volumes(settings),
     }
     if settings.head_tolerations:
-        pod["tolerations"] = _bear(settings.head_tolerations)
+        pod["tolerations"] = _tolerating(settings.head_tolerations)
     spec = {
         "backoffLimit": _RESTARTS,
         "podFailurePolicy": {"rules": [_DISRUPTED]},
@@ -162,7 +162,7 @@ def _template(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": min(math.ceil(plan.grace) + _LAST_WORDS, _LONGEST),
-        "tolerations": _bear((*TAINTS, *settings.tolerations)),
+        "tolerations": _tolerating((*TAINTS, *settings.tolerations)),
         "containers": [container],
         "volumes": [
             *_volumes(settings),
@@ -190,7 +190,7 @@ def _template(
     }
 
 
-def _bear(keys: Sequence[str]) -> list[Manifest]:
+def _tolerating(keys: Sequence[str]) -> list[Manifest]:
     return [{"key": key, "operator": "Exists"} for key in keys]
 
 
