@@ -7,7 +7,6 @@ import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairway_agent.allocators.hosts import queue_of
 from fairway_agent.records import Fields, parse, read
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_boot import files
@@ -187,9 +186,3 @@ def read_shared_plan(run: Path, *, retry: bool = False) -> RunPlan:
         after=tuple(str(run.parent / name) for name in plan.after),
         staged=tuple(replace(entry, account=account) for entry in plan.staged),
     )
-
-
-def queue(run: Path) -> Path:
-    """The folder in which the run queues for nodes: that of all people, where there is one."""
-    target = of_target(run)
-    return queue_of(target.queue, run.parents[1], target.name)

@@ -11,11 +11,17 @@ other modules must be able to parse this file.
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 
 MARK = "fairway-answer:"
 OLD_PYTHON = 67
 OLDEST = (3, 10)
+# Machines of an environment with a proxy have it in a file: what starts jobs is no shell of a
+# login, and reads no profile.
+PROXY = "/etc/fairway/proxy"
+_LINE = re.compile(r"((?:https?|no)_proxy|(?:HTTPS?|NO)_PROXY)=(\S+)")
 
 
 def answer(module: str, shared: str) -> None:
@@ -41,14 +47,23 @@ def answer(module: str, shared: str) -> None:
     sys.stdout.flush()
 
 
+def use_proxy() -> None:
+    """Sets the machine's proxy for all that jobs start, but not what the job has set already."""
+    try:
+        with open(PROXY, encoding="utf-8") as file:  # noqa: PTH123
+            lines = file.read().splitlines()
+    except (OSError, ValueError):
+        return
+    for found in filter(None, map(_LINE.fullmatch, lines)):
+        os.environ.setdefault(found[1], found[2])
+
+
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
     if sys.version_info < OLDEST:
         sys.stderr.write(f"Python {sys.version.split()[0]} is too old\n")
         sys.exit(OLD_PYTHON)
-    from fairway_agent import proxy
-
-    proxy.use()
+    use_proxy()
     if sys.argv[1] == "call":
         answer(sys.argv[2], sys.argv[3])
         return

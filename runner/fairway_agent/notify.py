@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fairway_agent import bundle
+from fairway_agent import processes
 from fairway_agent.task_logs import Mask
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     try:
         with (folder / LOG).open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable or "python3", "-I", "-c", _PROGRAM, str(bundle.here())],
+                [sys.executable or "python3", "-I", "-c", _PROGRAM, str(processes.here())],
                 env={name: os.environ[name] for name in os.environ if name not in plan.secrets},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

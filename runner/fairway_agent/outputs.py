@@ -117,11 +117,6 @@ def _below(path: str, name: str) -> str:
     return path.removeprefix(name + "/") if path.startswith(name + "/") else os.path.normpath(path)
 
 
-def read_best(folder: Path) -> BestTasks:
-    """Reads the best tasks chosen for a run; empty before they are chosen."""
-    return control.read(folder).best
-
-
 def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
     """Decides what is not decided yet; Fault where a run has no best task.
 
@@ -129,7 +124,7 @@ def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
     retry, read the same. Several that begin at the same time decide alike: the other run has ended.
     """
     wanted = [each for each in plan.chained if each.best is not None]
-    known = dict(read_best(folder)) if wanted else {}
+    known = dict(control.read(folder).best) if wanted else {}
     if missing := [each for each in wanted if each.name not in known]:
         known |= {each.name: _best(folder.parent, each) for each in missing}
         with suppress(OSError):  # on a full disk the next one decides again

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, job_facts, scratch, state_files
+from fairway_agent import job_facts, processes, scratch, state_files
 from fairway_agent.state_files import IO_ERROR, TaskState
 from fairway_agent.task_logs import Mask
 from fairway_boot import files
@@ -97,7 +97,7 @@ def main() -> None:
 
 def _prepare_all(run: Path, option: str, printed: int | None) -> int:
     """Prepares every node; the first exit code that is not 0."""
-    words = [*bundle.program("fairway_agent.prepare"), str(run)]
+    words = [*processes.program("fairway_agent.prepare"), str(run)]
     if os.environ["FAIRWAY_NODES"] != "1":
         # On the nodes themselves, whatever container the job has.
         words = [os.environ["FAIRWAY_EACH_NODE"], *([option] if option else []), *words]

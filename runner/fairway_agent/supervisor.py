@@ -31,6 +31,7 @@ from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.notify import notify
 from fairway_agent.resources import NeverFits
 from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
+from fairway_agent.task import launch
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task
 from fairway_boot.files import Fault
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-    from fairway_agent.allocators.hosts import Host
-    from fairway_agent.allocators.machine import Allocator
+    from fairway_agent.allocators.machine import Allocator, Host
     from fairway_agent.spec import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
@@ -262,7 +262,7 @@ class Supervisor:
         if self.running and limit is not None and len(self.running) >= limit:
             return False
         hosts: list[Host] | None = []
-        if why := task.missing_input():
+        if why := launch.missing_input(task):
             task.refusal = why
             return True
         try:

@@ -14,7 +14,7 @@ import pytest
 from waiting import until
 
 import fairway_agent
-from fairway_agent import bundle, container, processes
+from fairway_agent import container, processes
 from fairway_agent.azure import access
 from fairway_boot.files import Fault
 
@@ -95,7 +95,7 @@ class Host:
             **self.more,
         }
         return subprocess.Popen(
-            [*bundle.program("fairway_agent.container", waits=True), str(self.run), *command],
+            [*processes.program("fairway_agent.container", waits=True), str(self.run), *command],
             cwd=self.run / "work",
             env=environment,
             stdout=subprocess.PIPE,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.spec import Chained, RunPlan, TaskSpec
+from fairway_agent.task import launch
 from fairway_agent.task.task import Task
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def _told(run: Path, index: int | str) -> dict[str, str]:
     task = Task(RunPlan("job-aaaaaa", str(run)), TaskSpec(index), run, run / "tasks" / str(index))
-    return task.contract()
+    return launch.contract(task)
 
 
 def test_only_the_last_task_is_told_of_what_the_others_have_kept(
@@ -37,7 +38,7 @@ def test_an_input_that_was_not_kept_is_named(tmp_path: Path) -> None:
 
     def missing(path: str) -> str:
         plan = RunPlan("job-aaaaaa", str(run), chained=(Chained("model", path),))
-        return Task(plan, TaskSpec(0), run, run / "tasks/0").missing_input()
+        return launch.missing_input(Task(plan, TaskSpec(0), run, run / "tasks/0"))
 
     kept = "runs/train-a/tasks/3/outputs/weights"
     assert missing(kept) == "task 3 of train-a has kept no file in `weights`"

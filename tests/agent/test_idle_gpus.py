@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import state_files
-from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.machine import Host
 from fairway_agent.figures import sampler
 from fairway_agent.figures.idle import IdleWatch
 from fairway_agent.nodes.shared import SshNodes
@@ -19,7 +19,8 @@ from fairway_agent.records import Unfit
 from fairway_agent.resources import Share
 from fairway_agent.spec import CANCEL, LAST, WARN, IdleGpu, RunPlan, TaskSpec
 from fairway_agent.state_files import ERROR
-from fairway_agent.task import task
+from fairway_agent.task import launch, task
+from fairway_agent.task.attempts import has_retry
 from fairway_agent.task.task import Nodes, Task
 
 if TYPE_CHECKING:
@@ -207,7 +208,8 @@ def test_a_plan_that_says_nonsense_is_refused(facts: object) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     clock = SimpleNamespace(now=1e9)
     fake = SimpleNamespace(time=lambda: clock.now, monotonic=lambda: clock.now - 5)
-    monkeypatch.setattr(task, "time", fake)
+    for module in (task, launch):
+        monkeypatch.setattr(module, "time", fake)
     return clock
 
 
@@ -228,7 +230,7 @@ def _begun(folder: Path, **fields: Any) -> Task:
     plan = replace(plan, **fields.pop("plan", {}))
     made = Task(plan, spec, folder, folder / "tasks" / spec.name, attempt=0, **fields)
     made.folder.mkdir(parents=True)
-    made.started, made.idle = task.time.time(), made.idle_watch()
+    made.started, made.idle = task.time.time(), launch.idle_watch(made)
     return made
 
 
@@ -243,7 +245,7 @@ def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: l
     mine.check_timers()
     assert (told, mine.timed_out, mine.failure_reason()) == (["SIGTERM"], True, WHY)
     assert mine.next_timer() == clock.now - 5 + 10  # its grace
-    assert not mine.has_retry(mine.record_failure())
+    assert not has_retry(mine, ERROR)
     mine.finish("failed", 124)
     state = state_files.read_task(mine.folder)
     assert (state.state, state.exit_code, state.timed_out, state.reason) == (
@@ -275,7 +277,7 @@ def test_a_task_is_warned_of_until_it_works_again(
     mine.check_timers()
     assert reason() == WHY
     assert (mine.folder / "log.txt").read_text() == f"fairway: {WHY}\n" * 2
-    assert (told, mine.limit, mine.has_retry(ERROR)) == ([], "", True)
+    assert (told, mine.limit, has_retry(mine, ERROR)) == ([], "", True)
 
 
 def test_nodes_that_share_no_folder_are_told_apart(tmp_path: Path) -> None:
@@ -329,7 +331,7 @@ def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
     add(run / "figures", "n3", at(0, 1800), 0.0)
     clock.now += 1800
     mine.check_timers()
-    assert (told, mine.failure_reason(), mine.has_retry(ERROR)) == (["SIGTERM"], WHY, False)
+    assert (told, mine.failure_reason(), has_retry(mine, ERROR)) == (["SIGTERM"], WHY, False)
 
 
 def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) -> None:

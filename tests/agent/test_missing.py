@@ -8,6 +8,7 @@ import pytest
 
 from fairway_agent import state_files
 from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.task import launch
 from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_logs import how_to_get, missing_program
 
@@ -97,7 +98,7 @@ class _Inside(Nodes):
 
 def _ended(task: Task) -> tuple[str | None, str]:
     """The reason with which a task ends, and its log."""
-    task.start()
+    launch.start(task)
     task.process.wait()
     code = task.ended()
     assert code is not None

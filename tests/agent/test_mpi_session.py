@@ -10,6 +10,7 @@ from fairway_agent import scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.task import launch
 from fairway_agent.task.task import Task
 
 BOTH = {"OMPI_MCA_orte_tmpdir_base": "/x", "PRTE_MCA_prte_tmpdir_base": "/x"}
@@ -43,10 +44,10 @@ def test_mpi_session_keeps_a_folder_set_by_the_user(family: str, kind: str) -> N
 def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     """On this machine one that nobody can guess: /tmp is everybody's."""
     task = Task(RunPlan("job-aaaaaa", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path / "t", 0)
-    first, second = (task.contract()["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
+    first, second = launch.contract((task)["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
     assert first != second
     assert not Path(first).exists()  # mpirun makes it
     there = Task(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3, SshNodes())
     folder = scratch.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
-    assert there.contract()["OMPI_MCA_orte_tmpdir_base"] == str(folder)
+    assert launch.contract(there)["OMPI_MCA_orte_tmpdir_base"] == str(folder)
     assert not folder.exists()

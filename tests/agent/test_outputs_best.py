@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import metric_logs, outputs, process_limits
+from fairway_agent import control, metric_logs, outputs, process_limits
 from fairway_agent.records import Damaged, Unfit
 from fairway_agent.spec import Best, Chained, RunPlan
 from fairway_agent.state_files import TaskState
@@ -57,9 +57,9 @@ def plan(*, lower: bool = True, pattern: str = LOSS) -> RunPlan:
 def test_the_last_value_of_tasks_that_succeeded_decides(
     waiting: Path, found: tuple[int, float], *, lower: bool
 ) -> None:
-    assert outputs.read_best(waiting) == {}
+    assert control.read(waiting).best == {}
     assert outputs.decide_best(waiting, plan(lower=lower)) == {"m": found}
-    assert outputs.read_best(waiting) == {"m": found}
+    assert control.read(waiting).best == {"m": found}
 
 
 def test_best_decision_is_kept_when_metrics_change_later(waiting: Path) -> None:
@@ -93,7 +93,7 @@ def test_best_without_a_printed_metric_is_refused_and_not_decided(waiting: Path)
     with pytest.raises(Fault, match="no task of a-1 that succeeded has printed `loss`") as caught:
         outputs.decide_best(waiting, plan(pattern="los=(.)"))
     assert caught.value.said.endswith("its pattern is: los=(.)")
-    assert outputs.read_best(waiting) == {}
+    assert control.read(waiting).best == {}
 
 
 def test_a_pattern_without_end_is_stopped(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:

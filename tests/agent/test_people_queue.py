@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import job_facts, resources
-from fairway_agent.allocators import hosts
-from fairway_agent.allocators.cluster_nodes import Nodes, Queue, note_user
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue, note_user, queue_of
 from fairway_agent.fanout import remote_exec
 from fairway_agent.resources import Devices, Gpu, Wanted
 from fairway_agent.ssh import nodes
@@ -181,6 +180,11 @@ def test_people_queue_hides_terminal_codes_in_the_user_of_a_node(queue: Path) ->
             assert users(queue, "pair") == {"node-1": "another run"}
 
 
+def queue_for(run: Path) -> Path:
+    target = job_facts.of_target(run)
+    return queue_of(target.queue, run.parents[1], target.name)
+
+
 def test_hosts_are_named_by_the_machines_alone(queue: Path, tmp_path: Path) -> None:
     def announce() -> Any:
         try:
@@ -191,25 +195,25 @@ def test_hosts_are_named_by_the_machines_alone(queue: Path, tmp_path: Path) -> N
 
     with somebody(ADA, announce) as said:
         assert said == "refused"
-    assert hosts.everybodys_queue(str(queue)) == queue
+    assert queue_of(str(queue), tmp_path, "pair") == queue
     run = tmp_path / "runs" / "run"
     run.mkdir(parents=True)
     target = {"name": "pair", "ssh": {"queue": str(queue / "hers")}}
     (run / "target.json").write_text(json.dumps(target))
     with pytest.raises(Fault, match=r"have no folder .*/hers yet") as refused:
-        job_facts.queue(run)
+        queue_for(run)
     assert "reimage them" in refused.value.said
     (queue / "hers").mkdir()
-    assert job_facts.queue(run) == queue / "hers"
+    assert queue_for(run) == queue / "hers"
     os.chown(queue / "hers", ADA, ADA)
     with pytest.raises(Fault, match="hers is not the machines' own"):
-        job_facts.queue(run)
+        queue_for(run)
     (queue / "hers").rename(queue / "his")
     (queue / "hers").symlink_to(queue)
     with pytest.raises(Fault, match="not the machines' own"):
-        job_facts.queue(run)
+        queue_for(run)
     (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
-    assert job_facts.queue(run) == tmp_path
+    assert queue_for(run) == tmp_path
 
 
 def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Path) -> None:
@@ -218,19 +222,19 @@ def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Pa
     run = shared / "runs" / "run"
     run.mkdir(parents=True)
     (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
-    assert job_facts.queue(run) == shared
+    assert queue_for(run) == shared
     queue = tmp_path / "fairway-queue"
     (queue / "clusters" / "other").mkdir(parents=True)
-    assert job_facts.queue(run) == shared, "it is another cluster's"
+    assert queue_for(run) == shared, "it is another cluster's"
     (queue / "clusters" / "pair" / "hosts").mkdir(parents=True)
     (queue / "clusters" / "pair" / "hosts" / "n1").write_text("10.0.0.4 gpus\n")
-    assert job_facts.queue(run) == queue
+    assert queue_for(run) == queue
     answer = nodes.answer(shared, NodesRequest("pair", health=False), io.BytesIO())
     assert "n1" in {each.name for each in answer.nodes}
     if os.geteuid() == 0:
         os.chown(queue, ADA, ADA)  # who may name hosts of their own there
-        assert job_facts.queue(run) == shared
+        assert queue_for(run) == shared
         os.chown(queue, 0, 0)
     queue.rename(tmp_path / "elsewhere")
     queue.symlink_to(tmp_path / "elsewhere")
-    assert job_facts.queue(run) == shared
+    assert queue_for(run) == shared

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import main, proxy
-from fairway_agent.allocators.hosts import Host
+from fairway_agent import main
+from fairway_agent.allocators.machine import Host
 from fairway_agent.batch import main as batch
 from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.task import launch
 from fairway_agent.task.task import Task
 
 if TYPE_CHECKING:
@@ -30,19 +31,19 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     file = tmp_path / "proxy"
     file.write_text("".join(f"{name}=http://of-the-machine:80\n" for name in EVERY))
-    monkeypatch.setattr(proxy, "FILE", file)
+    monkeypatch.setattr(main, "PROXY", file)
     return file
 
 
 def test_proxy_of_the_machine_is_set_for_started_programs() -> None:
-    proxy.use()
+    main.use_proxy()
     assert {os.environ[name] for name in EVERY} == {"http://of-the-machine:80"}
 
 
 def test_proxy_variables_that_are_set_already_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://of-the-job:80")
     monkeypatch.setenv("NO_PROXY", "")
-    proxy.use()
+    main.use_proxy()
     assert os.environ["https_proxy"] == "http://of-the-job:80"
     assert os.environ["NO_PROXY"] == ""
     assert os.environ["HTTPS_PROXY"] == "http://of-the-machine:80"
@@ -54,14 +55,14 @@ def test_proxy_variables_that_are_set_already_are_kept(monkeypatch: pytest.Monke
 def test_proxy_file_sets_no_other_variables(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     before = dict(os.environ)
-    proxy.use()
+    main.use_proxy()
     assert dict(os.environ) == before
 
 
 def test_a_machine_without_one_changes_nothing(file: Path) -> None:
     file.unlink()
     before = dict(os.environ)
-    proxy.use()
+    main.use_proxy()
     assert dict(os.environ) == before
 
 
@@ -89,7 +90,7 @@ def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, 
     run.mkdir(parents=True, exist_ok=True)
     (run / "job.json").write_text("{}")
     task = Task(plan, spec, run, run / "t", 0, nodes=SshNodes(), hosts=mine)
-    found = task.contract()
+    found = launch.contract(task)
     return found.get("no_proxy"), found.get("NO_PROXY")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.fanout import channel
+from fairway_agent.fanout import remote_exec_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,8 @@ _SILENCE = 0.3
 _PROGRAM = f"""
 import pathlib, resource, sys, types
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-from fairway_agent.fanout import channel
 from fairway_agent.fanout import remote_exec_server
-channel.SILENCE = {_SILENCE}
+remote_exec_server.SILENCE = {_SILENCE}
 clock = pathlib.Path(sys.argv[1])
 remote_exec_server._GRACE = float(sys.argv[2])
 remote_exec_server.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
@@ -49,7 +48,7 @@ class Node:
             stderr=subprocess.PIPE,
         )
         self.strays: list[int] = []
-        self.say(channel.Command(argv, str(folder), dict(os.environ)).line() + behind)
+        self.say(remote_exec_server.Command(argv, str(folder), dict(os.environ)).line() + behind)
 
     def say(self, line: bytes) -> None:
         self.process.stdin.write(line)
@@ -161,7 +160,7 @@ def test_a_side_that_is_gone_ends_the_command(
         node.hang_up()
     else:
         node.fall_silent()
-    assert node.process.wait(300) == channel.LOST
+    assert node.process.wait(300) == remote_exec_server.LOST
     assert not is_alive(stray)
 
 
@@ -176,7 +175,7 @@ def test_a_command_that_was_told_has_its_grace_once(started: list[Node], tmp_pat
     assert node.hear() == "told"
     node.set_clock(100_001)
     node.hang_up()
-    assert node.process.wait(300) == channel.LOST
+    assert node.process.wait(300) == remote_exec_server.LOST
 
 
 def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> None:
@@ -196,7 +195,9 @@ def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> No
     assert node.process.wait(300) == 0
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGHUP, 0), (signal.SIGTERM, channel.LOST)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGHUP, 0), (signal.SIGTERM, remote_exec_server.LOST)]
+)
 def test_the_command_is_not_ended_by_signals_to_its_keeper(
     started: list[Node], tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

@@ -29,7 +29,7 @@ from fairway_agent.state_files import (
 )
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task import attempts as attempts_of
-from fairway_agent.task import scheduled
+from fairway_agent.task import launch, scheduled
 from fairway_agent.task.attempts import Attempts, Patience, after_attempt
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Loss, Nodes, Task
@@ -139,7 +139,7 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
         task.process = SimpleNamespace(poll=lambda: None)  # type: ignore[assignment]
         task.kill_at, task.stopped_for, nodes.is_broken, nodes.look_at = None, "", False, 0.0
 
-    monkeypatch.setattr(Task, "start", start)
+    monkeypatch.setattr(launch, "start", start)
     monkeypatch.setattr(Task, "ended", lambda _: 0)
     monkeypatch.setattr(PodNodes, "signal", lambda *_: None)
     assert run_as_pod(task) == code
@@ -210,7 +210,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
             raise refusals.pop()
         task.process = SimpleNamespace(poll=lambda: 0)  # type: ignore[assignment]
 
-    monkeypatch.setattr(Task, "start", start)
+    monkeypatch.setattr(launch, "start", start)
     monkeypatch.setattr(Task, "ended", lambda _: 0)
     assert run_as_pod(task, Patience(seconds)) == ends[1]
     known = read_task(task.folder)
@@ -228,7 +228,7 @@ def test_a_start_that_is_hindered_says_so_and_ends_at_the_limit_of_its_run(
     def full(_: Task) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Task, "start", full)
+    monkeypatch.setattr(launch, "start", full)
 
     def wait(*_: object) -> None:
         seen.append(read_task(task.folder))
@@ -254,7 +254,7 @@ def test_a_fault_ends_the_programs_of_an_attempt(
     def damaged(*_: object) -> None:
         raise Fault("damaged-run", "control.json: damaged")
 
-    monkeypatch.setattr(Task, "start", start)
+    monkeypatch.setattr(launch, "start", start)
     monkeypatch.setattr(Task, "ended", lambda task: task.process.poll())
     monkeypatch.setattr(PodNodes, "look", damaged)
     monkeypatch.setattr(PodNodes, "signal", lambda _, __, number: told.append(number))
@@ -336,7 +336,7 @@ def test_retries_used_up_for_a_cause_fail_the_task_with_counts(
 def test_a_failure_says_nothing_of_limits(tmp_path: Path) -> None:
     plan = RunPlan("job-a", str(tmp_path), retry_limits={"node": 1})
     task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0", attempt=0)
-    task.record_failure()
+    task.failures_by_cause[ERROR] += 1
     assert task.finish("failed", 3) == "failed"
     known = read_task(task.folder)
     assert (known.reason, known.ends) == (None, {"error": 1})

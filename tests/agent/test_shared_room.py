@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.shared.room import probe
+from fairway_agent.shared.runs import probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,12 +16,19 @@ import pytest
 from fairway_agent import resources, scratch
 from fairway_agent.allocators import machine
 from fairway_agent.allocators.cluster_nodes import Nodes, Queue
-from fairway_agent.allocators.hosts import Host
-from fairway_agent.allocators.machine import Ledger, Machine
+from fairway_agent.allocators.machine import Host, Ledger, Machine
 from fairway_agent.fanout import remote_exec
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.records import Unfit
-from fairway_agent.resources import Devices, Gpu, NeverFits, Share, Wanted, numbers_of, ports_of
+from fairway_agent.resources import (
+    Devices,
+    Gpu,
+    NeverFits,
+    Share,
+    Wanted,
+    numbers_of,
+    ports_of,
+)
 from fairway_agent.spec import TaskSpec
 from fairway_boot.cluster import users
 

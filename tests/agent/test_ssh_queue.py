@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.allocators import hosts
-from fairway_agent.allocators.cluster_nodes import Nodes, Queue, note_user
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue, known_hosts, note_user
 from fairway_agent.fanout import remote_exec
 from fairway_boot import cluster
 from fairway_boot.cluster import users
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from fairway_agent.allocators.machine import Host
 
 
 @pytest.fixture
@@ -32,12 +33,12 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(taken: list[hosts.Host]) -> list[str]:
+def names(taken: list[Host]) -> list[str]:
     return [host.name for host in taken]
 
 
 def test_nodes_are_known_by_what_they_wrote(shared: Path) -> None:
-    known = hosts.known_hosts(shared, "pair")
+    known = known_hosts(shared, "pair")
     assert [(host.name, host.address) for host in known] == [
         ("node-1", "10.0.0.1"),
         ("node-2", "10.0.0.2"),
@@ -50,7 +51,7 @@ def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
     old = time.time() - cluster.FRESH - 1
     os.utime(shared / "clusters" / "pair" / "hosts" / "node-2", (old, old))
     (shared / "clusters" / "pair" / "hosts" / "node-3").touch()  # as it is being written
-    fresh = {host.name: host.is_fresh for host in hosts.known_hosts(shared, "pair")}
+    fresh = {host.name: host.is_fresh for host in known_hosts(shared, "pair")}
     assert fresh == {"node-1": True, "node-2": False, "node-10": True}
     queue = Queue(shared, "pair", "a")
     assert queue.take(3) == []
@@ -65,7 +66,7 @@ def test_a_node_that_lacks_a_gpu_gets_no_task(shared: Path) -> None:
     said = "10.0.0.2 0f-boot 1000 7 of 8 GPUs\n"
     (shared / "clusters" / "pair" / "hosts" / "node-2").write_text(said)
     (shared / "clusters" / "pair" / "hosts" / "node-1").write_text("10.0.0.1 0f-boot 1000 \n")
-    lacks = {host.name: host.trouble for host in hosts.known_hosts(shared, "pair")}
+    lacks = {host.name: host.trouble for host in known_hosts(shared, "pair")}
     assert lacks == {"node-1": "", "node-2": "7 of 8 GPUs", "node-10": ""}
     queue = Queue(shared, "pair", "a")
     assert names(queue.take(2)) == ["node-1", "node-10"]
@@ -77,7 +78,7 @@ def test_only_what_nodes_have_written_announces_one(
     """A link, bytes that are no text, a folder, a pipe, which would never be read to its end, and a
     file of somebody else in the folder of the nodes."""
     folder = shared / "clusters" / "pair" / "hosts"
-    before = [host.name for host in hosts.known_hosts(shared, "pair")]
+    before = [host.name for host in known_hosts(shared, "pair")]
     (tmp_path / "mine").write_text("10.0.0.66 boot 1000")
     (folder / "link").symlink_to(tmp_path / "mine")
     (folder / "bytes").write_bytes(b"\xff\xfe")
@@ -93,11 +94,11 @@ def test_only_what_nodes_have_written_announces_one(
         return os.stat_result(words)
 
     monkeypatch.setattr(Path, "lstat", lstat)
-    assert [host.name for host in hosts.known_hosts(shared, "pair")] == before
+    assert [host.name for host in known_hosts(shared, "pair")] == before
 
 
 def test_a_machine_that_nobody_announced_is_alone(tmp_path: Path) -> None:
-    (host,) = hosts.known_hosts(tmp_path, "box")
+    (host,) = known_hosts(tmp_path, "box")
     assert (host.name, host.address, host.is_own) == (os.uname().nodename, "localhost", True)
     queue = Queue(tmp_path, "box", "a")
     assert names(queue.take(1)) == [host.name]

@@ -32,19 +32,19 @@ supervisor.supervise(folder, lock, ready, job_facts.read_plan(folder), patience=
 # the supervisor waits for such a fault to pass.
 FAULTS = """
 import os, sys
-from fairway_agent.task import attempts, task
+from fairway_agent.task import attempts, launch
 
 number, left = int(sys.argv[2]), [None] * int(sys.argv[3])
 patience = attempts.Patience(int(sys.argv[4]))
-launch = task.Task._launch
+program = launch.program
 
-def refuse(self, *words):
+def refuse(task, *words):
     if not left:
-        return launch(self, *words)
+        return program(task, *words)
     left.pop()
     raise OSError(number, os.strerror(number))
 
-task.Task._launch = refuse
+launch.program = refuse
 """
 PLAN = {"version": 1, "run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "retries": 0}
 PLAN |= {"timeout": None, "signal": "TERM", "grace": 10.0, "secrets": [], "environment": {}}

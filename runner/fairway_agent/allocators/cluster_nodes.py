@@ -5,30 +5,71 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle
+from fairway_agent import processes
 from fairway_agent import resources as devices_of
 from fairway_agent.allocators import machine
-from fairway_agent.allocators.hosts import Host, known_hosts
+from fairway_agent.allocators.machine import Host
 from fairway_agent.fanout import remote_exec
 from fairway_agent.records import Unfit
 from fairway_agent.resources import Devices, NeverFits
+from fairway_boot import cluster as machines
 from fairway_boot.cluster import try_node, user_of, waiting
-from fairway_boot.files import alone, try_lock
+from fairway_boot.files import Fault, alone, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
 
     from fairway_agent.resources import Share, Wanted
 
 
 _MOST_NAMED = 3  # runs that use nodes that another waits for
+# Accounts below this number are the machines' own; see `fairway_boot.imds`, which takes long to
+# import.
+_PEOPLE_FROM = 2000
+_QUEUE = "fairway-queue"  # as the machines call the folder, beside Fairway's own
+
+
+def known_hosts(shared: Path, cluster: str) -> list[Host]:
+    """All nodes that were ever there, this one first and the others by their names."""
+    return [Host(**vars(each)) for each in machines.known_hosts(shared, cluster)]
+
+
+def queue_of(named: str, shared: Path, cluster: str) -> Path:
+    """The folder in which a cluster's runs queue: the one that the target names, or that the
+    machines have made since the target was read, or else that of their own files. Where several
+    people have accounts, `clusters/<cluster>` lies in it instead of in each person's.
+
+    Fault where the machines have not made the named one: jobs start on the hosts that it names."""
+    if not named:
+        for directory in (*shared.parents, Path("/var/lib")):
+            found = directory / _QUEUE
+            if (found / "clusters" / cluster).is_dir() and _is_the_machines(found):
+                return found
+        return shared
+    try:
+        if _is_the_machines(Path(named)):
+            return Path(named)
+    except FileNotFoundError:
+        message = f"the nodes have no folder {named} yet, in which people's runs queue"
+        why = "they were made before `access.users` was there"
+        hint = f"{why}: reimage them, as `fairway plan` says"
+        raise Fault("no-queue", message, hint) from None
+    message = f"{named} is not the machines' own"
+    raise Fault("no-queue", message, "remove it, then restart the nodes")
+
+
+def _is_the_machines(folder: Path) -> bool:
+    """True if the folder does not belong to another person."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and not os.getuid() != found.st_uid >= _PEOPLE_FROM
 
 
 @dataclass
@@ -300,7 +341,7 @@ def _devices(host: Host) -> Devices | None:
     """The devices of a node; None where it does not tell them."""
     if host.is_near:
         return devices_of.look()
-    said = remote_exec.printed(host.address, bundle.program(devices_of.__name__))
+    said = remote_exec.printed(host.address, processes.program(devices_of.__name__))
     try:  # a login shell may print more before it
         return Devices.from_json(json.loads(said.strip().rpartition("\n")[2]))
     except (ValueError, RecursionError, Unfit):

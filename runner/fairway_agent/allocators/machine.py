@@ -14,14 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fairway_agent import resources
-from fairway_agent.allocators.hosts import Host
 from fairway_agent.resources import FIRST_GPU, NeverFits, Share, Wanted, ports_beside
-from fairway_boot import files
+from fairway_boot import cluster, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from fairway_agent.resources import Devices, Gpu
+
+
+@dataclass(frozen=True)
+class Host(cluster.Host):
+    """A node, and the `share` of it that a task has, where that is not all of it."""
+
+    share: Share | None = None
 
 
 class Allocator(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from fairway_agent import proxy
+from fairway_agent.main import use_proxy
 from fairway_boot.files import Fault
 
 # Each is imported when it is wanted: a node runs many.
@@ -21,7 +21,7 @@ _COMMANDS = {
 
 def main() -> int:
     """Runs the command that the arguments name; returns the exit code."""
-    proxy.use()
+    use_proxy()
     name, *rest = sys.argv[1:]
     try:
         return _run(name, rest)

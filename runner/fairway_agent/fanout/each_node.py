@@ -16,7 +16,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle
+from fairway_agent import processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
     running: dict[int, subprocess.Popen[bytes]] = {}
     for rank, host in enumerate(hosts):
         # The first is the main host, which is this one.
-        there = [*bundle.program(_REMOTE_EXEC), "--exactly", host] if rank else []
+        there = [*processes.program(_REMOTE_EXEC), "--exactly", host] if rank else []
         environment = {**os.environ, "FAIRWAY_NODE_RANK": str(rank)}
         process = subprocess.Popen([*there, *argv], env=environment, stdout=printed, stderr=printed)
         running[process.pid] = process

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle
+from fairway_agent import processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ def contract(
     that enter the container on each of several.
     """
     way = _WAYS[name]
-    folder = bundle.here() / way.folder
+    folder = processes.here() / way.folder
     words = ["env", "FAIRWAY_NODE_RANK=0"] if contained and nodes == 1 else [_EACH_NODE, *inside]
     found = {"PATH": f"{path}:{folder}", "FAIRWAY_EACH_NODE": " ".join(words)}
     return found | _launchers(way, str(folder / way.agent)) if way.agent else found
@@ -109,6 +109,21 @@ def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
         if not any(f"{family}{kind}_tmpdir_base" in said for kind in _KINDS)
     }
     return found | {_OURS: own}
+
+
+def past_proxy(hosts: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of what is reached directly, with a task's own nodes too: by their names, which
+    are in no range, and by their addresses, as urllib knows no ranges.
+
+    >>> past_proxy(["nd-0"], {"no_proxy": "localhost,10.0.0.0/8"})
+    {'no_proxy': 'localhost,10.0.0.0/8,nd-0'}
+    """
+    found = {}
+    for name in ("no_proxy", "NO_PROXY"):
+        direct = [each for each in environment.get(name, "").split(",") if each]
+        if direct and "*" not in direct:
+            found[name] = ",".join(dict.fromkeys([*direct, *hosts]))
+    return found
 
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")

@@ -23,8 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, processes, scratch
-from fairway_agent.fanout import channel
+from fairway_agent import processes, scratch
+from fairway_agent.fanout import remote_exec_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def _connection(host: str) -> list[str]:
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
         # The task's own server there starts what serves, whatever program is named.
         return ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
-    return [*_SSH, "--", host, f"exec {shlex.join(bundle.program(_SERVER))}"]
+    return [*_SSH, "--", host, f"exec {shlex.join(processes.program(_SERVER))}"]
 
 
 def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
@@ -69,12 +69,12 @@ def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
             process.stdin.write(line)
             process.stdin.flush()
 
-    say(channel.Command(argv, str(Path.cwd()), environment).line())
+    say(remote_exec_server.Command(argv, str(Path.cwd()), environment).line())
     wakeup, _ = processes.signal_wakeups(*processes.TASK_SIGNALS, signal.SIGCHLD)
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)
         while (code := process.poll()) is None:
-            if not selector.select(channel.BEAT):
+            if not selector.select(remote_exec_server.BEAT):
                 say(b"beat\n")
                 continue
             for number in wakeup.recv(1024):
@@ -110,7 +110,7 @@ def unreachable(hosts: Iterable[str]) -> list[str]:
     """Returns the hosts that accept no connection now; probes all of them at once."""
     words = (*_SSH, "--")
     probes = [(host, subprocess.Popen([*words, host, "true"], **_SILENT)) for host in hosts]
-    return [host for host, probe in probes if probe.wait() == channel.LOST]
+    return [host for host, probe in probes if probe.wait() == remote_exec_server.LOST]
 
 
 def printed(host: str, argv: Sequence[str]) -> str:
@@ -137,7 +137,7 @@ def main() -> None:
     host, *argv = words
     if exactly:
         code = run(host, argv, dict(os.environ))
-        if code == channel.LOST:
+        if code == remote_exec_server.LOST:
             lose(host)
         sys.exit(code)
     sys.exit(_as_rsh(host, argv))
@@ -152,7 +152,7 @@ def _as_rsh(host: str, words: list[str]) -> int:
         reached.parent.mkdir(exist_ok=True)
         reached.touch()
     code = run(host, ["bash", "-c", " ".join(words)], environment)
-    if code == channel.LOST:
+    if code == remote_exec_server.LOST:
         # The mark stays: a launcher may kill this before anything is said.
         lose(host)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,9 @@
-"""Runs a command for another node of the cluster, as `channel` describes, to its end.
+"""Runs a command for another node of the cluster, to its end.
+
+It comes by lines on standard input. The first is JSON: the command's `argv`, `cwd` and
+`environment`. Then come `beat`, every few seconds, and `signal NAME`; the end of the stream, or
+silence, ends the command. So nothing is left running, whatever happens to the host that started it.
+None of this is in a command line, where others could read it.
 
 Whatever the command starts carries a mark, by which it is found again even where a daemon has left
 the command's session.
@@ -6,6 +11,7 @@ the command's session.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import selectors
@@ -13,13 +19,40 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import processes
-from fairway_agent.fanout import channel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+BEAT = 5.0  # seconds between two
+SILENCE = 45.0  # seconds after which the other side is taken for dead
+
+# OpenSSH's own exit code where a connection fails; a program's is told apart from it.
+LOST = 255
+NOT_LOST = 254
+
+
+@dataclass(frozen=True)
+class Command:
+    """Command to run, with its folder and environment."""
+
+    argv: list[str]
+    cwd: str
+    environment: dict[str, str]
+
+    def line(self) -> bytes:
+        """As it is sent."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, line: bytes) -> Command:
+        """From what was sent."""
+        return cls(**json.loads(line))
+
 
 _MARK = "_FAIRWAY_CHANNEL"
 _GRACE = 5.0  # seconds for the command where the other side is gone
@@ -30,7 +63,7 @@ _UNFOUND = 127
 class Served:
     """A command of another node."""
 
-    def __init__(self, command: channel.Command) -> None:
+    def __init__(self, command: Command) -> None:
         self.mark = f"{_MARK}={secrets.token_hex(8)}"
         name, value = self.mark.split("=")
         self.process = subprocess.Popen(
@@ -60,19 +93,19 @@ def serve(served: Served, part: bytes) -> int:
         selector.register(wakeup, selectors.EVENT_READ)
         selector.register(0, selectors.EVENT_READ)
         while (code := served.process.poll()) is None:
-            ready = [key.fileobj for key, _ in selector.select(channel.SILENCE / 3)]
+            ready = [key.fileobj for key, _ in selector.select(SILENCE / 3)]
             if wakeup in ready:
                 wakeup.recv(1024)
-            is_gone = time.monotonic() - heard > channel.SILENCE
+            is_gone = time.monotonic() - heard > SILENCE
             if 0 in ready:
                 data, heard = os.read(0, 65536), time.monotonic()
                 is_gone, part = not data, _obeyed(served, part + data)
             if is_gone:
                 processes.end_all(served.sessions, served.grace())
-                return channel.LOST
+                return LOST
     processes.end_all(served.sessions, _STRAY_GRACE)
     code = 128 - code if code < 0 else code
-    return channel.NOT_LOST if code == channel.LOST else code
+    return NOT_LOST if code == LOST else code
 
 
 def _obeyed(served: Served, text: bytes) -> bytes:
@@ -92,13 +125,13 @@ def _first_line() -> tuple[bytes, bytes]:
     while b"\n" not in data:
         data = os.read(0, 65536)
         if not data:
-            sys.exit(channel.LOST)
+            sys.exit(LOST)
         text += data
     line, _, rest = bytes(text).partition(b"\n")
     return line, rest
 
 
-def run(adapt: Callable[[channel.Command], channel.Command] = lambda each: each) -> int:
+def run(adapt: Callable[[Command], Command] = lambda each: each) -> int:
     """Runs the command that comes through standard input, as this node adapts it; its exit code,
     or LOST where the node shuts down meanwhile: a command that saves may end with 0."""
     # Those for the command come through the channel: this one says that the machine shuts down.
@@ -106,14 +139,14 @@ def run(adapt: Callable[[channel.Command], channel.Command] = lambda each: each)
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
     processes.outlive(signal.SIGINT, signal.SIGHUP)
     line, rest = _first_line()
-    command = adapt(channel.Command.parse(line))
+    command = adapt(Command.parse(line))
     try:
         served = Served(command)
     except OSError as error:
         sys.stderr.write(f"fairway: {error.filename or command.argv[0]}: {error.strerror}\n")
         return _UNFOUND
     code = serve(served, rest)
-    return channel.LOST if stops else code
+    return LOST if stops else code
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, processes
-from fairway_agent.fanout import channel, remote_exec_server
+from fairway_agent import processes
+from fairway_agent.fanout import remote_exec_server
 from fairway_agent.processes import NESTED
 from fairway_agent.task_logs import say
 
@@ -223,7 +223,7 @@ def serve(context_file: str) -> int:
     os.environ.clear()
     os.environ.update(context["environment"])
     # MPI's daemons look there for what they were told to call in place of ssh.
-    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{bundle.here()}"
+    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{processes.here()}"
     base = Path(context["base"])
     os.chdir(context["code"])
     words = ORIGINAL.split()
@@ -270,7 +270,7 @@ def _print_output(name: str) -> None:
         sys.stdout.flush()
 
 
-def _as_here(command: channel.Command) -> channel.Command:
+def _as_here(command: remote_exec_server.Command) -> remote_exec_server.Command:
     """The command of another node with what is this node's own."""
     sent = {
         name: value

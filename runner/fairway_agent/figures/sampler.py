@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, processes
+from fairway_agent import processes
 from fairway_agent.figures import FOLDER
 from fairway_boot.files import try_lock
 from fairway_boot.gpus import Gpus
@@ -168,7 +168,7 @@ def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list
     """The command line that samples the node on which it runs: into the run's folder, or to its
     output. It ends with the process `parent`, which is to start it directly; where another starts
     it, with that one, which it learns only once Python runs."""
-    words = [*bundle.program("fairway_agent.figures.sampler"), str(run or "-"), f"{seconds:g}"]
+    words = [*processes.program("fairway_agent.figures.sampler"), str(run or "-"), f"{seconds:g}"]
     return words if parent is None else [*words, str(parent)]
 
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, control, processes, records, scratch
-from fairway_agent.allocators.hosts import Host
+from fairway_agent import control, processes, records, scratch
+from fairway_agent.allocators.machine import Host
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.kubernetes.settings import MOST_WAITS, patience, pods_of
@@ -78,7 +78,7 @@ class Gang:
             name=f"{run.name}/{task}",
             folder=own / "ssh",
             key=run / "fairway_key",
-            serve=f"{bundle.here()}/fairway-node serve",
+            serve=f"{processes.here()}/fairway-node serve",
         )
         folder, pods = run / "tasks" / task / "pods" / str(submission), pods_of(run)
         seconds = patience(size, size) if pods is None else pods.patience or 0.0

@@ -11,7 +11,7 @@ from fairway_agent.kubernetes import names
 from fairway_agent.kubernetes.api import CORE, FORBIDDEN, Api, Refused
 from fairway_agent.kubernetes.objects import conditions_of
 from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport, NodesRequest
-from fairway_agent.shared import room
+from fairway_agent.shared import runs
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _act(api: Api, action: str, node: str) -> None:
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
     """The shared folder, the claims of the target's volumes, and its queue."""
     claims = {name: _claim(api, name) for name in request.claims}
-    free, fault = room.probe(shared)
+    free, fault = runs.probe(shared)
     return Health(
         claims,
         free,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, processes, state_files
-from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.machine import Host
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
 from fairway_agent.kubernetes.manifests import SCRATCH

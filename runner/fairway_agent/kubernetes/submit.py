@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import bundle, control, job_facts
+from fairway_agent import control, job_facts, processes
 from fairway_agent.kubernetes import manifests, names, settings, shares
 from fairway_agent.kubernetes.api import BATCH, FORBIDDEN, RIGHTS, Api, Refused
 from fairway_agent.kubernetes.manifests import QUEUE
@@ -231,7 +231,7 @@ def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> 
 
 
 def _program(module: str, *words: str) -> list[str]:
-    return ["python3", "-s", str(bundle.here()), f"fairway_agent.kubernetes.{module}", *words]
+    return ["python3", "-s", str(processes.here()), f"fairway_agent.kubernetes.{module}", *words]
 
 
 def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:

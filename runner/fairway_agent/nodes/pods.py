@@ -10,7 +10,7 @@ from dataclasses import replace
 from signal import SIGKILL
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import bundle, processes, scratch
+from fairway_agent import processes, scratch
 from fairway_agent.fanout import launchers, sshd_mesh
 from fairway_agent.fanout.remote_exec import lost_nodes
 from fairway_agent.figures.sampler import sampler
@@ -92,7 +92,7 @@ class PodNodes(SharedNodes):
 
     def sampler_words(self, task: Task, seconds: float) -> list[str]:
         """On each node."""
-        each = bundle.program(_EACH_NODE) if self.config is not None else []
+        each = processes.program(_EACH_NODE) if self.config is not None else []
         return [*each, *sampler(task.run_folder, seconds)]
 
     def environment_outside(self, task: Task) -> dict[str, str]:
@@ -116,7 +116,7 @@ class PodNodes(SharedNodes):
         if is_prepared(task) and self.config is None:
             scratch.make(scratch_folder(task), scratch.Others.KEPT)
             return command
-        return [*bundle.program(_PREPARE), str(task.run_folder), "", *command]
+        return [*processes.program(_PREPARE), str(task.run_folder), "", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
         """With a share of its node: in its container a task's GPUs are counted anew; and its

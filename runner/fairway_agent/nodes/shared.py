@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import bundle, container, scratch
+from fairway_agent import container, processes, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.fanout.remote_exec import LOST, REACHED, lost_nodes
 from fairway_agent.figures.sampler import Sampling
@@ -124,11 +124,11 @@ class SshNodes(SharedNodes):
 
     def command(self, task: Task, script: Path) -> list[str]:
         """On the main host, by ssh where that is another one."""
-        attempt = [*bundle.program(_ATTEMPT, waits=True), str(task.run_folder), str(script)]
+        attempt = [*processes.program(_ATTEMPT, waits=True), str(task.run_folder), str(script)]
         main = task.hosts[0]
         if main.is_near:
             return attempt
-        return [*bundle.program(_REMOTE_EXEC), "--exactly", main.address, *attempt]
+        return [*processes.program(_REMOTE_EXEC), "--exactly", main.address, *attempt]
 
     def sampling(self, task: Task, environment: dict[str, str]) -> None:
         """The program on the main host sees to that."""

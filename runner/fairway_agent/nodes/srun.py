@@ -7,7 +7,7 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import bundle, scratch
+from fairway_agent import processes, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampler import sampler
 from fairway_agent.nodes.shared import SharedNodes, is_prepared, scratch_folder
@@ -49,7 +49,7 @@ class SlurmNodes(SharedNodes):
         if not leftovers.are_contained(os.environ):
             leftovers.end_leftovers(shared, os.environ)
             if words := _on_others(task):
-                program = bundle.program(f"{_SLURM}.leftovers")
+                program = processes.program(f"{_SLURM}.leftovers")
                 self._step(task, [*words, *program, str(shared)])
         super().prepare(task)
         folders = (str(shared), str(scratch.root()))
@@ -59,7 +59,7 @@ class SlurmNodes(SharedNodes):
         """On every node: whatever launcher has started them, and in whichever session."""
         signal_task(task.plan.run, task.name, number)
         if words := _on_others(task):
-            words += [*bundle.program(f"{_SLURM}.others"), "signal"]
+            words += [*processes.program(f"{_SLURM}.others"), "signal"]
             step = [*words, task.plan.run, task.name, task.plan.signal]
             quiet = subprocess.DEVNULL
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
@@ -89,7 +89,7 @@ class SlurmNodes(SharedNodes):
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if task.kill_at is None else 0.0
             names = [task.plan.run, task.name, str(grace), str(scratch_folder(task))]
-            self._step(task, [*words, *bundle.program(f"{_SLURM}.others"), "leave", *names])
+            self._step(task, [*words, *processes.program(f"{_SLURM}.others"), "leave", *names])
 
     def _step(self, task: Task, words: list[str]) -> None:
         """Runs what ends something on the other nodes, and goes on where one does not answer."""
@@ -123,7 +123,7 @@ class SlurmNodes(SharedNodes):
                 words += ["sh", "-c", make, "sh", str(folder)]
                 subprocess.call(words, env=_for_step(), stdin=subprocess.DEVNULL)
             return command
-        return [*bundle.program(_PREPARE), str(task.run_folder), "--outside", *command]
+        return [*processes.program(_PREPARE), str(task.run_folder), "--outside", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
         """With a share of its node also what Slurm says of its GPUs; and its launcher finds as many

@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle
+from fairway_agent import processes
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _step(partition: str, node: str) -> list[str]:
 
 def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:
     """Connects each program that comes to the socket, until this is ended."""
-    command = [*step, *bundle.program(_MODULE), *address, "end", port]
+    command = [*step, *processes.program(_MODULE), *address, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # so that the socket goes
     ways: list[subprocess.Popen[bytes]] = []

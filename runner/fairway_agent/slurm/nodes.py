@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from fairway_agent.shared import room
+from fairway_agent.shared import runs
 from fairway_agent.slurm.jobs import HELD
 from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
 from fairway_boot.files import Fault
@@ -83,7 +83,7 @@ def _health(shared: Path, partition: str) -> Health:
     held = commands.run(
         ["squeue", "-h", "-p", partition, "-t", "PD,SPECIAL_EXIT", "-o", "%i|%j|%r"]
     )
-    free, fault = room.probe(shared)
+    free, fault = runs.probe(shared)
     jobs = [HeldJob(*line.split("|", 2)) for line in held.splitlines()]
     return Health(
         available=listed[0] if listed else "missing",

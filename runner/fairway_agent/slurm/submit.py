@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, control, job_facts, limits, predecessors
+from fairway_agent import control, job_facts, limits, predecessors, processes
 from fairway_agent.prepare import has_setup
 from fairway_agent.resources import Wanted, ranges
 from fairway_agent.shared import receive
@@ -101,7 +101,7 @@ def batch_script(folder: Path, part: Part, submission: int) -> str:
         words.append(str(part.indices[0]))
     return _SCRIPT.format(
         python=shlex.quote(sys.executable or "python3"),
-        bundle=shlex.quote(str(bundle.here())),
+        bundle=shlex.quote(str(processes.here())),
         words=shlex.join(words),
     )
 

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fairway_agent import bundle, container, job_facts, processes
-from fairway_agent.fanout import channel, each_node, remote_exec
+from fairway_agent import container, job_facts, processes
+from fairway_agent.fanout import each_node, remote_exec, remote_exec_server
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.prepare import has_setup, set_up
@@ -30,7 +30,7 @@ def main() -> None:
     if cores := os.environ.get(CORES):
         pin(numbers_of(cores))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
-    argv = [*bundle.program(_PREPARE), str(run)]
+    argv = [*processes.program(_PREPARE), str(run)]
     if has_setup(run):
         code = set_up(run, lambda printed: each_node.run(argv, hosts, printed))
     else:
@@ -47,7 +47,7 @@ def _sampling(run: Path) -> Sampling:
     it."""
     plan = job_facts.read_shared_plan(run)
     hidden = {"FAIRWAY_TASK_FOLDER", *plan.secrets}
-    program = bundle.program(each_node.__name__, waits=True)
+    program = processes.program(each_node.__name__, waits=True)
     return Sampling(
         plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],
@@ -61,7 +61,7 @@ def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     code = sampling.wait_for(subprocess.Popen(command))
     for host in remote_exec.lost_silently(folder):
         remote_exec.lose(host)
-        code = code or channel.LOST
+        code = code or remote_exec_server.LOST
     return 128 - code if code < 0 else code
 
 

@@ -7,9 +7,9 @@ import shutil
 import time
 from typing import TYPE_CHECKING
 
-from fairway_agent.allocators.hosts import known_hosts, queue_of
+from fairway_agent.allocators.cluster_nodes import known_hosts, queue_of
 from fairway_agent.fanout import remote_exec
-from fairway_agent.shared import room
+from fairway_agent.shared import runs
 from fairway_agent.ssh.reports import NodeReport, NodesReport, NodesRequest
 from fairway_boot.cluster import users
 
@@ -43,7 +43,7 @@ def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
         )
         for host in known
     ]
-    free, fault = room.probe(shared)
+    free, fault = runs.probe(shared)
     return NodesReport(
         nodes=tuple(nodes),
         time=time.time(),

@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fairway_agent import bundle, state_files
+from fairway_agent import processes, state_files
 from fairway_agent.shared.receive import copy_code
 from fairway_agent.shared.reports import Done
 from fairway_agent.ssh.reports import StartRequest
@@ -67,7 +67,7 @@ def _supervise(folder: Path, lock: int, *, retry: bool) -> None:
     try:
         with (folder / "supervisor.log").open("wb") as log:
             subprocess.Popen(
-                [*bundle.program(_SUPERVISE), *words],
+                [*processes.program(_SUPERVISE), *words],
                 cwd=folder,
                 env=kept,
                 stdin=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from fairway_agent import job_facts
-from fairway_agent.allocators.cluster_nodes import Nodes, Queue
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue, queue_of
 from fairway_agent.azure import access
 from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.supervisor import supervise
@@ -26,7 +26,9 @@ def main() -> None:
         if plan.secrets:
             # Into this process's memory, and from there into that of the tasks.
             os.environ.update(access.secrets_of(folder))
-        queue = Queue(job_facts.queue(folder), job_facts.of_target(folder).name, folder.name)
+        target = job_facts.of_target(folder)
+        place = queue_of(target.queue, folder.parents[1], target.name)
+        queue = Queue(place, target.name, folder.name)
         supervise(folder, lock, ready, plan, allocator=Nodes(queue), nodes=SshNodes())
     except Fault as fault:
         sys.exit(fault.said)

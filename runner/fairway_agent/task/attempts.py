@@ -9,13 +9,33 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import processes, state_files
-from fairway_agent.state_files import CANCELLATION, CANCELLED, IO_ERROR, MACHINE, TERMINATED
+from fairway_agent.state_files import CANCELLATION, CANCELLED, ERROR, IO_ERROR, MACHINE, TERMINATED
+from fairway_agent.task import launch
 
 if TYPE_CHECKING:
     from fairway_agent.task.task import Task
 
 _STRAY_GRACE = 2.0  # seconds for an attempt of which nobody would know
 _START_WAIT = 600.0  # seconds in which what keeps tasks from being started may pass
+
+
+def has_retry(task: Task, cause: str) -> bool:
+    """True if the task may begin again after an attempt that ended for this cause and is already
+    counted.
+
+    A cause with a limit in `retry` has that limit. Without one, a lost node is free where a
+    scheduler takes nodes away, and counts as a failure elsewhere. Failures have `retries`.
+    """
+    limits, lost_is_failure = task.plan.retry_limits, task.nodes.LOSSES_ARE_FAILURES
+    if task.limit:
+        return False
+    if cause in limits:
+        return not task.retries_exhausted(cause)
+    if cause != ERROR and not lost_is_failure:
+        return True
+    counted = {*task.failures_by_cause} if lost_is_failure else {ERROR}
+    failures = sum(task.failures_by_cause[each] for each in counted - limits.keys())
+    return failures <= task.plan.retries
 
 
 def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str, int]:
@@ -33,8 +53,10 @@ def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str,
         return "lost", code or TERMINATED
     if not code and not stopped_for:
         return "succeeded", 0
-    cause = task.record_failure()
-    again = task.has_retry(cause) and not is_last
+    loss = task.nodes.loss(task)
+    cause = ERROR if loss is None else loss.cause
+    task.failures_by_cause[cause] += 1
+    again = has_retry(task, cause) and not is_last
     return ("queued" if again else "failed"), code or TERMINATED
 
 
@@ -108,7 +130,7 @@ class Attempts:
             if not self.backend.begin(task):
                 self.decide(CANCELLED, is_last=True)
                 return
-            task.start()
+            launch.start(task)
         except self.backend.REFUSED as error:
             has_begun = task.process is not process
             if not has_begun:

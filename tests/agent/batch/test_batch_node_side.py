@@ -16,7 +16,7 @@ from serving import Handler, serving
 
 from fairway_agent import state_files
 from fairway_agent.allocators import machine
-from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.machine import Host
 from fairway_agent.batch import attempt, notifications, preparation
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
@@ -25,6 +25,7 @@ from fairway_agent.nodes.batch import BatchNodes
 from fairway_agent.resources import SHARE_FILE, Devices, Gpu, Lent, Wanted
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, CANCELLED, NO_START, PREEMPTION
+from fairway_agent.task import launch
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
@@ -263,7 +264,7 @@ class TestShares:
         monkeypatch.setenv("FAIRWAY_TASK", "0")
         monkeypatch.setattr(attempt, "look", lambda: self.node)
         monkeypatch.setattr(attempt, "_keep_log", lambda *_: None)
-        monkeypatch.setattr(Task, "start", lambda task: setattr(task, "process", True))
+        monkeypatch.setattr(launch, "start", lambda task: setattr(task, "process", True))
         monkeypatch.setattr(Task, "ended", lambda task: len(task.share.gpus))
         monkeypatch.setattr(Task, "check_timers", lambda _: None)
         return work

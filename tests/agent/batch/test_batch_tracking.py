@@ -270,7 +270,7 @@ def test_a_run_without_limits_leaves_no_word(folders: Folders, clock: Any) -> No
     mine = Mine(folders, RunPlan("job-a", "/x"))
     assert (mine.ended_before(), mine.refusal()) == (None, None)
     mine.running(1e9)
-    mine.task.record_end("failed", 3, None)
+    mine.task.record(replace(mine.task.status("failed"), exit_code=3))
     mine.nodes.track.keep(clock.now)
     assert not mine.watch.is_over()
     assert not folders.shared.exists()

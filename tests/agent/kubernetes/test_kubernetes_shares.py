@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.machine import Host
 from fairway_agent.kubernetes.pod import with_share
 from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import IdleGpu, RunPlan, TaskSpec
+from fairway_agent.task import launch
 from fairway_agent.task.task import Task
 
 if TYPE_CHECKING:
@@ -79,14 +80,14 @@ def test_programs_count_what_they_see(
     monkeypatch.setenv("_FAIRWAY_CPUS", "30")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices), processes_per_node=3)
-    found = mine.contract()
+    found = launch.contract(mine)
     assert found["CUDA_VISIBLE_DEVICES"] == found["ROCR_VISIBLE_DEVICES"] == "0,1,2"
     assert found["FAIRWAY_GPUS"] == "2,3,10"
     assert found["FAIRWAY_PORTS"] == "10000-32767"
     # `nproc` and PyTorch would count all processors of the node.
     assert found["OMP_NUM_THREADS"] == "10"
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert mine.contract()["OMP_NUM_THREADS"] == "2"
+    assert launch.contract(mine)["OMP_NUM_THREADS"] == "2"
 
 
 def test_a_task_with_its_whole_node_is_told_nothing(
@@ -95,7 +96,10 @@ def test_a_task_with_its_whole_node_is_told_nothing(
     for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     mine = task(tmp_path, NODE)
-    assert not {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "FAIRWAY_GPUS"} & mine.contract().keys()
+    assert (
+        not {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "FAIRWAY_GPUS"}
+        & launch.contract(mine).keys()
+    )
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
     assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0"
 
@@ -107,7 +111,7 @@ def test_tasks_of_one_node_have_samples_of_their_own(
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices))
     assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0.4"
-    watch = mine.idle_watch()
+    watch = launch.idle_watch(mine)
     assert (watch.nodes, watch.gpus) == (["nd-0.4"], None)
-    whole = replace(mine, hosts=[NODE]).idle_watch()
+    whole = launch.idle_watch(replace(mine, hosts=[NODE]))
     assert (whole.nodes, whole.gpus) == (["nd-0"], None)

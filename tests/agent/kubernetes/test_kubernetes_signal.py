@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_agent import scratch
-from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.machine import Host
 from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Task

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import PATIENCE
 
-from fairway_agent.allocators.hosts import Host
+from fairway_agent.allocators.machine import Host
 from fairway_agent.nodes import srun
 from fairway_agent.nodes.srun import SlurmNodes
 from fairway_agent.slurm import leftovers
