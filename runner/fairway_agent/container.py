@@ -69,7 +69,6 @@ class Runtime:
 
     @property
     def words(self) -> list[str]:
-        """How a command line of it begins."""
         return [self.program, *self.options]
 
     @property
@@ -101,7 +100,6 @@ def entry(run: Path) -> list[str]:
 
 
 def is_wanted(run: Path) -> bool:
-    """True if the run's job has a container."""
     return job_facts.of_job(run).container is not None
 
 
@@ -170,7 +168,6 @@ def missing(where: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     try:
         sys.exit(_run(Path(sys.argv[1]), sys.argv[2:]))
     except Fault as fault:

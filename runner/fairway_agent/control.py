@@ -53,7 +53,6 @@ class Numbers(tuple[int, ...]):
 
     @classmethod
     def from_json(cls, facts: object) -> Numbers:
-        """Unfit for what are none."""
         try:
             found = numbers_of(str(facts), _MOST)
         except ValueError as error:
@@ -61,7 +60,6 @@ class Numbers(tuple[int, ...]):
         return cls(found)
 
     def to_json(self) -> str:
-        """As ranges."""
         return ranges(sorted(self))
 
 
@@ -89,21 +87,17 @@ class Part(JsonRecord):
 
     @property
     def wanted(self) -> Wanted | None:
-        """Resources that each task takes of its node; None for entire nodes."""
         return Wanted.of(self.gpus, self.cores)
 
     def task_folder(self, run: Path, index: int) -> Path:
-        """The folder of one of its tasks."""
         name = job_facts.last_name(run) if self.stage == "finally" else None
         return run / "tasks" / (name or str(index))
 
     @property
     def is_array(self) -> bool:
-        """True if the part is an array."""
         return len(self.indices) > 1
 
     def element(self, index: int) -> tuple[str, int]:
-        """The job and the element of a task."""
         return self.job, index if self.is_array else -1
 
     def comment(self, run: str, submission: int) -> str:

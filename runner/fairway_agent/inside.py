@@ -181,7 +181,6 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     run, task, rank, *command = sys.argv[1:]
     found = of_task(run, task)
     if not found:

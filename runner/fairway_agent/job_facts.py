@@ -30,7 +30,6 @@ class Container(NamedTuple):
 
     @classmethod
     def from_json(cls, facts: object) -> Container:
-        """Unfit for what is not one."""
         fields = Fields(facts, "the container")
         shm_size = fields.text_or_none("shm_size") or ""
         return cls(fields.text("image"), fields.texts("options"), shm_size)
@@ -47,7 +46,6 @@ class JobFacts(NamedTuple):
 
     @classmethod
     def from_json(cls, facts: object) -> JobFacts:
-        """Unfit for what is not one."""
         fields = Fields(facts, "the job")
         container, setup = fields.facts.get("container"), fields.facts.get("setup")
         return cls(
@@ -80,7 +78,6 @@ class TargetFacts(NamedTuple):
 
     @classmethod
     def from_json(cls, facts: object) -> TargetFacts:
-        """Unfit for what is not one."""
         fields = Fields(facts, "the target")
         sections = ("storage", "nodes", "ssh", "batch")
         storage, nodes, ssh, batch = (
@@ -158,7 +155,6 @@ def write_index(tasks: Path, index: Path) -> None:
 
 
 def read_indexed(tasks: Path, index: Path, number: int) -> TaskSpec:
-    """The task of that number."""
     with index.open("rb") as offsets:
         offsets.seek(number * _OFFSET.size)
         [start] = _OFFSET.unpack(offsets.read(_OFFSET.size))

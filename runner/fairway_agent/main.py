@@ -59,7 +59,6 @@ def use_proxy() -> None:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     if sys.version_info < OLDEST:
         sys.stderr.write(f"Python {sys.version.split()[0]} is too old\n")
         sys.exit(OLD_PYTHON)

@@ -136,7 +136,6 @@ class MetricLog:
                 self.offset += whole
 
     def _room(self) -> int:
-        """How many bytes are read next."""
         return _CHUNK if self.until is None else max(0, min(_CHUNK, self.until - self.offset))
 
 

@@ -268,7 +268,6 @@ def _sign_in(server: smtplib.SMTP, order: Mapping[str, Any], tls: ssl.SSLContext
 
 
 def main() -> None:
-    """The program; see the module's docstring."""
     sys.stderr.write(tell_of(deliver(json.load(sys.stdin))))
 
 

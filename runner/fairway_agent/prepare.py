@@ -64,7 +64,9 @@ def set_up(run: Path, prepare: Callable[[int], int]) -> int:
         os.write(2, text)  # it was something else, which it has said
         return code
     with files.alone(folder / "lock"):
-        _append(run, folder, text)
+        mask = Mask(os.environ.get(name, "") for name in job_facts.read_plan(run).secrets)
+        with (folder / "log.txt").open("ab") as log:
+            log.write(mask.feed(text) + mask.flush())
         if failed or not has_failed(run):
             state = _state("failed" if failed else "succeeded", began)
             state = replace(state, ended=time.time(), exit_code=code, timed_out=False)
@@ -75,12 +77,6 @@ def set_up(run: Path, prepare: Callable[[int], int]) -> int:
 def _state(state: str, began: float) -> TaskState:
     task, attempt = os.environ["FAIRWAY_TASK"], int(os.environ["FAIRWAY_ATTEMPT"])
     return TaskState(state, attempt=0, started=began, task=task, task_attempt=attempt)
-
-
-def _append(run: Path, folder: Path, text: bytes) -> None:
-    mask = Mask(os.environ.get(name, "") for name in job_facts.read_shared_plan(run).secrets)
-    with (folder / "log.txt").open("ab") as log:
-        log.write(mask.feed(text) + mask.flush())
 
 
 def main() -> None:
@@ -139,19 +135,17 @@ def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     done.parent.mkdir(exist_ok=True)
     # Other tasks of the run may begin on this node at the same moment.
     with files.alone(done.with_name(f".{run.name}.lock")):
-        return 0 if done.exists() else _run_setup(plan, setup, done)
-
-
-def _run_setup(plan: RunPlan, setup: TaskSpec, done: Path) -> int:
-    script = Path(os.environ["FAIRWAY_SCRATCH_DIR"], "setup.sh")
-    script.write_text(setup.script, encoding="utf-8")
-    code = subprocess.call(["bash", str(script)], cwd=plan.directory)
-    if code:
-        task = Path(os.environ["FAIRWAY_TASK_FOLDER"])
-        files.write_json(task / SETUP_FAILED, {"node": os.uname().nodename, "exit_code": code})
-    else:
-        done.touch()
-    return 128 - code if code < 0 else code
+        if done.exists():
+            return 0
+        script = Path(os.environ["FAIRWAY_SCRATCH_DIR"], "setup.sh")
+        script.write_text(setup.script, encoding="utf-8")
+        code = subprocess.call(["bash", str(script)], cwd=plan.directory)
+        if code:
+            task = Path(os.environ["FAIRWAY_TASK_FOLDER"])
+            files.write_json(task / SETUP_FAILED, {"node": os.uname().nodename, "exit_code": code})
+        else:
+            done.touch()
+        return 128 - code if code < 0 else code
 
 
 if __name__ == "__main__":

@@ -144,7 +144,6 @@ def sessions_with(is_meant: Callable[[str], bool]) -> set[int]:
 
 
 def _sessions(are_meant: Callable[[list[str]], bool]) -> set[int]:
-    """The sessions of processes that were started with such variables."""
     return sessions_of_all(pid for pid, variables in environments() if are_meant(variables))
 
 
@@ -290,7 +289,6 @@ class Guard:
         os.write(self._writing, f"+{session}\n".encode())
 
     def forget(self, session: int) -> None:
-        """The session has ended."""
         os.write(self._writing, f"-{session}\n".encode())
 
     @staticmethod

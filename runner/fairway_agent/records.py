@@ -71,21 +71,18 @@ class Fields:
         return Unfit(f"{called} is {shown(self.facts[name])}")
 
     def text(self, name: str) -> str:
-        """A text."""
         value = self.facts.get(name)
         if isinstance(value, str):
             return value
         raise self.unfit(name)
 
     def plain(self, name: str) -> str:
-        """A text without characters that could move a terminal's cursor."""
         value = self.text(name)
         if value.isprintable():
             return value
         raise self.unfit(name)
 
     def text_or_none(self, name: str) -> str | None:
-        """A text, or None."""
         return None if self.facts.get(name) is None else self.text(name)
 
     def count(self, name: str) -> int:
@@ -96,7 +93,6 @@ class Fields:
         raise self.unfit(name)
 
     def count_or_none(self, name: str) -> int | None:
-        """A whole number that is not negative, or None."""
         return None if self.facts.get(name) is None else self.count(name)
 
     def span(self, name: str) -> float:
@@ -108,22 +104,18 @@ class Fields:
         raise self.unfit(name)
 
     def span_or_none(self, name: str) -> float | None:
-        """Seconds, or None."""
         return None if self.facts.get(name) is None else self.span(name)
 
     def moment(self, name: str) -> float:
-        """Seconds since 1970."""
         value = self.span(name)
         if value < _LAST_SECOND:
             return value
         raise self.unfit(name)
 
     def moment_or_none(self, name: str) -> float | None:
-        """Seconds since 1970, or None."""
         return None if self.facts.get(name) is None else self.moment(name)
 
     def whole_or_none(self, name: str) -> int | None:
-        """A whole number, which may be negative, or None."""
         return None if self.facts.get(name) is None else self.whole(name)
 
     def whole(self, name: str) -> int:
@@ -134,7 +126,6 @@ class Fields:
         raise self.unfit(name)
 
     def number(self, name: str) -> float:
-        """A number of any sign."""
         value = self.facts.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf:
             return float(value)
@@ -160,12 +151,6 @@ class Fields:
         if all(isinstance(value, str) for value in values):
             return tuple(values)
         raise self.unfit(name)
-
-    def counts(self, name: str) -> dict[str, int]:
-        """How many there are of each name; none where it is missing."""
-        values = self.mapping(name)
-        numbers = Fields(values, f"`{name}` of {self.what}")
-        return {each: numbers.count(each) for each in values}
 
     def mapping(self, name: str) -> dict[str, Any]:
         """A mapping; an empty one where it is missing."""
@@ -245,7 +230,6 @@ class JsonRecord:
 
     @classmethod
     def from_json(cls: type[R], facts: object) -> R:
-        """Unfit for what is not one."""
         found, values = Fields(facts, cls.CALLED), {}
         if cls.VERSION and (version := found.count("version")) != cls.VERSION:
             raise OtherVersion(f"its version is {version}, and this release reads {cls.VERSION}")
@@ -265,7 +249,6 @@ class JsonRecord:
         """Unfit where a field is of its kind and yet none that it may be."""
 
     def to_json(self) -> dict[str, object]:
-        """As it is sent, or as its file has it."""
         facts = {name: _plain(getattr(self, name)) for name in _readers(type(self))}
         if self.SPARSE:
             facts = {name: value for name, value in facts.items() if value is not None}

@@ -66,7 +66,6 @@ class Wanted(JsonRecord):
         return cores * (self.gpus or 0) // max(1, gpus)
 
     def __str__(self) -> str:
-        """In words, for people."""
         return " and ".join(
             f"{count} {name}{'s' * (count != 1)}"
             for count, name in ((self.gpus, "GPU"), (self.cores, "core"))
@@ -132,7 +131,6 @@ class Lent(JsonRecord):
     part: float
 
     def check(self, found: Fields) -> None:
-        """Unfit for devices that no node has."""
         if not 0 < self.part <= 1:
             raise found.unfit("part")
         for name in ("gpus", "cores"):
@@ -217,36 +215,31 @@ _PATIENCE = 60.0  # seconds: a driver that is not loaded yet takes its time
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(JsonRecord):
     """A GPU by its number, and the cores that are nearest to it; none where that is not known."""
+
+    CALLED = "a GPU"
 
     index: int
     near: tuple[int, ...] = ()
 
+    def check(self, found: Fields) -> None:
+        devices_in(found, "near")
+
 
 @dataclass(frozen=True, slots=True)
-class Devices:
+class Devices(JsonRecord):
     """The GPUs of a node, and the cores that tasks may have, of `processors` in all."""
+
+    CALLED = "the node's devices"
 
     gpus: tuple[Gpu, ...]
     cores: tuple[int, ...]
     processors: int
 
-    @classmethod
-    def from_json(cls, facts: object) -> Devices:
-        """Unfit for what is none."""
-        fields = Fields(facts, "the node's devices")
-        gpus = [Fields(each, "a GPU") for each in fields.each("gpus")[:_MOST]]
-        found = tuple(Gpu(each.count("index"), devices_in(each, "near")) for each in gpus)
-        cores = devices_in(fields, "cores")
-        if not cores:
-            raise fields.unfit("cores")
-        return cls(found, cores, max(fields.count("processors"), max(cores) + 1))
-
-    def to_json(self) -> dict[str, object]:
-        """As the program prints it."""
-        gpus = [{"index": gpu.index, "near": gpu.near} for gpu in self.gpus]
-        return {"gpus": gpus, "cores": self.cores, "processors": self.processors}
+    def check(self, found: Fields) -> None:
+        if not devices_in(found, "cores") or max(self.cores) >= self.processors:
+            raise found.unfit("cores")
 
 
 def look(root: Path = Path("/")) -> Devices:

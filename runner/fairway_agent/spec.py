@@ -140,7 +140,6 @@ class Budget(JsonRecord):
         return f"{f'{self.most:,.2f}'.removesuffix('.00')} {self.currency}"
 
     def check(self, found: Fields) -> None:
-        """Unfit for nodes that cost nothing."""
         if not self.hourly:
             raise found.unfit("hourly")
 
@@ -242,22 +241,18 @@ class RunPlan(JsonRecord):
 
     @property
     def submission(self) -> int:
-        """Number of the run's submission, from 0."""
         return self.retry.submission if self.retry else 0
 
     def again(self, retry: Retry) -> RunPlan:
-        """The plan of that retry."""
         after = self.after if retry.after is None else retry.after
         return replace(self, retry=retry, after=after)
 
     def check(self, found: Fields) -> None:
-        """Unfit for a condition that no run can meet."""
         for run, wanted in self.conditions.items():
             if not wanted or (isinstance(wanted, str) and wanted not in CONDITIONS):
                 raise Fields(self.conditions, f"`conditions` of {found.what}").unfit(run)
 
     def text(self) -> str:
-        """The text of `plan.json`."""
         return json.dumps(self.to_json(), indent=1)
 
 
@@ -282,7 +277,6 @@ class Output(JsonRecord):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """All patterns that select files."""
         return (self.pattern, *self.also)
 
 
@@ -316,12 +310,10 @@ class TaskSpec(JsonRecord):
         return self.index == LAST
 
     def check(self, found: Fields) -> None:
-        """Unfit for another name, and for what can never run."""
         if isinstance(self.index, str) and self.index not in _NAMES:
             raise found.unfit("index")
         if self.wanted is not None and self.wanted.cores == 0:
             raise found.unfit("wanted")
 
     def line(self) -> str:
-        """As `tasks.jsonl` has it."""
         return json.dumps(self.to_json()) + "\n"

@@ -101,18 +101,15 @@ class TaskState(JsonRecord):
     empty_outputs: tuple[str, ...] | None = None
 
     def with_share(self, share: Share) -> TaskState:
-        """Returns the state with the share of a node that the task has."""
         gpus, cores = ranges(share.gpus), ranges(share.cores)
         return replace(self, gpus=gpus, cores=cores, part=round(share.part, 6))
 
     @property
     def is_final(self) -> bool:
-        """True if the state is final."""
         return self.state in FINAL_STATES
 
     @property
     def attempts(self) -> int:
-        """How many were begun."""
         return 0 if self.attempt is None else self.attempt + 1
 
     @property
@@ -152,12 +149,10 @@ class RunState(JsonRecord):
 
     @property
     def goes_on(self) -> bool:
-        """True if the run has not ended yet."""
         return self.state in GOING_STATES
 
     @property
     def is_final(self) -> bool:
-        """True if the state is final."""
         return self.state in FINAL_STATES
 
 
@@ -187,12 +182,10 @@ class States:
     why: str = WAS_FULL
 
     def write(self, path: Path, value: RunState | TaskState) -> None:
-        """Writes it now, or keeps it."""
         self.late[path] = value
         self.write_late()
 
     def write_late(self) -> None:
-        """Writes what was kept, as far as there is room."""
         for path in list(self.late):
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)

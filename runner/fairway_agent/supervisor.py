@@ -143,7 +143,6 @@ class Supervisor:
 
     @property
     def _left(self) -> str:
-        """The state of tasks that do not begin any more."""
         return "lost" if self.ending == MACHINE else "cancelled"
 
     def _queue_again(self) -> None:
@@ -218,7 +217,6 @@ class Supervisor:
         return self.waiting[0] if self.waiting else None
 
     def _begin_due(self, tasks: Iterator[Attempts], *, counted: bool) -> None:
-        """Starts the tasks that may start now, in their order."""
         self.patience.hindrance = None
         while not self._is_ending() and not self.patience.hindrance:
             attempts = self._next(tasks)
@@ -248,11 +246,9 @@ class Supervisor:
 
     @property
     def _own(self) -> list[int]:
-        """Its children that are no task's."""
         return [self.guard.pid, self.notified, self.sampling.pid if self.sampling else 0]
 
     def _is_ending(self) -> bool:
-        """True if no more tasks are to be started."""
         setup_failed = self.allocator.lends_nodes and self.setup_failed
         return bool(self.ending) or self.limit is not None or setup_failed
 
@@ -354,14 +350,12 @@ class Supervisor:
                 self.states.write(folder / state_files.FILE, status)
 
     def _held(self) -> limits.Held:
-        """Returns the run's use of nodes."""
         now = time.time()
         nodes = [(task.held_nodes, max(0.0, now - task.started)) for task in self._running_tasks()]
         going = sum(count * seconds for count, seconds in nodes)
         return limits.Held(self.spent + going, sum(count for count, _ in nodes))
 
     def _keep_limit(self) -> None:
-        """Ends the run where it is over a limit of its own."""
         if self._is_ending():
             return
         over = limits.over(self.plan, time.time(), self.started, self._held())
@@ -388,12 +382,11 @@ class Supervisor:
         return min(due, default=None)
 
     def _outcome(self) -> str:
-        if self.limit or self.broken:
-            return "failed"
         # A setup that was told to end has not failed; and a run that was told to may have ended by
         # itself before.
         setup_failed = self.setup_failed and not self.ending
-        return state_files.end_state(self.counts, setup_failed=setup_failed)
+        ended = state_files.end_state(self.counts, setup_failed=setup_failed)
+        return "failed" if self.limit or self.broken else ended
 
     def _record(self, state: str) -> None:
         self.states.write_late()
@@ -439,7 +432,6 @@ def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     os.environ.update(json.load(sys.stdin))  # into this process's memory alone
     try:

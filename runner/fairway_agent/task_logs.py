@@ -40,14 +40,14 @@ class Mask:
                 if len(text.strip()) >= _SHORTEST:
                     words.add(text.encode("utf-8", "surrogateescape"))
         self._words = sorted(words)
-        self._longest = max(map(len, words), default=0)
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
         """Takes the next bytes; returns those that can be no part of a secret any more."""
         data = self._held + data
         spans = self._spans(data)
-        end = self._undecided(data)
+        # From there on the data may be the beginning of a secret.
+        end = min((_open_end(data, word) for word in self._words), default=len(data))
         while spans and spans[-1][1] > end > spans[-1][0]:
             end = spans[-1][0]
         if len(data) - end > 4 * _CHUNK:  # secrets without end: they are masked as they come
@@ -59,10 +59,6 @@ class Mask:
         """Returns the data that was held back, once no more is coming."""
         data, self._held = self._held, b""
         return _masked(data, self._spans(data))
-
-    def _undecided(self, data: bytes) -> int:
-        """From where on the data may be the beginning of a secret."""
-        return min((_open_end(data, word) for word in self._words), default=len(data))
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
         """Where secrets stand, in order; those that touch or overlap are one."""

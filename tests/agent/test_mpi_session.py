@@ -44,7 +44,7 @@ def test_mpi_session_keeps_a_folder_set_by_the_user(family: str, kind: str) -> N
 def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     """On this machine one that nobody can guess: /tmp is everybody's."""
     task = Task(RunPlan("job-aaaaaa", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path / "t", 0)
-    first, second = launch.contract((task)["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
+    first, second = (launch.contract(task)["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
     assert first != second
     assert not Path(first).exists()  # mpirun makes it
     there = Task(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3, SshNodes())

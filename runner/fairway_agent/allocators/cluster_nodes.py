@@ -92,7 +92,6 @@ class Queue:
 
     @property
     def folder(self) -> Path:
-        """Where the locks lie."""
         return self.shared / "clusters" / self.cluster
 
     def take(self, count: int, wanted: str = "", leave_out: Collection[str] = ()) -> list[Host]:
@@ -136,11 +135,15 @@ class Queue:
 
     def hosts(self) -> tuple[list[Host], list[Host]]:
         """The nodes that are known, and those of them that are there and well."""
-        known = known_hosts(self.shared, self.cluster)
-        return known, [host for host in known if self._is_usable(host)]
+        known, now = known_hosts(self.shared, self.cluster), time.time()
+
+        def is_usable(host: Host) -> bool:
+            # Half a second: the two ages were taken at different moments.
+            return host.is_well and now - host.age > self.lost.get(host.name, 0.0) + 0.5
+
+        return known, list(filter(is_usable, known))
 
     def give_back(self, hosts: list[Host]) -> None:
-        """These nodes are free for others."""
         for host in hosts:
             os.close(self.taken.pop(host.name))
 
@@ -158,11 +161,6 @@ class Queue:
                 self._ticket_path().unlink()
             os.close(self.ticket)
             self.ticket = None
-
-    def _is_usable(self, host: Host) -> bool:
-        announced = time.time() - host.age
-        # Half a second: the two ages were taken at different moments.
-        return host.is_well and announced > self.lost.get(host.name, 0.0) + 0.5
 
     def _ticket_path(self) -> Path:
         return self.folder / "queue" / f"{self.began:020d}-{self.run}"
@@ -216,7 +214,6 @@ class _SharedNode:
         return replace(self.host, share=share)
 
     def give_back(self, share: Share) -> None:
-        """A task has ended that had this."""
         self.used -= frozenset(share.numbers)
         self.shares -= 1
 
@@ -236,7 +233,6 @@ class Nodes:
 
     @property
     def reason(self) -> str | None:
-        """Reason why the next task has to wait."""
         return self.queue.reason
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
@@ -333,7 +329,6 @@ class Nodes:
             self.queue.give_back([host])
 
     def rest(self) -> None:
-        """Lets the runs behind this one in the queue go ahead."""
         self.queue.rest()
 
 

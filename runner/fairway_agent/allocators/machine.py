@@ -105,7 +105,9 @@ def choose(
         if gpu not in gpus:
             release(FIRST_GPU + gpu.index)
     count = wanted.cores_of(len(devices.cores), len(devices.gpus))
-    cores = list(islice(filter(take, _by_distance(devices.cores, gpus)), count))
+    near = {core for gpu in gpus for core in gpu.near}
+    by_distance = sorted(devices.cores, key=lambda core: (core not in near, core))
+    cores = list(islice(filter(take, by_distance), count))
     if len(gpus) < (wanted.gpus or 0) or len(cores) < count:
         return None
     numbers, cores = sorted(gpu.index for gpu in gpus), sorted(cores)
@@ -123,12 +125,6 @@ def _together(free: Sequence[Gpu], count: int) -> Sequence[Gpu]:
         if len(beside) >= count:
             return beside[:count]
     return free[:count]
-
-
-def _by_distance(cores: Sequence[int], gpus: Sequence[Gpu]) -> list[int]:
-    """The cores, those beside the GPUs first."""
-    near = {core for gpu in gpus for core in gpu.near}
-    return sorted(cores, key=lambda core: (core not in near, core))
 
 
 def _lock(descriptor: int, byte: int) -> bool:
@@ -184,7 +180,6 @@ class Machine:
         return resources.look()
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
-        """Lets a task start; None where others have what it wants."""
         self.pause = self.reason = None
         if wanted is None:
             if self.tasks and self.used + ranks > self.cores:
@@ -199,7 +194,6 @@ class Machine:
         return [Host("localhost", "localhost", share=share)]
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
-        """Frees the cores and devices that the task had."""
         if not hosts:
             self.tasks -= 1
             self.used -= min(ranks, self.cores)

@@ -67,7 +67,6 @@ def _tell(running: dict[int, subprocess.Popen[bytes]], number: signal.Signals) -
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     try:
         sys.exit(run(sys.argv[1:], os.environ["FAIRWAY_HOSTS"].split(",")))
     except OSError as error:

@@ -129,7 +129,6 @@ def _task_folder() -> Path | None:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     words = sys.argv[1:]
     exactly = words[0] == "--exactly"
     while words[0].startswith("-"):  # rsh's own, which MPI's launchers may give

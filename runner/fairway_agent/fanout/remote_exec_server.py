@@ -45,12 +45,10 @@ class Command:
     environment: dict[str, str]
 
     def line(self) -> bytes:
-        """As it is sent."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def parse(cls, line: bytes) -> Command:
-        """From what was sent."""
         return cls(**json.loads(line))
 
 
@@ -80,7 +78,6 @@ class Served:
         return _GRACE if self.told is None else max(0.0, self.told + _GRACE - time.monotonic())
 
     def sessions(self) -> set[int]:
-        """Where its processes are."""
         return {self.process.pid} | processes.sessions_with(self.mark.__eq__)
 
 

@@ -236,7 +236,10 @@ def serve(context_file: str) -> int:
         processes.signal_sessions(sessions(base), signal.Signals[f"SIG{words[1]}"])
         return 0
     if words[:1] == ["fairway-output"]:
-        _print_output(words[1])
+        file = Path(os.environ["AZ_BATCH_TASK_DIR"], words[1])
+        if file.is_file():
+            sys.stdout.buffer.write(file.read_bytes())
+            sys.stdout.flush()
         return 0
     if words[:1] == ["fairway-event"]:
         (base / "event").write_text(words[1], encoding="ascii")
@@ -261,13 +264,6 @@ def served(base: Path) -> set[int]:
     starts have sessions of their own, and are signalled over its channel."""
     found = (base / "sessions").glob(f"{_SERVED}[0-9]*")
     return {int(entry.name.removeprefix(_SERVED)) for entry in found}
-
-
-def _print_output(name: str) -> None:
-    file = Path(os.environ["AZ_BATCH_TASK_DIR"], name)
-    if file.is_file():
-        sys.stdout.buffer.write(file.read_bytes())
-        sys.stdout.flush()
 
 
 def _as_here(command: remote_exec_server.Command) -> remote_exec_server.Command:

@@ -35,12 +35,10 @@ class _Lines:
     at: int = 0
 
     def __post_init__(self) -> None:
-        """Goes to its end."""
         with suppress(OSError):
             self.at = self.file.stat().st_size
 
     def new(self) -> Iterator[bytes]:
-        """Yields the new complete lines."""
         with suppress(OSError), self.file.open("rb") as file:
             file.seek(self.at)
             while data := file.read(_MOST):
@@ -62,7 +60,6 @@ class _Node:
     since: float | None = None
 
     def take(self, sample: Fields, limit: IdleGpu, gpus: Sequence[int] | None, gap: float) -> None:
-        """Takes the next one; Unfit for what is none."""
         time, uses = sample.span("time"), _uses(sample, gpus)
         if not uses or any(round(use * 100, 3) >= limit.below for use in uses):
             self.since = None
@@ -105,7 +102,6 @@ class IdleWatch:
     _nodes: dict[str, _Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """The attempt begins."""
         if self.printed is not None:
             self._lines = {"": _Lines(self.printed)}
         else:
@@ -114,7 +110,6 @@ class IdleWatch:
 
     @property
     def reason(self) -> str:
-        """Reason to report for a task whose GPUs are idle."""
         return f"its GPUs were below {self.limit.below:g} % for {written(self.limit.seconds)}"
 
     def look(self, now: float) -> bool:

@@ -52,7 +52,10 @@ class Machine:
         `cpu` and `io_wait` are shares of 1, memory is in bytes, all else in bytes a second. What
         the kernel does not tell is left out, as are all rates at the first look.
         """
-        counters = self._counters()
+        counters: dict[str, float] = {}
+        for part in (self._cpu, self._pressure, self._disks, self._network, self._fabric):
+            with suppress(OSError, ValueError, IndexError):
+                counters |= part()
         seconds, before = now - self._at, self._before
         self._before, self._at = counters, now
         found = self._memory()
@@ -71,13 +74,6 @@ class Machine:
         if "io_wait" in grown:
             found["io_wait"] = min(1.0, grown.pop("io_wait") / seconds)
         return found | {name: value / seconds for name, value in grown.items()}
-
-    def _counters(self) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for part in (self._cpu, self._pressure, self._disks, self._network, self._fabric):
-            with suppress(OSError, ValueError, IndexError):
-                found |= part()
-        return found
 
     def _cpu(self) -> dict[str, float]:
         """Source: proc_stat(5). Guests' time is in user's and nice's already."""
@@ -232,7 +228,6 @@ class Sampling:
         return code
 
     def end(self) -> None:
-        """Ends it, and waits until it has."""
         self.failed = True
         if self.process is None:
             return
@@ -306,7 +301,6 @@ def node_name() -> str:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     run, seconds = sys.argv[1], float(sys.argv[2])
     parent = int(sys.argv[3]) if len(sys.argv) > 3 else os.getppid()
     # Wherever the signal comes, the programs that watch the GPUs are ended too.

@@ -60,7 +60,6 @@ class BatchNodes(Nodes):
         return ["bash", str(script)]
 
     def sessions(self, task: Task) -> set[int]:
-        """Returns the sessions of processes that other nodes have started here."""
         return sshd_mesh.sessions(task.folder)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
@@ -72,7 +71,6 @@ class BatchNodes(Nodes):
         super().signal(task, number)
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """The name of its node."""
         node = os.environ.get("AZ_BATCH_NODE_ID") or None
         return {"node": node, "submission": task.submission}
 
@@ -119,15 +117,12 @@ class BatchNodes(Nodes):
         return os.fdopen(os.dup(1), "wb")
 
     def log_file(self, task: Task) -> Path:
-        """Where Batch keeps it."""
         return Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt")
 
     def directories(self, task: Task) -> dict[str, Path]:
-        """Returns the directories of the contract, by variable."""
         return self.folders.directories(task.spec)
 
     def session_folder(self, task: Task) -> Path:
-        """On each node's own disk."""
         return self.folders.scratch / f"mpi{task.attempt}"
 
     def contract(self, task: Task) -> dict[str, str]:
@@ -136,7 +131,6 @@ class BatchNodes(Nodes):
         return found if self.config is None else {**found, "FAIRWAY_SSH_CONFIG": str(self.config)}
 
     def written(self, task: Task) -> Path:
-        """The folder of its outputs."""
         return self.folders.written
 
     def kept(self, task: Task) -> Path:

@@ -45,7 +45,6 @@ class PodNodes(SharedNodes):
         self.signalling: threading.Thread | None = None
 
     def prepare(self, task: Task) -> None:
-        """Also begins to look whether its pods stay."""
         super().prepare(task)
         self.is_broken, self.look_at = False, time.monotonic() + _LOOK
 
@@ -66,7 +65,6 @@ class PodNodes(SharedNodes):
                 task.stop(PREEMPTION if self.gang.was_told() else NODE)
 
     def sessions(self, task: Task) -> set[int]:
-        """Returns the sessions of processes that other pods have started here."""
         return sshd_mesh.sessions(base())
 
     def signal(self, task: Task, number: signal.Signals) -> None:
@@ -78,7 +76,6 @@ class PodNodes(SharedNodes):
         super().signal(task, number)
 
     def clean(self, task: Task, code: int) -> None:
-        """By killing what is left of it in the other pods."""
         if self.signalling is not None:
             self.signalling.join()
             self.signalling = None
@@ -87,11 +84,9 @@ class PodNodes(SharedNodes):
         processes.kill(sshd_mesh.sessions(base()))
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """Also in which pod it runs."""
         return {**super().facts(task), "job": os.environ["_FAIRWAY_POD"]}
 
     def sampler_words(self, task: Task, seconds: float) -> list[str]:
-        """On each node."""
         each = processes.program(_EACH_NODE) if self.config is not None else []
         return [*each, *sampler(task.run_folder, seconds)]
 
@@ -132,7 +127,6 @@ class PodNodes(SharedNodes):
 
 
 def _others(task: Task) -> list[str]:
-    """The addresses of its nodes but this one."""
     return [host.address for host in task.hosts[1:]]
 
 

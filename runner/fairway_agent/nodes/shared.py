@@ -46,22 +46,18 @@ class SharedNodes(Nodes):
             (task.folder / name).unlink(missing_ok=True)
 
     def setup_failed(self, task: Task) -> bool:
-        """True if the job's setup failed in this attempt."""
         # Listed: a node that has looked for a file believes for a while that it is not there.
         return any(each.name == SETUP_FAILED for each in task.folder.iterdir())
 
     def leave(self, task: Task) -> None:
-        """Removes the task's own folder on this node."""
         super().leave(task)
         shutil.rmtree(scratch_folder(task), ignore_errors=True)
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """The names of its nodes."""
         names = ",".join(host.name for host in task.hosts)
         return {"node": names or None, "submission": task.submission}
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
-        """Returns the sampling of each node."""
         hidden = set(task.plan.secrets)
 
         def outside() -> dict[str, str]:
@@ -72,7 +68,6 @@ class SharedNodes(Nodes):
         return Sampling(task.plan.sample_every, lambda seconds: words(task, seconds), outside)
 
     def sampler_words(self, task: Task, seconds: float) -> list[str]:
-        """The command line that samples each of them."""
         raise NotImplementedError
 
     def environment_outside(self, task: Task) -> dict[str, str]:
@@ -80,7 +75,6 @@ class SharedNodes(Nodes):
         return dict(os.environ)
 
     def session_folder(self, task: Task) -> Path:
-        """On each node's own disk, which goes with the task."""
         return scratch_folder(task) / f"mpi{task.attempt}"
 
     def directories(self, task: Task) -> dict[str, Path]:
@@ -118,7 +112,6 @@ class SshNodes(SharedNodes):
         return scratch.lease(task.run_folder, task.name, task.attempt, task.hosts)
 
     def prepare(self, task: Task) -> None:
-        """Also forgets which nodes were reached."""
         super().prepare(task)
         shutil.rmtree(task.folder / REACHED, ignore_errors=True)
 

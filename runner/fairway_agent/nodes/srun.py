@@ -71,7 +71,6 @@ class SlurmNodes(SharedNodes):
         return [*step, *sampler(task.run_folder, seconds)]
 
     def environment_outside(self, task: Task) -> dict[str, str]:
-        """Returns the environment of a Slurm step."""
         return _for_step()
 
     def clean(self, task: Task, code: int) -> None:
@@ -104,7 +103,6 @@ class SlurmNodes(SharedNodes):
             self.append_log_line(task, line)
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """Also as which of Slurm's jobs it runs."""
         requeues = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         return {**super().facts(task), "job": job_id(), "requeues": requeues}
 

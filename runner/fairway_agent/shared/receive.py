@@ -126,7 +126,6 @@ class Submission:
     complete: bool
 
     def write(self, folder: Path) -> None:
-        """Replaces what the run's control record says of it."""
         parts = tuple(self.parts)
         control.change(folder, self.submission, parts=parts, complete=self.complete)
 

@@ -28,7 +28,6 @@ REQUEST = StatesRequest
 
 
 def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
-    """Answers with the states of the runs."""
     return StatesReport(reports(shared, request.runs))
 
 

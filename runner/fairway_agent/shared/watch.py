@@ -81,7 +81,6 @@ class Watch:
         return self.folder
 
     def held(self, now: float) -> Held:
-        """Returns the node-seconds that its tasks have used until now."""
         return limits.held(self.folder, self.nodes, now)
 
     @property

@@ -171,7 +171,6 @@ class Attempts:
         task.record(replace(task.status("queued"), last_exit_code=code, reason=why))
 
     def finish(self, state: str, code: int, reason: str | None = None) -> None:
-        """Writes the task's last state."""
         self.task.reason = reason or self.task.reason
         self.state = self.task.finish(state, code)
         self.exit_code = code if self.state == state else code or IO_ERROR

@@ -76,7 +76,6 @@ class Scheduled(Backend):
         return True
 
     def look(self, task: Task) -> None:
-        """Passes on to the task that it is to end."""
         if not self.asked and self.watch.is_over():
             self.asked = LIMIT
         if self.asked != self.passed_on:
@@ -85,7 +84,6 @@ class Scheduled(Backend):
             task.stop("" if is_over else PREEMPTION, timed_out=is_over)
 
     def next_timer(self) -> float | None:
-        """When the run may be over a limit."""
         if self.watch.due is None or self.asked:
             return None
         return time.monotonic() + self.watch.due - time.time()
@@ -119,7 +117,6 @@ class Scheduled(Backend):
         """Does what follows the task's end."""
 
     def resume(self, task: Task) -> None:
-        """Counts on from the attempts that the scheduler has started before."""
         task.resume_count(self.ended_before(task))
 
     def ended_before(self, task: Task) -> str:

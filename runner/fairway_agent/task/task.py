@@ -101,7 +101,6 @@ class Nodes:
         return {}
 
     def record(self, task: Task, status: TaskState) -> None:
-        """Replaces the task's state."""
         if task.states is None:
             task.folder.mkdir(parents=True, exist_ok=True)
             state_files.write(task.folder, status)
@@ -215,7 +214,6 @@ class Task:
 
     @property
     def ranks(self) -> int:
-        """How many processes it starts."""
         return self.spec.nodes * self.spec.processes_per_node
 
     @property
@@ -230,7 +228,6 @@ class Task:
 
     @property
     def session(self) -> int:
-        """The session in which its processes are."""
         assert self.process is not None, "a session exists once the task has started"
         return self.process.pid
 
@@ -386,7 +383,6 @@ class Task:
         return state
 
     def status(self, state: str) -> TaskState:
-        """Where it stands, in that state."""
         started, held = self.started or None, round(self.held, 3)
         ends, facts = dict(self.failures_by_cause) or None, self.nodes.facts(self)
         known = TaskState(state, self.attempt, started, held=held, ends=ends, **facts)
@@ -397,5 +393,4 @@ class Task:
         return known.with_share(self.share)
 
     def record(self, status: TaskState) -> None:
-        """Replaces the task's state."""
         self.nodes.record(self, status)
