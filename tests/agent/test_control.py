@@ -53,16 +53,9 @@ def test_control_changes_are_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("submission", -1),
-        ("parts", {}),
-        ("parts", [7]),
         ("parts", [{**PART, "stage": "../x"}]),
         ("parts", [{**PART, "indices": "0/../.."}]),
         ("parts", [{**PART, "indices": "0-9999999"}]),
-        ("parts", [{**PART, "gpus": "all"}]),
-        ("complete", "yes"),
-        ("cancelled", "all"),
-        ("cancelled_tasks", ["3"]),
         ("limit", {"limit": 3}),
         ("final", {"succeeded": [1]}),
     ],

@@ -15,7 +15,6 @@ from fairway_agent.figures import sampler
 from fairway_agent.figures.idle import IdleWatch
 from fairway_agent.nodes.shared import SshNodes
 from fairway_agent.nodes.srun import SlurmNodes
-from fairway_agent.records import Unfit
 from fairway_agent.resources import Share
 from fairway_agent.spec import CANCEL, LAST, WARN, IdleGpu, RunPlan, TaskSpec
 from fairway_agent.state_files import ERROR
@@ -62,23 +61,36 @@ def test_they_are_idle_after_as_long_as_the_job_says(tmp_path: Path) -> None:
     add(tmp_path, "n1", [1800], 0.0, 0.0)
     assert mine.look(1910.0)
     assert mine.reason == WHY
+    add(tmp_path, "n1", [1810], 0.0, 0.05)
+    assert not mine.look(1920.0)  # it works again
+    assert mine.due == 1920.0 + 1800
 
 
-@pytest.mark.parametrize("use", [0.05, 1.0, None])
-def test_idle_gpus_busy_or_silent_gpu_keeps_the_task_from_being_idle(
-    tmp_path: Path, use: float | None
-) -> None:
-    mine = watch(tmp_path)
-    add(tmp_path, "n1", at(0, 600), 0.0, 0.0)
-    add(tmp_path, "n1", [610], 0.0, use)
-    add(tmp_path, "n1", at(620, 2410), 0.0, 0.0)
-    assert not mine.look(2500.0)
-    assert mine.due == 2510.0
-    add(tmp_path, "n1", [2420], 0.0, 0.0)
-    assert mine.look(2510.0)
-    add(tmp_path, "n1", [2430], 0.0, use)
-    assert not mine.look(2520.0)  # it works again
-    assert mine.due == 2520.0 + 1800
+USES = {"idle": (0.0, 0.0), "half": (0.0, 0.05), "silent": (0.0, None), "none": ()}
+SCENES = {
+    # Samples of a node, from when to when, and whether they are seen to be idle then.
+    "one is busy": "n1 0-600 idle, n1 610 half, n1 620-2410 idle, no",
+    "it was busy": "n1 610 half, n1 620-2420 idle, yes, n1 2430 half, no",
+    "one is silent": "n1 0-600 idle, n1 610 silent, n1 620-2410 idle, no",
+    "there is no folder": "no, n1 0-7200 none, no",
+    # Nobody knows what it did meanwhile.
+    "a gap": "n1 0-1790 idle, no, no, n1 5000-6790 idle, no, n1 6800 idle, yes",
+    "a clock is set back": "n1 5000-6000 idle, n1 0-1790 idle, no, n1 1800 idle, yes",
+    # One was busy until 1000; the other is silent from 2500 on.
+    "two nodes": "n1 0-1000 half, n1 1010-9000 idle, no, n2 0-2500 idle, no, n2 2510-2810 idle, yes",
+}
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+def test_idle_gpus_are_all_of_a_task_for_as_long_at_once(tmp_path: Path, scene: str) -> None:
+    mine = watch(tmp_path, *(node for node in ("n1", "n2") if node in scene))
+    for step in scene.split(", "):
+        if step in ("yes", "no"):
+            assert mine.look(9e9) is (step == "yes")
+        else:
+            node, span, use = step.split()
+            start, _, end = span.partition("-")
+            add(tmp_path, node, at(float(start), float(end or start)), *USES[use])
 
 
 @pytest.mark.parametrize(
@@ -91,37 +103,9 @@ def test_the_limit_is_in_percent(tmp_path: Path, below: float, use: float, is_id
     assert mine.look(2000.0) is is_idle
 
 
-def test_without_samples_of_gpus_nothing_is_known(tmp_path: Path) -> None:
-    mine = watch(tmp_path)
-    assert not mine.look(9e9)  # the folder is not there
-    add(tmp_path, "n1", at(0, 7200))  # and here are no GPUs
-    assert not mine.look(9e9)
-
-
-def test_samples_that_stop_coming_count_no_further(tmp_path: Path) -> None:
-    mine = watch(tmp_path)
-    add(tmp_path, "n1", at(0, 1790), 0.0)
-    assert not mine.look(9e5)
-    assert not mine.look(9e6)
-    # Nobody knows what it did meanwhile.
-    add(tmp_path, "n1", at(5000, 6790), 0.0)
-    assert not mine.look(9e7)
-    add(tmp_path, "n1", [6800], 0.0)
-    assert mine.look(9e8)
-
-
 def test_samples_that_are_further_apart_after_a_day_are_no_gap(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     add(tmp_path, "n1", [sampler.SLOWER * (EVERY + 0.5) * n for n in range(30)], 0.0)
-    assert mine.look(9e5)
-
-
-def test_a_clock_that_is_set_back_begins_anew(tmp_path: Path) -> None:
-    mine = watch(tmp_path)
-    add(tmp_path, "n1", at(5000, 6000), 0.0)
-    add(tmp_path, "n1", at(0, 1790), 0.0)
-    assert not mine.look(9e5)
-    add(tmp_path, "n1", [1800], 0.0)
     assert mine.look(9e5)
 
 
@@ -131,18 +115,6 @@ def test_idle_gpus_samples_before_the_attempt_do_not_count(tmp_path: Path) -> No
     assert not mine.look(2000.0)
     add(tmp_path, "n1", at(7210, 9010), 0.0)
     assert mine.look(4000.0)
-
-
-def test_idle_gpus_requires_all_nodes_to_be_idle_at_the_same_time(tmp_path: Path) -> None:
-    """One was busy until 1000; the other is silent from 2500 on."""
-    mine = watch(tmp_path, "n1", "n2")
-    add(tmp_path, "n1", at(0, 1000), 0.9)
-    add(tmp_path, "n1", at(1010, 9000), 0.0)
-    assert not mine.look(9e3)
-    add(tmp_path, "n2", at(0, 2500), 0.0)
-    assert not mine.look(9e4)
-    add(tmp_path, "n2", at(2510, 2810), 0.0)
-    assert mine.look(9e5)
 
 
 def test_idle_gpus_on_a_shared_node_looks_at_the_own_gpus_only(tmp_path: Path) -> None:
@@ -187,21 +159,6 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
     assert not mine.look(2000.0)
     file.write_bytes(text)
     assert mine.look(2010.0)
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        [],
-        {},
-        {"below": 5, "seconds": 1800, "then": "explode"},
-        {"below": -1, "seconds": 1800, "then": "warn"},
-        {"below": 5, "seconds": None, "then": "warn"},
-    ],
-)
-def test_a_plan_that_says_nonsense_is_refused(facts: object) -> None:
-    with pytest.raises(Unfit, match="idle_gpu"):
-        IdleGpu.from_json(facts)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Which files of a task are kept."""
+"""Which files of a task are kept, and which task of another run is the best."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_agent import control, metric_logs, outputs, process_limits
 from fairway_agent.outputs import collect, drop_excluded, empty
-from fairway_agent.spec import Output, TaskSpec
+from fairway_agent.records import Damaged
+from fairway_agent.spec import Best, Chained, Output, RunPlan
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 FILES = ("model/a.npz", "model/b.txt", "model/.tmp", "model/deep/c.tmp", "model/deep/d", "log/e")
 
@@ -98,11 +102,106 @@ def test_outputs_file_excluded_by_one_name_is_kept_by_another(
     assert (tmp_path / "data/x").exists()
 
 
-def test_what_it_keeps_is_in_the_line_of_a_task() -> None:
-    for output in (
-        Output("a/**", "always"),
-        Output("a/*", "always", ("b",), ("*.tmp",)),
-        Output("a/**", "success", required=True),
-    ):
-        spec = TaskSpec(0, outputs={"a": output})
-        assert TaskSpec.from_json(json.loads(spec.line())) == spec
+LOSS = "loss=([0-9.]+)"
+LOGS = [
+    ("succeeded", "loss=1\nloss=3\n"),
+    ("failed", "loss=0\n"),
+    ("succeeded", "loss=2\n"),
+    ("succeeded", "loss=2.\n"),
+    ("succeeded", ""),
+    ("cancelled", "loss=0\n"),
+]
+
+
+def write_task(run: Path, number: int, state: str, log: str) -> None:
+    """A task of a run, and what it has printed."""
+    folder = run / "tasks" / str(number)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "state.json").write_text(json.dumps({"state": state, "attempt": 0}))
+    (folder / "log.txt").write_text(log)
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Path:
+    """The folder of a run beside that of a sweep, a-1."""
+    sweep = tmp_path / "runs" / "a-1"
+    for number, (state, log) in enumerate(LOGS):
+        write_task(sweep, number, state, log)
+    (sweep / "plan.json").write_text(RunPlan("a-1", "code", tasks=len(LOGS)).text())
+    folder = tmp_path / "runs" / "b-1"
+    folder.mkdir()
+    return folder
+
+
+def plan(*, lower: bool = True, pattern: str = LOSS) -> RunPlan:
+    """That of a run with an input of the best task."""
+    entry = Chained("m", "runs/a-1/tasks/*/outputs/m", best=Best("loss", pattern, lower))
+    return RunPlan("b-1", "code", chained=(entry, Chained("n", "runs/a-1/tasks/0/outputs/n")))
+
+
+@pytest.mark.parametrize(("lower", "found"), [(True, (2, 2.0)), (False, (0, 3.0))])
+def test_the_last_value_of_tasks_that_succeeded_decides(
+    waiting: Path, found: tuple[int, float], *, lower: bool
+) -> None:
+    assert control.read(waiting).best == {}
+    assert outputs.decide_best(waiting, plan(lower=lower)) == {"m": found}
+    assert control.read(waiting).best == {"m": found}
+
+
+def test_best_decision_is_kept_when_metrics_change_later(waiting: Path) -> None:
+    outputs.decide_best(waiting, plan())
+    write_task(waiting.parent / "a-1", 0, "succeeded", "loss=0\n")
+    assert outputs.decide_best(waiting, plan()) == {"m": (2, 2.0)}
+    (waiting / "control.json").unlink()
+    assert outputs.decide_best(waiting, plan()) == {"m": (0, 0.0)}
+
+
+def test_the_last_task_of_a_job_is_none_of_a_sweep(waiting: Path) -> None:
+    (waiting.parent / "a-1/finally.jsonl").write_text("{}\n")
+    write_task(waiting.parent / "a-1", 5, "succeeded", "loss=0\n")
+    assert outputs.decide_best(waiting, plan()) == {"m": (2, 2.0)}
+
+
+def test_a_value_long_before_the_end_is_found(
+    waiting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metric_logs, "_TAIL", 100)
+    write_task(waiting.parent / "a-1", 4, "succeeded", "loss=0.5\n" + "more\n" * 1000)
+    assert outputs.decide_best(waiting, plan()) == {"m": (4, 0.5)}
+
+
+def test_a_run_without_such_an_input_reads_nothing(tmp_path: Path) -> None:
+    chained = (Chained("n", "runs/a-1/tasks/0/outputs/n"),)
+    assert outputs.decide_best(tmp_path / "nowhere", RunPlan("b-1", "code", chained=chained)) == {}
+
+
+def test_best_without_a_printed_metric_is_refused_and_not_decided(waiting: Path) -> None:
+    with pytest.raises(Fault, match="no task of a-1 that succeeded has printed `loss`") as caught:
+        outputs.decide_best(waiting, plan(pattern="los=(.)"))
+    assert caught.value.said.endswith("its pattern is: los=(.)")
+    assert control.read(waiting).best == {}
+
+
+def test_a_pattern_without_end_is_stopped(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.1)
+    write_task(waiting.parent / "a-1", 0, "succeeded", "a" * 60 + "!\n")
+    with pytest.raises(Fault, match="the pattern of the metric `loss` was stopped"):
+        outputs.decide_best(waiting, plan(pattern="((?:a+)+)$"))
+
+
+def test_a_pattern_that_is_none_for_this_python_is_said(waiting: Path) -> None:
+    with pytest.raises(Fault, match=r"the pattern of the metric `loss` is none for Python 3\."):
+        outputs.decide_best(waiting, plan(pattern="loss=("))
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"m": 2}', '{"m": [2]}', '{"m": [-1, 0.5]}', '{"m": [2, Infinity]}']
+)
+def test_a_damaged_choice_is_named(waiting: Path, text: str) -> None:
+    (waiting / "control.json").write_text(f'{{"version": 1, "best": {text}}}')
+    with pytest.raises(Damaged, match=r"control\.json: damaged"):
+        outputs.decide_best(waiting, plan())
+
+
+def test_the_best_task_stands_for_the_star_of_a_path() -> None:
+    assert plan().chained[0].path_for({"m": (2, 0.5)}) == "runs/a-1/tasks/2/outputs/m"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.predecessors import decide, unmet
-from fairway_agent.records import Unfit
 from fairway_agent.spec import RunPlan
 
 if TYPE_CHECKING:
@@ -105,12 +104,3 @@ def test_predecessors_failed_run_decides_while_others_still_run(tmp_path: Path) 
     own.mkdir()
     going, bad = made(tmp_path / "going", "running"), made(tmp_path / "bad", "failed")
     assert decide(own, RunPlan("own", "code", after=(going, bad)), 0) == ["bad failed"]
-
-
-@pytest.mark.parametrize("bad", ["lost", [], ["3"], [True], 3, None])
-def test_a_plan_with_another_condition_is_refused(bad: object) -> None:
-    plan = RunPlan("own", "code", after=("first",), conditions={"first": [3]})
-    facts = json.loads(plan.text())
-    assert RunPlan.from_json(facts).conditions == {"first": [3]}
-    with pytest.raises(Unfit, match="conditions"):
-        RunPlan.from_json({**facts, "conditions": {"first": bad}})

@@ -1,4 +1,4 @@
-"""How the processes of a task are found and ended."""
+"""How the processes of a task are found and ended, and the limit on their time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import processes
+from fairway_agent import process_limits, processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
+
 
 UP = "import signal, sys; {how}; print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
 POLITE = UP.format(how="signal.signal(15, lambda *_: sys.exit(3))")
@@ -159,3 +160,38 @@ def test_names_with_spaces_and_brackets_are_no_trouble(
     rename = "open('/proc/self/comm', 'w').write(') Z 1 2 (x'); " + POLITE
     program = start(started, sys.executable, "-c", rename)
     assert processes.members({program.pid}) == {program.pid}
+
+
+class _Slow:
+    def __del__(self) -> None:
+        while True:
+            pass
+
+
+def _run_for_ever() -> None:
+    with process_limits.cpu_limit():
+        _Slow()
+        while True:
+            pass
+
+
+def test_cpu_limit_is_raised_again_where_a_finalizer_swallows_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
+    with pytest.raises(process_limits.OverLimit):
+        _run_for_ever()
+    assert capfd.readouterr().err == ""
+
+
+def test_cpu_limit_begins_anew_for_each_prepared_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGVTALRM)
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
+    with process_limits.prepared():
+        for _ in range(2):
+            with pytest.raises(process_limits.OverLimit):
+                _run_for_ever()
+            assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+            with process_limits.cpu_limit():
+                assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0.0
+    assert signal.getsignal(signal.SIGVTALRM) == before

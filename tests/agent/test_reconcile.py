@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fairway_agent.reconcile import REPORT_WAIT, JobView, resolve
@@ -9,11 +11,17 @@ from fairway_agent.state_files import TaskState
 
 NOW = 1_700_000_000.0
 ENDED = NOW - 10
+LATE = ENDED + REPORT_WAIT
 FRESH = TaskState()
 RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
 STOPPED = TaskState("running", attempt=1, started=NOW - 60, stopped=True)
+WAITS = JobView("queued", "why")
+PARTLY = JobView("running", "2 of its 3 pods run")
 FULL = JobView("failed", "out of memory", 137, ENDED)
 SILENT = JobView("failed", "no report", ended=ENDED, unreported=True)
+UNDATED = JobView("failed", "no report", unreported=True)
+OVER = JobView("failed", "over its limit", 124, ENDED, timed_out=True)
+EARLY = JobView("failed", "x", ended=NOW - 90)
 GONE = JobView("lost", "its job is gone")
 
 
@@ -24,113 +32,48 @@ def queued(reason: str | None, **ends: int) -> TaskState:
 
 def ended(state: str, code: int, reason: str | None, when: float = ENDED) -> TaskState:
     """One whose scheduler says its end."""
-    known = TaskState(state, attempt=1, started=NOW - 60, node="nd-1")
-    return TaskState(
-        **{name: getattr(known, name) for name in ("state", "attempt", "started", "node")},
-        ended=when,
-        exit_code=code,
-        timed_out=code == 124,
-        reason=reason,
-    )
+    known = replace(RUNNING, state=state, ended=when, exit_code=code, reason=reason)
+    return replace(known, timed_out=code == 124)
+
+
+GOING = {
+    "nothing is known": (FRESH, None, FRESH),
+    "it never began": (FRESH, WAITS, FRESH),
+    "node lost": (RUNNING, WAITS, queued("why", node=1)),
+    "taken away": (STOPPED, JobView("queued"), queued("it starts again", preemption=1)),
+    "it has a part": (queued("old", node=1), PARTLY, queued(PARTLY.reason, node=1)),
+    "it has been whole": (RUNNING, PARTLY, RUNNING),
+    "suspended": (RUNNING, JobView("running", "suspended", suspended=True), RUNNING),
+    "memory": (RUNNING, FULL, ended("failed", 137, "out of memory")),
+    "time": (RUNNING, OVER, ended("failed", 124, "over its limit")),
+    "nobody knows it": (RUNNING, GONE, ended("lost", 5, "its job is gone", NOW)),
+    # Times are whole seconds.
+    "nothing ends before it began": (RUNNING, EARLY, ended("failed", 5, "x", NOW - 60)),
+    "a report may come": (RUNNING, SILENT, RUNNING),
+}
+CANCELLED = {
+    "nothing new is known": (RUNNING, None, RUNNING),
+    "it has its grace": (RUNNING, JobView("running"), RUNNING),
+    "cancelled": (RUNNING, FULL, ended("cancelled", 130, None)),
+    "taken back": (RUNNING, GONE, ended("cancelled", 130, None, NOW)),
+    "its report may come": (RUNNING, SILENT, RUNNING),
+}
+ROWS = [
+    *((False, NOW, *each) for each in GOING.values()),
+    *((True, NOW, *each) for each in CANCELLED.values()),
+    (False, LATE, RUNNING, SILENT, ended("failed", 5, "no report")),
+    (True, LATE, RUNNING, SILENT, ended("cancelled", 130, None)),
+    (False, NOW + 1e6, RUNNING, UNDATED, RUNNING),
+]
 
 
 @pytest.mark.parametrize(
-    ("status", "view", "cancelled", "now", "expected"),
-    [
-        pytest.param(FRESH, None, False, NOW, FRESH, id="nothing is known"),
-        pytest.param(RUNNING, None, True, NOW, RUNNING, id="nothing new is known"),
-        pytest.param(RUNNING, JobView("running"), True, NOW, RUNNING, id="it has its grace"),
-        # Waiting.
-        pytest.param(FRESH, JobView("queued", "why"), False, NOW, FRESH, id="it never began"),
-        pytest.param(
-            RUNNING, JobView("queued", "why"), False, NOW, queued("why", node=1), id="node lost"
-        ),
-        pytest.param(
-            STOPPED,
-            JobView("queued"),
-            False,
-            NOW,
-            queued("it starts again", preemption=1),
-            id="taken away, and nobody says what it waits for",
-        ),
-        pytest.param(
-            queued("old", node=1),
-            JobView("running", "2 of its 3 pods run"),
-            False,
-            NOW,
-            queued("2 of its 3 pods run", node=1),
-            id="it has a part of what it needs",
-        ),
-        pytest.param(
-            RUNNING, JobView("running", "1 of 2"), False, NOW, RUNNING, id="it has been whole"
-        ),
-        pytest.param(
-            RUNNING,
-            JobView("running", "suspended", suspended=True),
-            False,
-            NOW,
-            RUNNING,
-            id="its file is its own while it is suspended",
-        ),
-        # Ended.
-        pytest.param(RUNNING, FULL, False, NOW, ended("failed", 137, "out of memory"), id="memory"),
-        pytest.param(
-            RUNNING,
-            JobView("failed", "over its limit", 124, ENDED, timed_out=True),
-            False,
-            NOW,
-            ended("failed", 124, "over its limit"),
-            id="time",
-        ),
-        pytest.param(RUNNING, FULL, True, NOW, ended("cancelled", 130, None), id="cancelled"),
-        pytest.param(RUNNING, GONE, True, NOW, ended("cancelled", 130, None, NOW), id="taken back"),
-        pytest.param(
-            RUNNING,
-            GONE,
-            False,
-            NOW,
-            ended("lost", 5, "its job is gone", NOW),
-            id="nobody knows it",
-        ),
-        pytest.param(
-            RUNNING,
-            JobView("failed", "x", ended=NOW - 90),
-            False,
-            NOW,
-            ended("failed", 5, "x", NOW - 60),
-            id="nothing ends before it began: times are whole seconds",
-        ),
-        # Its own report may be on its way.
-        pytest.param(RUNNING, SILENT, False, NOW, RUNNING, id="a report may come"),
-        pytest.param(RUNNING, SILENT, True, NOW, RUNNING, id="a report of one that is cancelled"),
-        pytest.param(
-            RUNNING,
-            SILENT,
-            False,
-            ENDED + REPORT_WAIT,
-            ended("failed", 5, "no report"),
-            id="no report has come",
-        ),
-        pytest.param(
-            RUNNING,
-            SILENT,
-            True,
-            ENDED + REPORT_WAIT,
-            ended("cancelled", 130, None),
-            id="no report of one that is cancelled",
-        ),
-        pytest.param(
-            RUNNING,
-            JobView("failed", "no report", unreported=True),
-            False,
-            NOW + 1e6,
-            RUNNING,
-            id="its end has no time yet",
-        ),
-    ],
+    ("cancelled", "now", "status", "view", "expected"),
+    ROWS,
+    ids=[*GOING, *CANCELLED, "no report", "no report of a cancelled one", "no time of its end"],
 )
 def test_reconcile_resolves_the_state_of_a_task_from_its_job(
-    status: TaskState, view: JobView | None, cancelled: bool, now: float, expected: TaskState
+    cancelled: bool, now: float, status: TaskState, view: JobView | None, expected: TaskState
 ) -> None:
     found = resolve(status, view, cancelled=cancelled, now=now)
     assert found == expected
@@ -139,7 +82,7 @@ def test_reconcile_resolves_the_state_of_a_task_from_its_job(
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
-@pytest.mark.parametrize("view", [None, GONE, SILENT, JobView("queued", "why"), JobView("running")])
+@pytest.mark.parametrize("view", [None, GONE, SILENT, WAITS, JobView("running")])
 def test_a_final_state_stays(state: str, view: JobView | None) -> None:
     status = TaskState(state, exit_code=3)
     assert resolve(status, view, cancelled=True, now=NOW + 1e6) == status

@@ -29,7 +29,6 @@ from fairway_agent.resources import (
     numbers_of,
     ports_of,
 )
-from fairway_agent.spec import TaskSpec
 from fairway_boot.cluster import users
 
 if TYPE_CHECKING:
@@ -402,13 +401,6 @@ class TestMachine:
         (tmp_path / f"fairway-devices-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
         with pytest.raises(PermissionError, match="belongs to another user"):
             Machine().take(1, 1, ONE)
-
-
-def test_a_task_of_the_plan_says_what_it_wants() -> None:
-    spec = TaskSpec(0, wanted=Wanted(gpus=1, cores=3))
-    assert TaskSpec.from_json(json.loads(spec.line())) == spec
-    with pytest.raises(Unfit):
-        TaskSpec.from_json({**json.loads(spec.line()), "wanted": {"cores": 0}})
 
 
 def test_ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,24 +1,34 @@
-"""Who gets which nodes of a plain cluster, with runs that come, go and die."""
+"""Who gets which nodes of a plain cluster, with runs of several people that come, go and die."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import traceback
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.allocators.cluster_nodes import Nodes, Queue, known_hosts, note_user
+from fairway_agent import job_facts, resources
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue, known_hosts, note_user, queue_of
 from fairway_agent.fanout import remote_exec
+from fairway_agent.resources import Devices, Gpu, Wanted
+from fairway_agent.ssh import nodes
+from fairway_agent.ssh.reports import NodesRequest
 from fairway_boot import cluster
 from fairway_boot.cluster import users
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from fairway_agent.allocators.machine import Host
 
@@ -203,3 +213,216 @@ def test_a_node_that_takes_no_connection_is_left_out(
     nodes.give_back(taken, 2)
     assert nodes.take(2, 2)
     assert asked == [["10.0.0.1", "10.0.0.2"], ["10.0.0.1", "10.0.0.10"], []]
+
+
+ADA, BOB = 30001, 30002
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """What the machines make: a queue for two nodes, in a folder into which people can look."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be somebody else")
+    monkeypatch.setattr(remote_exec, "unreachable", lambda _: [])
+    with TemporaryDirectory(prefix="fairway-queue-") as name:
+        folder = Path(name)
+        cluster = folder / "clusters" / "pair"
+        (cluster / "hosts").mkdir(parents=True)
+        for each in ("nodes", "queue"):
+            (cluster / each).mkdir()
+            (cluster / each).chmod(0o1777)
+        (cluster / "queue.lock").touch()
+        (cluster / "queue.lock").chmod(0o666)
+        for node in ("node-1", "node-2"):
+            (cluster / "hosts" / node).write_text(f"{node}\n")
+        folder.chmod(0o755)
+        yield folder
+
+
+@contextmanager
+def somebody(uid: int, act: Callable[[], Any]) -> Iterator[Any]:
+    """What `act` answers as another user, whose locks live until this ends."""
+    reading, writing = os.pipe()
+    go_reading, go = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(go)
+        code = 1
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            os.umask(0o077)  # as careful as a person may be
+            os.write(writing, json.dumps(act()).encode())
+            os.close(writing)
+            os.read(go_reading, 1)
+            code = 0
+        except Exception:  # noqa: BLE001 - nobody else would print it
+            traceback.print_exc(file=sys.stderr)
+        finally:
+            os._exit(code)
+    os.close(writing)
+    os.close(go_reading)
+    try:
+        with os.fdopen(reading, "rb") as said:
+            text = said.read()
+        assert text, "it failed, see what it printed"
+        yield json.loads(text)
+    finally:
+        os.close(go)
+        _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def take(queue: Path, run: str, nodes: int) -> Callable[[], Any]:
+    """Takes nodes as the supervisor of a run does; answers with their names and the reason."""
+
+    def act() -> Any:
+        mine = Nodes(Queue(queue, "pair", run))
+        found = mine.take(nodes, 1)
+        if found:
+            mine.rest()
+        return [[host.name for host in found or []], mine.reason]
+
+    return act
+
+
+def test_people_queue_waits_for_nodes_of_another_person_and_then_gets_them(queue: Path) -> None:
+    with somebody(ADA, take(queue, "hers", 2)) as [taken, _]:
+        assert taken == ["node-1", "node-2"]
+        with somebody(BOB, take(queue, "his", 1)) as [none, why]:
+            assert none == []
+            assert why == "waits for 1 node: 0 free of 2 that are up; hers uses 2"
+            assert users(queue, "pair") == {"node-1": "hers", "node-2": "hers"}
+    # Her files are there still, as are the ticket and the locks of a supervisor that was killed.
+    with somebody(BOB, take(queue, "his", 2)) as [taken, _]:
+        assert taken == ["node-1", "node-2"]
+        assert users(queue, "pair") == {"node-1": "his", "node-2": "his"}
+    assert users(queue, "pair") == {}
+
+
+def test_people_queue_serves_the_first_come_across_people(queue: Path) -> None:
+    with somebody(ADA, take(queue, "holds", 1)), somebody(ADA, take(queue, "hers", 2)) as [_, why]:
+        assert why == "waits for 2 nodes: 1 free of 2 that are up; holds uses 1"
+        with somebody(BOB, take(queue, "his", 1)) as [none, why]:
+            assert (none, why) == ([], "waits behind hers")
+
+
+def test_two_people_never_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Devices((Gpu(0, ()), Gpu(1, ())), (0, 1), 2)
+    said = json.dumps(node.to_json())
+    monkeypatch.setattr(remote_exec, "printed", lambda *_: said)
+    monkeypatch.setattr(resources, "look", lambda: node)
+
+    def part(run: str) -> Callable[[], Any]:
+        def act() -> Any:
+            mine = Nodes(Queue(queue, "pair", run))
+            found = mine.take(1, 1, Wanted(gpus=1))
+            mine.rest()
+            share = found[0].share if found else None
+            return [found[0].name, list(share.gpus)] if found and share else mine.reason
+
+        return act
+
+    with somebody(ADA, part("hers")) as mine, somebody(BOB, part("his")) as his:
+        assert (mine, his) == (["node-1", [0]], ["node-2", [0]])
+        assert users(queue, "pair") == {"node-1": "hers", "node-2": "his"}
+
+
+def test_people_queue_ignores_foreign_files_in_its_folders(queue: Path) -> None:
+    """Names that are none, files that cannot be opened, links and pipes: the person who makes them
+    costs others at most the node that they name."""
+    cluster = queue / "clusters" / "pair"
+
+    def spoil() -> None:
+        for name in ("0000", "0000000000000000000x", "00000000000000000001-\x1b[2J", ".draft"):
+            (cluster / "queue" / name).touch()
+        (cluster / "queue" / "00000000000000000001-closed").touch(0o600)
+        (cluster / "queue" / "00000000000000000002-folder").mkdir()
+        (cluster / "queue" / "00000000000000000003-link").symlink_to("/etc/passwd")
+        (cluster / "nodes" / ".draft").touch()
+        (cluster / "nodes" / "node-1").touch(0o600)
+        os.mkfifo(cluster / "nodes" / "pipe")
+
+    with somebody(ADA, spoil), somebody(BOB, take(queue, "his", 1)) as [taken, _]:
+        assert taken == ["node-2"]
+
+        def looks() -> Any:
+            return [users(queue, "pair"), take(queue, "more", 1)()]
+
+        with somebody(BOB, looks) as [used, [none, why]]:
+            assert used["node-1"] == "another run"
+            assert used["node-2"] == "his"
+            assert none == []
+            assert "his uses 1" in why
+
+
+def test_people_queue_hides_terminal_codes_in_the_user_of_a_node(queue: Path) -> None:
+    for text in ("\x1b[2J", "x" * 4000, "two\nlines"):
+
+        def act(text: str = text) -> Any:
+            (node,) = Queue(queue, "pair", "hers").take(1)
+            note_user(queue, "pair", node, text)
+
+        with somebody(ADA, act):
+            assert users(queue, "pair") == {"node-1": "another run"}
+
+
+def queue_for(run: Path) -> Path:
+    target = job_facts.of_target(run)
+    return queue_of(target.queue, run.parents[1], target.name)
+
+
+def test_hosts_are_named_by_the_machines_alone(queue: Path, tmp_path: Path) -> None:
+    def announce() -> Any:
+        try:
+            (queue / "clusters" / "pair" / "hosts" / "evil").write_text("10.0.0.66\n")
+            return "written"
+        except PermissionError:
+            return "refused"
+
+    with somebody(ADA, announce) as said:
+        assert said == "refused"
+    assert queue_of(str(queue), tmp_path, "pair") == queue
+    run = tmp_path / "runs" / "run"
+    run.mkdir(parents=True)
+    target = {"name": "pair", "ssh": {"queue": str(queue / "hers")}}
+    (run / "target.json").write_text(json.dumps(target))
+    with pytest.raises(Fault, match=r"have no folder .*/hers yet") as refused:
+        queue_for(run)
+    assert "reimage them" in refused.value.said
+    (queue / "hers").mkdir()
+    assert queue_for(run) == queue / "hers"
+    os.chown(queue / "hers", ADA, ADA)
+    with pytest.raises(Fault, match="hers is not the machines' own"):
+        queue_for(run)
+    (queue / "hers").rename(queue / "his")
+    (queue / "hers").symlink_to(queue)
+    with pytest.raises(Fault, match="not the machines' own"):
+        queue_for(run)
+    (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
+    assert queue_for(run) == tmp_path
+
+
+def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Path) -> None:
+    """Two queues for the same nodes would give each of them to two runs."""
+    shared = tmp_path / "home" / "ada" / "fairway"
+    run = shared / "runs" / "run"
+    run.mkdir(parents=True)
+    (run / "target.json").write_text(json.dumps({"name": "pair", "ssh": {}}))
+    assert queue_for(run) == shared
+    queue = tmp_path / "fairway-queue"
+    (queue / "clusters" / "other").mkdir(parents=True)
+    assert queue_for(run) == shared, "it is another cluster's"
+    (queue / "clusters" / "pair" / "hosts").mkdir(parents=True)
+    (queue / "clusters" / "pair" / "hosts" / "n1").write_text("10.0.0.4 gpus\n")
+    assert queue_for(run) == queue
+    answer = nodes.answer(shared, NodesRequest("pair", health=False), io.BytesIO())
+    assert "n1" in {each.name for each in answer.nodes}
+    if os.geteuid() == 0:
+        os.chown(queue, ADA, ADA)  # who may name hosts of their own there
+        assert queue_for(run) == shared
+        os.chown(queue, 0, 0)
+    queue.rename(tmp_path / "elsewhere")
+    queue.symlink_to(tmp_path / "elsewhere")
+    assert queue_for(run) == shared

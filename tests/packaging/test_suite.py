@@ -60,7 +60,7 @@ def test_change_of_a_module_touches_tests_of_its_importers_alone() -> None:
     touched = touched_tests(["constructs/fairway_core/fields.py"], TESTS)
     assert "tests/core/test_durations.py" in touched
     assert "tests/runner/test_job_files.py" in touched, "jobs have durations"
-    assert "tests/agent/test_ports.py" not in touched
+    assert "tests/agent/test_outputs.py" not in touched
 
 
 def test_change_of_an_engine_touches_the_end_to_end_tests_of_no_other() -> None:

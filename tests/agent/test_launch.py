@@ -1,0 +1,225 @@
+"""What the script of a task is told beside what its engine adds: inputs, ports, the proxy."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairway_agent import main, scratch
+from fairway_agent.allocators.machine import Host
+from fairway_agent.batch import main as batch
+from fairway_agent.fanout import launchers
+from fairway_agent.nodes.shared import SshNodes
+from fairway_agent.spec import Chained, RunPlan, TaskSpec
+from fairway_agent.task import launch
+from fairway_agent.task.task import Task
+
+
+def _told(run: Path, index: int | str) -> dict[str, str]:
+    task = Task(RunPlan("job-aaaaaa", str(run)), TaskSpec(index), run, run / "tasks" / str(index))
+    return launch.contract(task)
+
+
+def test_only_the_last_task_is_told_of_what_the_others_have_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that a last task submits has other tasks."""
+    monkeypatch.setenv("FAIRWAY_TASKS_DIR", "/of/the/run/that/submitted/this")
+    for name in ("0/outputs/part", "1", "2/outputs/part", "setup/outputs/part"):
+        (tmp_path / "tasks" / name).mkdir(parents=True)
+    assert "FAIRWAY_TASKS_DIR" not in _told(tmp_path, 0)
+    for _ in range(2):  # an attempt finds what the one before was given
+        given = Path(_told(tmp_path, "finally")["FAIRWAY_TASKS_DIR"])
+        assert {each.name for each in given.iterdir()} == {"0", "2"}
+        assert (given / "2" / "part").is_dir()
+
+
+def test_an_input_that_was_not_kept_is_named(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "job-aaaaaa"
+    (run / "tasks").mkdir(parents=True)
+
+    def missing(path: str) -> str:
+        plan = RunPlan("job-aaaaaa", str(run), chained=(Chained("model", path),))
+        return launch.missing_input(Task(plan, TaskSpec(0), run, run / "tasks/0"))
+
+    kept = "runs/train-a/tasks/3/outputs/weights"
+    assert missing(kept) == "task 3 of train-a has kept no file in `weights`"
+    (tmp_path / kept).mkdir(parents=True)
+    assert missing(kept) == ""
+    gone = f"the input `model` no longer exists: {tmp_path}/chained/abc"
+    assert missing("chained/abc") == gone
+
+
+BOTH = {"OMPI_MCA_orte_tmpdir_base": "/x", "PRTE_MCA_prte_tmpdir_base": "/x"}
+
+
+def _session(environment: dict[str, str]) -> dict[str, str]:
+    found = launchers.session(Path("/x"), environment)
+    return {name: value for name, value in found.items() if name.endswith("_tmpdir_base")}
+
+
+def test_open_mpi_4_and_5_are_session() -> None:
+    assert _session({"TMPDIR": "/y"}) == BOTH
+
+
+def test_a_run_that_a_task_submits_has_a_folder_of_its_own() -> None:
+    """That of the task goes with it, and the run may go on."""
+    outer = launchers.session(Path("/of-the-task"), {})
+    assert _session(outer) == BOTH
+    said = {**outer, "OMPI_MCA_orte_tmpdir_base": "/mine"}
+    assert _session(said) == {"PRTE_MCA_prte_tmpdir_base": "/x"}
+
+
+@pytest.mark.parametrize("kind", ["", "_local", "_remote"])
+@pytest.mark.parametrize("family", ["OMPI_MCA_orte", "PRTE_MCA_prte"])
+def test_mpi_session_keeps_a_folder_set_by_the_user(family: str, kind: str) -> None:
+    found = _session({f"{family}{kind}_tmpdir_base": "/mine"})
+    other = {name: value for name, value in BOTH.items() if not name.startswith(family)}
+    assert found == other
+
+
+def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
+    """On this machine one that nobody can guess: /tmp is everybody's."""
+    task = Task(RunPlan("job-aaaaaa", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path / "t", 0)
+    first, second = (launch.contract(task)["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
+    assert first != second
+    assert not Path(first).exists()  # mpirun makes it
+    there = Task(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3, SshNodes())
+    folder = scratch.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
+    assert launch.contract(there)["OMPI_MCA_orte_tmpdir_base"] == str(folder)
+    assert not folder.exists()
+
+
+@pytest.mark.integration
+def test_free_port_is_below_the_ephemeral_range() -> None:
+    first = int(launchers._RANGE.read_text().split()[0])
+    for _ in range(200):
+        assert 6000 < launchers.free_port(8) <= first - 8
+
+
+@pytest.mark.integration
+def test_free_port_of_a_row_without_enough_free_ports_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(launchers, "_LOWEST", port - 2)
+        monkeypatch.setattr(launchers, "_RANGE", tmp_path / "range")
+        (tmp_path / "range").write_text(f"{port + 2}\t60999\n")
+        with pytest.raises(OSError, match="no 3 ports in a row"):
+            launchers.free_port(3)
+
+
+@pytest.mark.integration
+def test_a_machine_that_does_not_say_its_range(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launchers, "_RANGE", tmp_path / "missing")
+    assert launchers._LOWEST <= launchers.free_port() < 32_768
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("first", [1024, 9000, 10_000])
+def test_a_machine_whose_connections_may_have_every_port(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: int
+) -> None:
+    """Two tasks that begin at once on a node get two ports, most likely."""
+    monkeypatch.setattr(launchers, "_RANGE", tmp_path / "range")
+    (tmp_path / "range").write_text(f"{first}\t65535\n")
+    found = {launchers.free_port() for _ in range(50)}
+    assert len(found) > 10
+    assert min(found) >= launchers._LOWEST
+
+
+NAMES = ("http_proxy", "https_proxy", "no_proxy")
+EVERY = (*NAMES, *(name.upper() for name in NAMES))
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a machine with a proxy, and nothing of it in the environment yet."""
+    for name in EVERY:
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    file = tmp_path / "proxy"
+    file.write_text("".join(f"{name}=http://of-the-machine:80\n" for name in EVERY))
+    monkeypatch.setattr(main, "PROXY", file)
+    return file
+
+
+def test_proxy_of_the_machine_is_set_for_started_programs() -> None:
+    main.use_proxy()
+    assert {os.environ[name] for name in EVERY} == {"http://of-the-machine:80"}
+
+
+def test_proxy_variables_that_are_set_already_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://of-the-job:80")
+    monkeypatch.setenv("NO_PROXY", "")
+    main.use_proxy()
+    assert os.environ["https_proxy"] == "http://of-the-job:80"
+    assert os.environ["NO_PROXY"] == ""
+    assert os.environ["HTTPS_PROXY"] == "http://of-the-machine:80"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", b"PATH=/evil\nhttp_proxy\n =x\nLD_PRELOAD=x\n"]
+)
+def test_proxy_file_sets_no_other_variables(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    before = dict(os.environ)
+    main.use_proxy()
+    assert dict(os.environ) == before
+
+
+def test_a_machine_without_one_changes_nothing(file: Path) -> None:
+    file.unlink()
+    before = dict(os.environ)
+    main.use_proxy()
+    assert dict(os.environ) == before
+
+
+def test_proxy_is_set_by_each_entry_program_of_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On every engine: what runs by the bundle's name, and what Batch starts."""
+    (tmp_path / "said_proxy.py").write_text("import os; print(os.environ['HTTPS_PROXY'])")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["bundle", "said_proxy"])
+    main.main()
+    assert capsys.readouterr().out == "http://of-the-machine:80\n"
+    for name in EVERY:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(sys, "argv", ["fairway-agent", "unknown"])
+    assert batch.main() == 2
+    assert os.environ["no_proxy"] == "http://of-the-machine:80"
+
+
+def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, str | None]:
+    """What a task on these nodes reaches past the proxy."""
+    plan = RunPlan("job-aaaaaa", str(tmp_path), environment=said)
+    spec = TaskSpec(0, nodes=max(1, len(hosts)))
+    mine, run = [Host(host, host) for host in hosts], tmp_path / "runs" / "r"
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "job.json").write_text("{}")
+    task = Task(plan, spec, run, run / "t", 0, nodes=SshNodes(), hosts=mine)
+    found = launch.contract(task)
+    return found.get("no_proxy"), found.get("NO_PROXY")
+
+
+def test_nodes_of_a_task_reach_one_another_past_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By names and by addresses: some programs know no ranges, and a name is in none."""
+    assert _direct(tmp_path, ["nd-0", "nd-1"]) == (None, None), "there is no proxy"
+    monkeypatch.setenv("no_proxy", "localhost,10.0.0.0/8")
+    monkeypatch.setenv("NO_PROXY", "nd-1")
+    assert _direct(tmp_path, ["nd-0", "nd-1"]) == ("localhost,10.0.0.0/8,nd-0,nd-1", "nd-1,nd-0")
+    assert _direct(tmp_path, ["nd-0"], no_proxy="mine") == ("mine", "nd-1,nd-0")
+    assert _direct(tmp_path, []) == ("localhost,10.0.0.0/8", "nd-1"), "all of it is here"
+    monkeypatch.setenv("NO_PROXY", "*")
+    assert _direct(tmp_path, ["nd-0"])[1] == "*"

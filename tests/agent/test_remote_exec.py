@@ -1,0 +1,411 @@
+"""Commands that one node runs for another: once on every node, and the channel between two."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import processes
+from fairway_agent.fanout import each_node, remote_exec_server, sshd_mesh
+from fairway_agent.fanout.sshd_mesh import Meeting
+from fairway_core import archives
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.integration
+
+
+# The other host is this machine, but no signal to the task's sessions goes there. A pool's server
+# starts what serves, whatever it is asked for.
+_SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+echo "$2" >>{folder}/reached
+case $3 in
+fairway-run)
+    SSH_ORIGINAL_COMMAND=$3 exec setsid {python} {programs}/fairway-node serve {folder}/context ;;
+*) exec setsid sh -c "$3" ;;
+esac
+"""
+
+# Says when it is up and each time that it is told to end; ends when the test lets it.
+_PROGRAM = """
+import os, signal
+rank = os.environ["FAIRWAY_NODE_RANK"]
+def say(word):
+    with open("said", "w") as pipe:
+        pipe.write(f"{word} {rank}\\n")
+signal.signal(signal.SIGTERM, lambda *_: say("told"))
+say("up")
+open(f"gate{rank}").read()
+"""
+
+
+@dataclass
+class Task:
+    """A task of two nodes; `start` runs a command on both."""
+
+    folder: Path
+    program: Path
+    environment: dict[str, str]
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether its nodes have servers of the task's own."""
+        return "FAIRWAY_SSH_CONFIG" in self.environment
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [self.program, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a node unpacks."""
+    folder = tmp_path_factory.mktemp("programs")
+    with tarfile.open(fileobj=io.BytesIO(archives.agent()[1])) as files:
+        files.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(params=["ssh", "sshd"])
+def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iterator[Task]:
+    """A task behind ssh, and one of a pool."""
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(_SSH.format(folder=tmp_path, python=sys.executable, programs=programs))
+    ssh.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{ssh.parent}:{os.environ['PATH']}", "NODE": "main"}
+    facts = {
+        "environment": {**environment, "HOME": "/other", "AZ_BATCH_NODE_ID": "other"},
+        "code": str(tmp_path),
+        "base": str(tmp_path),
+    }
+    (tmp_path / "context").write_text(json.dumps(facts))
+    environment |= {"FAIRWAY_HOSTS": "n1,n2", "AZ_BATCH_NODE_ID": "main"}
+    program = programs / "fairway_agent" / "fanout" / "ssh" / "fairway-each-node"
+    if request.param == "sshd":
+        environment["FAIRWAY_SSH_CONFIG"] = str(tmp_path / "config")
+        program = programs / "fairway-each-node"
+    mark = f"FAIRWAY_TASK={tmp_path}"
+    yield Task(tmp_path, program, environment | {"FAIRWAY_TASK": str(tmp_path)})
+    processes.end_all(lambda: processes.sessions_with(mark.__eq__), 0)
+
+
+def test_fanout_runs_the_command_verbatim_on_each_node_with_its_rank(task: Task) -> None:
+    command = 'echo "$FAIRWAY_NODE_RANK $NODE $AZ_BATCH_NODE_ID $0"'
+    printed, errors = task.start("bash", "-c", command, "two  $words").communicate(timeout=300)
+    other = "other" if task.is_pool else "main"
+    assert sorted(printed.decode().splitlines()) == [
+        "0 main main two  $words",
+        f"1 main {other} two  $words",
+    ], errors
+    assert (task.folder / "reached").read_text() == "n2\n"
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_the_first_that_fails_ends_the_others_and_gives_its_code(task: Task, rank: str) -> None:
+    command = f'[ "$FAIRWAY_NODE_RANK" = {rank} ] && exit 9; exec sleep 600'
+    process = task.start("bash", "-c", command)
+    _, errors = process.communicate(timeout=300)
+    assert (process.returncode, errors) == (9, b"")
+
+
+def test_fanout_kills_a_rank_that_ignores_sigterm_after_the_grace(task: Task) -> None:
+    """When the grace is over, which begins as the first has failed."""
+    os.mkfifo(task.folder / "up")
+    hasty = "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    hasty += "from fairway_agent.fanout import each_node; each_node._GRACE = 0.1; each_node.main()"
+    own = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then read -r _ <up; exit 9; fi; '
+    own += "trap '' TERM; echo up >up; exec sleep 600"
+    folder = task.program.parent if task.is_pool else task.program.parents[2]
+    task.program = Path(sys.executable)
+    process = task.start("-c", hasty, str(folder), "bash", "-c", own)
+    _, errors = process.communicate(timeout=300)
+    assert (process.returncode, errors) == (9, b"")
+
+
+def test_a_node_that_cannot_be_reached_is_named(task: Task) -> None:
+    (task.folder / "bin" / "ssh").write_text("#!/bin/sh\nexit 255\n")
+    process = task.start("sleep", "600")
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 255
+    assert errors == b"fairway: node n2 cannot be reached any more\n"
+
+
+def test_a_task_that_is_told_to_end_has_its_own_grace(task: Task) -> None:
+    """Each program is told once, and is not ended before it has saved what it has."""
+    (task.folder / "program.py").write_text(_PROGRAM)
+    for name in ("said", "gate0", "gate1"):
+        os.mkfifo(task.folder / name)
+    process = task.start(sys.executable, "program.py")
+    said = os.open(task.folder / "said", os.O_RDWR)  # so that it never ends
+    with os.fdopen(said, "rb", buffering=0) as pipe:
+        lines = iter(lambda: pipe.readline().decode(), "")
+        assert {next(lines), next(lines)} == {"up 0\n", "up 1\n"}
+        processes.signal_sessions({process.pid}, signal.SIGTERM)
+        assert {next(lines), next(lines)} == {"told 0\n", "told 1\n"}
+        for rank in "01":
+            (task.folder / f"gate{rank}").write_bytes(b"")
+        _, errors = process.communicate(timeout=300)
+        assert (process.returncode, errors) == (0, b"")
+        os.write(said, b"nothing more\n")
+        assert next(lines) == "nothing more\n"
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, 30.0), ("10", 30.0), ("600.5", 600.5)])
+def test_the_others_have_no_less_than_the_grace_of_the_job(given: Any, seconds: float) -> None:
+    assert each_node.grace({"FAIRWAY_GRACE": given} if given else {}) == seconds
+
+
+# It looks often how long it has heard nothing, on a clock that only the tests move.
+_SILENCE = 0.3
+_NODE = f"""
+import pathlib, resource, sys, types
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+from fairway_agent.fanout import remote_exec_server
+remote_exec_server.SILENCE = {_SILENCE}
+clock = pathlib.Path(sys.argv[1])
+remote_exec_server._GRACE = float(sys.argv[2])
+remote_exec_server.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
+sys.exit(remote_exec_server.run())
+"""
+
+
+class Node:
+    """The other side of a channel."""
+
+    def __init__(
+        self, argv: list[str], folder: Path, grace: float = 5.0, behind: bytes = b""
+    ) -> None:
+        self._clock = folder / "clock"
+        self.set_clock(0)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _NODE, str(self._clock), str(grace)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.strays: list[int] = []
+        self.say(remote_exec_server.Command(argv, str(folder), dict(os.environ)).line() + behind)
+
+    def say(self, line: bytes) -> None:
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def hear(self) -> str:
+        """The next line that the command prints."""
+        return self.process.stdout.readline().decode().strip()
+
+    def set_clock(self, seconds: float) -> None:
+        """What time it is for the node."""
+        draft = self._clock.with_suffix(".new")
+        draft.write_text(str(seconds))
+        draft.replace(self._clock)
+
+    def fall_silent(self) -> None:
+        """Lets time pass there until that has had its effect."""
+        for step in range(1, 3000):
+            self.set_clock(1.1 * _SILENCE * step)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.1)
+                return
+        raise AssertionError("it waits for ever")
+
+    def hang_up(self) -> None:
+        self.process.stdin.close()
+        self.process.stdin = None
+
+
+@pytest.fixture
+def started() -> Iterator[list[Node]]:
+    """What a test has started."""
+    nodes: list[Node] = []
+    yield nodes
+    for node in nodes:
+        node.process.kill()
+        for stray in node.strays:
+            with suppress(ProcessLookupError):
+                os.kill(stray, signal.SIGKILL)
+        node.process.communicate()
+
+
+def run(started: list[Node], folder: Path, script: str) -> Node:
+    node = Node(["bash", "-c", script], folder)
+    started.append(node)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("exit 7", 7), ("exit 255", 254), ("kill -9 $$", 137)]
+)
+def test_the_exit_code_is_the_commands(
+    started: list[Node], tmp_path: Path, script: str, code: int
+) -> None:
+    """But for 255, which says that a connection failed."""
+    assert run(started, tmp_path, script).process.wait(300) == code
+
+
+def test_a_long_command_is_read_once_and_what_follows_it_is_obeyed(
+    started: list[Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        monkeypatch.setenv(f"TEXT{number}", "x" * 120_000)
+    node = Node(["sleep", "600"], tmp_path, behind=b"signal SIGTERM\n")
+    started.append(node)
+    assert node.process.wait(300) == 128 + signal.SIGTERM
+
+
+def test_a_program_that_is_not_there_is_named(started: list[Node], tmp_path: Path) -> None:
+    node = Node(["no-such-program"], tmp_path)
+    started.append(node)
+    _, errors = node.process.communicate(timeout=300)
+    assert (node.process.returncode, errors) == (
+        127,
+        b"fairway: no-such-program: No such file or directory\n",
+    )
+
+
+def test_signals_reach_the_program_and_not_the_shell_around_it(
+    started: list[Node], tmp_path: Path
+) -> None:
+    program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: (print('told'), exit(5)));"
+    program += "print('up', flush=True); signal.pause()"
+    node = run(started, tmp_path, f'{sys.executable} -c "{program}"; exit $?')
+    assert node.hear() == "up"
+    node.say(b"signal SIGUSR1\n")
+    assert node.hear() == "told"
+    assert node.process.wait(300) == 5
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one that has ended may still have an entry."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("how", ["hangs up", "is silent"])
+def test_a_side_that_is_gone_ends_the_command(
+    started: list[Node], tmp_path: Path, how: str
+) -> None:
+    """All of it, also what has left its session."""
+    node = run(started, tmp_path, "setsid sleep 600 & echo $!; sleep 600")
+    stray = int(node.hear())
+    node.strays.append(stray)
+    if how == "hangs up":
+        node.hang_up()
+    else:
+        node.fall_silent()
+    assert node.process.wait(300) == remote_exec_server.LOST
+    assert not is_alive(stray)
+
+
+def test_a_command_that_was_told_has_its_grace_once(started: list[Node], tmp_path: Path) -> None:
+    """What the job's own grace has left of it: the run is not said to have ended before."""
+    program = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True));"
+    program += "print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
+    node = Node([sys.executable, "-c", program], tmp_path, grace=100_000.0)
+    started.append(node)
+    assert node.hear() == "up"
+    node.say(b"signal SIGTERM\n")
+    assert node.hear() == "told"
+    node.set_clock(100_001)
+    node.hang_up()
+    assert node.process.wait(300) == remote_exec_server.LOST
+
+
+def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> None:
+    """For longer than a silence may last."""
+    # A signal that comes before it is waited for is not lost: it is blocked until then.
+    program = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, {s.SIGUSR1});"
+    program += "print('up', flush=True);"
+    program += "[(s.sigwait({s.SIGUSR1}), print('told', flush=True)) for _ in range(12)];"
+    program += "print('done')"
+    node = run(started, tmp_path, f'exec {sys.executable} -c "{program}"')
+    assert node.hear() == "up"
+    for beat in range(12):
+        node.set_clock(0.9 * _SILENCE * (beat + 1))
+        node.say(b"beat\nsignal SIGUSR1\n")
+        assert node.hear() == "told"  # so it has heard the beat, at that time
+    assert node.hear() == "done"
+    assert node.process.wait(300) == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGHUP, 0), (signal.SIGTERM, remote_exec_server.LOST)]
+)
+def test_the_command_is_not_ended_by_signals_to_its_keeper(
+    started: list[Node], tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    """Only through the channel; and it has their default actions. SIGTERM says that the node shuts
+    down: even what ends with 0 has not succeeded."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    node = run(started, tmp_path, f"grep SigIgn /proc/self/status; read -r _ <{gate}")
+    ignored = int(node.hear().split()[1], 16)
+    node.process.send_signal(number)
+    with gate.open("w") as opened:
+        opened.write("go\n")
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        assert not ignored >> (each - 1) & 1
+    assert node.process.wait(300) == code
+
+
+@pytest.fixture
+def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting]:
+    """A task whose only node answers `served`, and where this user's home is `home`."""
+    if shutil.which("sshd", path=f"/usr/sbin:{os.environ['PATH']}") is None:
+        pytest.skip("sshd is not installed: apt-get install openssh-server")
+    key, home = tmp_path / "key", tmp_path / "home"
+    home.mkdir()
+    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)]
+    subprocess.run(words, check=True)
+    serve = tmp_path / "serve"
+    serve.write_text('#!/bin/sh\necho "served $SSH_ORIGINAL_COMMAND"\n')
+    serve.chmod(0o755)
+    monkeypatch.setattr(sshd_mesh, "_SERVER", f"{sshd_mesh._SERVER}SetEnv HOME={home}\n")
+    yield Meeting(tmp_path.name, tmp_path / "ssh", key, shlex.quote(str(serve)))
+    config = str(tmp_path / "ssh" / "sshd_config").encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = config in (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if is_ours:
+            os.kill(int(entry.name), signal.SIGTERM)
+
+
+def test_an_answer_is_what_the_node_says_and_not_what_its_bashrc_prints(
+    meeting: Meeting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`conda init` writes there what takes a second, and images what greets people."""
+    monkeypatch.delenv("SHLVL", raising=False)
+    (tmp_path / "home" / ".bashrc").write_text("echo bashrc was read\n")
+    sshd_mesh.install_keys(meeting)
+    sshd_mesh.start_server(meeting, "127.0.0.1", tmp_path / "context")
+    config = sshd_mesh.connect(meeting, ["127.0.0.1"])
+    answers = sshd_mesh.order(config, ["127.0.0.1"], "fairway-event end")
+    assert answers == {"127.0.0.1": b"served fairway-event end\n"}

@@ -1,0 +1,283 @@
+"""A task's log: masked secrets, the line of another attempt, and programs that are not there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import tried
+
+from fairway_agent import state_files
+from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.task import launch
+from fairway_agent.task.scheduled import Scheduled, keep_before
+from fairway_agent.task.task import Nodes, Task
+from fairway_agent.task_logs import (
+    MASK,
+    Mask,
+    Pump,
+    append,
+    attempt_line,
+    begun,
+    how_to_get,
+    missing_program,
+)
+from fairway_core.findings import Location, UserError
+from fairway_runner.submit.run_plan import secret_values
+
+
+def masked(secrets: list[str], *pieces: bytes) -> bytes:
+    mask = Mask(secrets)
+    return b"".join([*map(mask.feed, pieces), mask.flush()])
+
+
+SECRETS = st.lists(st.text("ab", min_size=4, max_size=30), min_size=1, max_size=3)
+
+
+@tried
+@given(st.data(), SECRETS, st.integers(1, 40))
+def test_no_secret_is_left_wherever_the_stream_is_cut(
+    data: st.DataObject, secrets: list[str], size: int
+) -> None:
+    parts = [*secrets, *(secret[:-1] for secret in secrets), "c", "abc", "ba"]
+    text = "".join(data.draw(st.lists(st.sampled_from(parts), max_size=40))).encode()
+    out = masked(secrets, *(text[at : at + size] for at in range(0, len(text), size)))
+    assert out == masked(secrets, text)
+    assert not any(secret.encode() in out for secret in secrets)
+    assert out.replace(MASK, b"").count(b"c") == text.count(b"c")
+
+
+def test_masking_holds_back_only_the_beginning_of_a_secret() -> None:
+    mask = Mask(["hunter2"])
+    assert mask.feed(b"progress 10%") == b"progress 10%"
+    assert mask.feed(b"... hunt") == b"... "
+    assert mask.feed(b"ing\n") == b"hunting\n"
+    assert mask.flush() == b""
+
+
+def test_secrets_within_and_over_one_another() -> None:
+    assert masked(["abcd", "abcdef"], b"1abc", b"def2abcd3") == b"1***2***3"
+    assert masked(["abcd", "cdef"], b"1abc", b"d", b"ef2") == b"1***2"
+    assert masked(["aaaa"], b"aa", b"aaa", b"aab") == b"***b"
+
+
+def test_lines_of_a_secret_and_other_line_ends() -> None:
+    secret = "first line\nsecond line\n}\n"
+    assert masked([secret], secret.encode()) == b"***"
+    assert masked([secret], b"first line\r\nsecond line\r\n}") == b"***\r\n***\r\n}"
+
+
+@pytest.mark.integration
+def test_a_stream_that_is_one_secret_after_the_other_goes_on() -> None:
+    mask = Mask(["aaaa"])
+    out = b"".join(mask.feed(b"a" * 65536) for _ in range(16))
+    assert len(mask._held) < 2**19
+    assert b"a" not in out
+
+
+def test_the_pump_ends_with_the_pipe(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    pump = Pump(os.fdopen(reading, "rb"), (tmp_path / "log").open("ab"), ["hunter2"])
+    os.write(writing, b"it is hun")
+    os.write(writing, b"ter2\nhun")
+    os.close(writing)
+    pump.join()
+    assert (tmp_path / "log").read_bytes() == b"it is ***\nhun"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_does_not_stop_the_task() -> None:
+    reading, writing = os.pipe()
+    with Path("/dev/full").open("wb", buffering=0) as log:
+        pump = Pump(os.fdopen(reading, "rb"), log, ["hunter2"])
+        # Far more than a pipe holds: all of it is taken only if somebody goes on reading.
+        taken = sum(os.write(writing, b"x" * 65536) for _ in range(64))
+        os.close(writing)
+        pump.join()
+    assert taken == 64 * 65536
+
+
+def test_secrets_that_cannot_be_are_refused_where_they_stand() -> None:
+    place = Location("job.yaml", 3, 4, "  A: env:X")
+    with pytest.raises(UserError) as raised:
+        secret_values(
+            {"A": "env:X", "B": "env:Y", "C": "env:Z"},
+            {"Y": " abc\n", "Z": "long enough"},
+            lambda _: place,
+        )
+    missing, short = raised.value.findings
+    assert (missing.id, missing.path, missing.location) == ("no-secret", "secrets.A", place)
+    assert (short.id, short.path) == ("short-secret", "secrets.B")
+    assert "abc" not in short.message + short.hint
+    assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}
+
+
+def test_a_long_secret_does_not_slow_the_log_down() -> None:
+    """Counted in calls, as seconds are the machine's: one for each byte held a task up."""
+    mask = Mask([secrets.token_hex(30_000)])
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "c_call"
+
+    chunk = b"loss=0.25 step=7\n" * 4_000
+    sys.setprofile(count)
+    try:
+        shown = b"".join([mask.feed(chunk), mask.feed(chunk), mask.flush()])
+    finally:
+        sys.setprofile(None)
+    assert shown == chunk * 2
+    assert calls < 1_000
+
+
+def test_a_checkpoint_is_named_where_there_is_one(tmp_path: Path) -> None:
+    """Words of several lines stay one line of the log."""
+    assert (
+        attempt_line(1, "gone\nfairway: x", str(tmp_path)) == "fairway: attempt 2: gone fairway: x"
+    )
+    (tmp_path / "step-7").touch()
+    line = attempt_line(2, "exit code 3", str(tmp_path))
+    assert line == f"fairway: attempt 3: exit code 3; the checkpoint is in {tmp_path}"
+    assert begun(line.encode()) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, b"line\n"),
+        (b"", b"line\n"),
+        (b"one\n", b"one\nline\n"),
+        (b"cut of", b"cut of\nline\n"),
+    ],
+)
+def test_attempt_line_is_appended_on_a_line_of_its_own(
+    tmp_path: Path, before: bytes | None, after: bytes
+) -> None:
+    log = tmp_path / "log.txt"
+    if before is not None:
+        log.write_bytes(before)
+    append(log, "line")
+    assert log.read_bytes() == after
+
+
+def test_a_log_that_cannot_be_written_costs_the_line_alone(tmp_path: Path) -> None:
+    append(tmp_path / "gone" / "log.txt", "line")
+    append(tmp_path, "line")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"attempt 2: x", b" fairway: attempt 2: x", b"fairway: attempt two: x"]
+)
+def test_attempt_line_is_not_recognised_in_program_output(line: bytes) -> None:
+    assert begun(line) is None
+
+
+def test_why_an_attempt_ended_is_kept_for_the_next(tmp_path: Path) -> None:
+    none: Any = None
+    scheduler = Scheduled(none, none, none)
+    task = Task(RunPlan("job-a", "/x"), TaskSpec(0), tmp_path, tmp_path)
+    assert scheduler.ended_before(task) == Scheduled.BEGUN_AGAIN
+    keep_before(scheduler.before_file(task), "it ended with exit code 3")
+    assert scheduler.ended_before(task) == "it ended with exit code 3"
+    assert scheduler.begin(task)  # an attempt that cannot say so has lost its node
+    assert scheduler.ended_before(task) == Scheduled.BEGUN_AGAIN
+    keep_before(tmp_path / "gone" / "0", "nobody can hear this")
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        ("launch.sh: line 12: torchrun: command not found\n", "torchrun"),
+        ("a" * 9000 + "\nlaunch.sh: line 12: torchrun: command not found", "torchrun"),
+        ("sh: 1: torchrun: not found\r\n", "torchrun"),
+        ("launch.sh: line 1: torchrun: command not found\n" + "a" * 9000, ""),  # long ago
+        ("launch.sh: line 12: nvcc: command not found\n", ""),  # the job's own
+        ("torchrun: command not found, or is it?\n", ""),
+        ("", ""),
+        ("\xff\x00", ""),
+    ],
+)
+def test_missing_program_is_found_in_the_messages_of_shells(
+    tmp_path: Path, log: str, found: str
+) -> None:
+    (tmp_path / "log.txt").write_bytes(log.encode("latin-1"))
+    assert missing_program(("torchrun",), tmp_path / "log.txt") == found
+
+
+def test_missing_program_without_a_log_is_empty(tmp_path: Path) -> None:
+    assert missing_program(("torchrun",), tmp_path / "log.txt") == ""
+
+
+def test_the_package_is_named() -> None:
+    assert how_to_get("torchrun") == "pip install torch"
+    assert how_to_get("own-launcher") == "install what has own-launcher"
+
+
+@pytest.mark.parametrize(
+    ("script", "needs", "says"),
+    [
+        ("no-such-launcher --n 2", ("no-such-launcher",), True),
+        ("no-such-launcher --n 2", (), False),
+        ("no-such-program", ("no-such-launcher",), False),
+        ("no-such-launcher; exit 3", ("no-such-launcher",), False),
+        ("exit 127", ("no-such-launcher",), False),
+    ],
+)
+def test_a_task_that_ended_for_it_says_so(
+    tmp_path: Path, script: str, needs: tuple[str, ...], says: bool
+) -> None:
+    (tmp_path / "job.json").write_text("{}")
+    plan = RunPlan("job-a", str(tmp_path), needs=needs)
+    reason, log = _ended(Task(plan, TaskSpec(0, script=script), tmp_path, tmp_path / "tasks/0"))
+    why = (
+        "`no-such-launcher` is not on the node's PATH: install what has no-such-launcher in the "
+        "job's `setup:`, use an image that has it, or give the job a `container:`"
+    )
+    assert reason == (why if says else None)
+    assert log.endswith(f"fairway: {why}\n") is says
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (0, "is not on the PATH of the job's container: use an image that has it"),
+        ("setup", "is not on the node's PATH: pip install torch"),  # which runs outside
+    ],
+)
+def test_missing_program_in_a_container_is_blamed_on_its_image(
+    tmp_path: Path, name: int | str, says: str
+) -> None:
+    (tmp_path / "job.json").write_text('{"container": {"image": "a"}}')
+    plan = RunPlan("job-a", str(tmp_path), needs=("torchrun",))
+    script = "echo launch.sh: line 1: torchrun: command not found; exit 127"
+    spec = TaskSpec(name, script=script)
+    task = Task(plan, spec, tmp_path, tmp_path / "task", nodes=_Inside())
+    reason, log = _ended(task)
+    assert f"`torchrun` {says}" in (reason or "")
+    assert f"fairway: `torchrun` {says}" in log
+
+
+class _Inside(Nodes):
+    """Nodes on which this program runs in the job's container already."""
+
+    def command(self, _: Task, script: Path) -> list[str]:
+        return ["bash", str(script)]
+
+
+def _ended(task: Task) -> tuple[str | None, str]:
+    """The reason with which a task ends, and its log."""
+    launch.start(task)
+    task.process.wait()
+    code = task.ended()
+    assert code is not None
+    task.finish("failed", code)
+    known = state_files.read_task(task.folder)
+    return known.reason, (task.folder / "log.txt").read_text()
