@@ -92,8 +92,7 @@ def find_runtime() -> Runtime | None:
 
 
 def entry(run: Path) -> list[str]:
-    """Returns the words to put before a command to run it in the container of the run's job; empty
-    if the job has none."""
+    """The words by which a command runs in the job's container; empty if the job has none."""
     if not is_wanted(run):
         return []
     return [*processes.program(_MODULE, waits=True), str(run)]
@@ -200,7 +199,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
         if runtime.is_rootless:
             podman.fetch(runtime.words, container.image, _unmarked(job.secrets) | login)
         if runtime.name == "enroot":
-            container = container._replace(image=_import(runtime, container.image))
+            container = replace(container, image=_import(runtime, container.image))
         name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
         name += f"-{os.environ['FAIRWAY_ATTEMPT']}-{os.getpid()}"
         if runtime.is_oci:

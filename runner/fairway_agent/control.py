@@ -101,8 +101,7 @@ class Part(JsonRecord):
         return self.job, index if self.is_array else -1
 
     def comment(self, run: str, submission: int) -> str:
-        """Returns the comment that marks the job as this part. By it the job is found again,
-        whatever happened to the program that submitted it."""
+        """The comment by which the job is found again, whatever happened to its submitter."""
         return f"fairway {run} {self.stage} {self.number} {submission}"
 
 

@@ -4,15 +4,16 @@ contents of `job.json` and `target.json` in the run's folder. Standard library o
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairway_agent.records import Fields, parse, read
+from fairway_agent.records import Fields, JsonRecord, Whole, parse, read
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_boot import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -20,45 +21,46 @@ PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 """The words for which of several waiting runs is first: −1000 to 1000, the highest."""
 
 
-class Container(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Container(JsonRecord):
     """The container of a job's tasks: its image, further options of its runtime, and the size of
-    /dev/shm, as Docker writes it; "" where the job names none."""
+    /dev/shm, as Docker writes it, where the job names one."""
+
+    CALLED = "the container"
 
     image: str
     options: tuple[str, ...] = ()
-    shm_size: str = ""
-
-    @classmethod
-    def from_json(cls, facts: object) -> Container:
-        fields = Fields(facts, "the container")
-        shm_size = fields.text_or_none("shm_size") or ""
-        return cls(fields.text("image"), fields.texts("options"), shm_size)
+    shm_size: str | None = None
 
 
-class JobFacts(NamedTuple):
-    """A job's container, if it has one; its `priority`, see PRIORITIES; where the values of its
-    secrets come from, by their variables; and whether its setup has root's rights."""
+@dataclass(frozen=True, slots=True)
+class JobFacts(JsonRecord):
+    """A job's container, if it has one; its `priority`, a word of PRIORITIES or a number; where the
+    values of its secrets come from, by their variables; and its `setup`, as the job has it."""
+
+    CALLED = "the job"
 
     container: Container | None = None
-    priority: int = 0
-    secrets: Mapping[str, str] = {}
-    setup_is_admin: bool = False
-
-    @classmethod
-    def from_json(cls, facts: object) -> JobFacts:
-        fields = Fields(facts, "the job")
-        container, setup = fields.facts.get("container"), fields.facts.get("setup")
-        return cls(
-            container=Container.from_json(container) if container else None,
-            priority=_priority(fields),
-            secrets=fields.variables("secrets"),
-            setup_is_admin=isinstance(setup, dict) and Fields(setup, "`setup`").flag("admin"),
-        )
+    priority: Whole | str | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    setup: object = None
 
     @property
     def priority_word(self) -> str:
         """The word for its priority; "" where there is none."""
-        return next((word for word, known in PRIORITIES.items() if known == self.priority), "")
+        if isinstance(self.priority, str):
+            return self.priority
+        number = self.priority or 0
+        return next((word for word, known in PRIORITIES.items() if known == number), "")
+
+    @property
+    def setup_is_admin(self) -> bool:
+        """True if its setup has root's rights."""
+        return isinstance(self.setup, dict) and Fields(self.setup, "`setup`").flag("admin")
+
+    def check(self, found: Fields) -> None:
+        if isinstance(self.priority, str) and self.priority not in PRIORITIES:
+            raise found.unfit("priority")
 
 
 class TargetFacts(NamedTuple):
@@ -103,15 +105,6 @@ def of_job(run: Path) -> JobFacts:
 def of_target(run: Path) -> TargetFacts:
     """Reads the facts about the run's target; defaults if there is no `target.json`."""
     return read(run / "target.json", TargetFacts.from_json) or TargetFacts()
-
-
-def _priority(fields: Fields) -> int:
-    found = fields.facts.get("priority")
-    if isinstance(found, str):
-        if found not in PRIORITIES:
-            raise fields.unfit("priority")
-        return PRIORITIES[found]
-    return fields.whole_or_none("priority") or 0
 
 
 _OFFSET = struct.Struct(">Q")
@@ -162,8 +155,7 @@ def read_indexed(tasks: Path, index: Path, number: int) -> TaskSpec:
 
 
 def read_specs(path: Path) -> Iterator[TaskSpec]:
-    """Every task of a file, read when it is wanted: there may be very many. None where there is no
-    such file."""
+    """Every task of a file, if there is one, each read when it is wanted."""
     if not path.exists():
         return
     with path.open("rb") as lines:
@@ -172,8 +164,7 @@ def read_specs(path: Path) -> Iterator[TaskSpec]:
 
 
 def read_shared_plan(run: Path, *, retry: bool = False) -> RunPlan:
-    """The plan of the run in a folder: its own copy of the code, whole paths, and the account
-    that inputs are staged from."""
+    """The plan of a run on a shared folder: with absolute paths, and the storage account."""
     plan = read_plan(run, retry=retry)
     account = of_target(run).account_url
     return replace(

@@ -23,8 +23,7 @@ _SILENT = 60.0  # seconds after which a task that says nothing is not there any 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Usage of a run until now, in node-seconds, and the number of `nodes` that it has at the
-    moment, of which some may be fractions."""
+    """A run's use until now, in node-seconds, and the number of `nodes`, or parts, that it has."""
 
     seconds: float = 0.0
     nodes: float = 0

@@ -32,8 +32,7 @@ _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 
 
 def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """The values of a metric in some texts; Fault where its pattern takes too long, in the main
-    thread."""
+    """The values of a metric in texts; Fault where its pattern takes too long (main thread)."""
     try:
         with process_limits.cpu_limit():
             return values_of(pattern, texts)

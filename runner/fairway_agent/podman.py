@@ -82,8 +82,7 @@ def fetch(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> 
 
 
 def _remove_leftovers(podman: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Removes containers of tasks that have ended, and none of the user's own; the number of the
-    process that has started each ends its name."""
+    """Removes containers whose starter, whose number ends their name, is gone."""
     listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
     listed = subprocess.run(listing, env=environment, stdout=subprocess.PIPE, check=False)
     for name in listed.stdout.decode().split():

@@ -138,8 +138,7 @@ def _folders(mark: str) -> Iterator[str]:
 
 
 def sessions_with(is_meant: Callable[[str], bool]) -> set[int]:
-    """The sessions of processes that have such a variable, as `NAME=value`, in what they were
-    started with."""
+    """The sessions of processes that were started with such a variable, as `NAME=value`."""
     return _sessions(lambda variables: any(map(is_meant, variables)))
 
 
@@ -157,8 +156,7 @@ def sessions_of_all(pids: Iterable[int]) -> set[int]:
 
 
 def environments() -> Iterator[tuple[int, list[str]]]:
-    """Yields the environment of each process, as `NAME=value`; not those of other users'
-    processes."""
+    """The environment of each of the user's processes, as `NAME=value`."""
     for name in _all():
         try:
             text = Path("/proc", name, "environ").read_bytes().decode(errors="replace")
@@ -210,8 +208,7 @@ def end_orphans(own: Collection[int], grace: float) -> None:
 
 
 def reap(own: Collection[int]) -> set[int]:
-    """Takes this process's children that have ended from the table of processes, but its `own`;
-    returns those that are alive."""
+    """Reaps this process's children that have ended, but its `own`; the ids of those alive."""
     return {pid for pid in _children() - set(own) if os.waitpid(pid, os.WNOHANG) == (0, 0)}
 
 
@@ -329,8 +326,7 @@ def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.sock
 
 
 def outlive(*numbers: signal.Signals) -> None:
-    """Lets these signals do nothing here. They are not ignored, which the programs that are started
-    would inherit."""
+    """Lets these signals do nothing here, but not in the programs that are started."""
     for number in numbers:
         signal.signal(number, lambda *_: None)
 

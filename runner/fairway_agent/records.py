@@ -168,8 +168,7 @@ class Fields:
 
 
 def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
-    """Parses JSON that was read from a file, and converts it with `make`; raises Damaged if that
-    fails."""
+    """Parses a file's JSON, and converts it with `make`; Damaged if that fails."""
     try:
         return make(json.loads(text))
     except RecursionError:

@@ -95,8 +95,7 @@ class Share:
         return (*self.cores, *(FIRST_GPU + gpu for gpu in self.gpus))
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables that describe the share to programs. GPU numbers are nvidia-smi's
-        with this order."""
+        """The variables that tell programs of the share, GPUs by nvidia-smi's numbers."""
         gpus, (first, last) = ",".join(map(str, self.gpus)), self.ports
         return {
             **_UNBOUND,

@@ -71,8 +71,7 @@ def prepare(environment: Mapping[str, str]) -> None:
 
 
 class Others(Enum):
-    """Folders of other tasks that may be in use: none, if a task has an entire node; those of tasks
-    with a live process; or any."""
+    """Other tasks' folders that may be in use: none, those with a live process, or any."""
 
     GONE = "gone"
     ALIVE = "alive"
@@ -138,8 +137,7 @@ def copy(source: str | Path, target: str | Path, *, follow_symlinks: bool = True
 
 
 def _cloned(source: str | Path, target: str | Path) -> bool:
-    """Clones the source into the target; returns True if that worked. Otherwise the target may be
-    left empty."""
+    """True if the source was cloned into the target, which else may be left empty."""
     if sys.platform != "linux" or not stat.S_ISREG(os.stat(source).st_mode):  # noqa: PTH116
         return False
     try:

@@ -43,8 +43,7 @@ class Blob:
 
 
 def stage(entry: Staged, folder: Path) -> int:
-    """Brings the blobs of `account`, `container` and `path` into the folder; how many were
-    copied. Fault where that is not possible."""
+    """Brings an entry's blobs into the folder; how many were copied. Fault if it cannot."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     with files.alone(folder.with_name(f".{folder.name}.lock")):
         return _update(entry, folder)

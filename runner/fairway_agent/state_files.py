@@ -119,8 +119,7 @@ class TaskState(JsonRecord):
 
     @property
     def ends_with_this(self) -> dict[str, int]:
-        """How its attempts ended, where the one that it says runs was cut short: by Slurm, or with
-        its node."""
+        """How its attempts ended, if the running one was cut short: by Slurm, or with its node."""
         ends = dict(self.ends or {})
         if self.state == "running":
             cause = PREEMPTION if self.stopped else NODE
@@ -211,8 +210,7 @@ class States:
 
 
 def read_run(folder: Path) -> RunState | None:
-    """Where the run of a folder stands; None before that was written. Fault where the file is
-    damaged."""
+    """Where a run stands; None before that was written. Fault where the file is damaged."""
     return read(folder / FILE, RunState.from_json)
 
 

@@ -171,8 +171,7 @@ class Supervisor:
             self.reason = f"not started: {', '.join(unmet)}"
 
     def _may_wait(self) -> bool:
-        """True if the run's tasks may have to wait for nodes, or for resources of a node that other
-        runs hold."""
+        """True if the run's tasks may have to wait for what other runs hold."""
         if self.allocator.lends_nodes:
             return True
         first = next(job_facts.read_specs(self.folder / "tasks.jsonl"), None)
@@ -237,11 +236,11 @@ class Supervisor:
         """Has this machine sampled; where nodes are allotted, their tasks see to that."""
         if self.allocator.lends_nodes:
             return
-        hidden = set(self.plan.secrets)
         self.sampling = Sampling(
             self.plan.sample_every,
             lambda seconds: sampler(self.folder, seconds, os.getpid()),
-            lambda: {name: value for name, value in os.environ.items() if name not in hidden},
+            lambda: os.environ,
+            self.plan.secrets,
         )
 
     @property
@@ -324,8 +323,7 @@ class Supervisor:
                 self.reason = f"the setup failed with exit code {attempts.exit_code}"
 
     def _cancel(self, *, counted: bool) -> None:
-        """Tells what runs to end; what waits for another attempt has none, and what has had no turn
-        is counted at the end."""
+        """Tells what runs to end; what waits for another attempt has none."""
         while self.waiting:
             task = self.waiting.popleft().task
             if task.process is not None:
@@ -335,8 +333,7 @@ class Supervisor:
             task.stop(self.ending, timed_out=not self.ending)
 
     def _end_cancelled(self) -> None:
-        """Ends each task that a person has ended by itself. One that waits says so at once, and is
-        counted when its turn comes."""
+        """Ends tasks that a person has ended; one that waits is counted when its turn comes."""
         for name in control.read(self.folder).cancelled_names - self.cancelled:
             self.cancelled.add(name)
             if running := [task for task in self._running_tasks() if task.name == name]:

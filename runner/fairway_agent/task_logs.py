@@ -178,8 +178,7 @@ def begun(line: bytes) -> int | None:
 
 
 def append(log: Path, line: str) -> None:
-    """Adds the line to a log, whose last one may lack its end; where the disk has no room it is
-    left out."""
+    """Adds the line to a log, whose last one may lack its end; a full disk costs the line."""
     with suppress(OSError), log.open("a+b") as file:
         if file.tell():
             file.seek(-1, 2)
@@ -227,8 +226,7 @@ def how_to_get(program: str) -> str:
 
 
 def missing_program(needs: Collection[str], log: Path) -> str:
-    """Returns which of the programs a shell did not find, according to the end of a log; "" for
-    none."""
+    """The program that a shell did not find, by the end of a log; "" for none."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -242,8 +240,7 @@ def missing_program(needs: Collection[str], log: Path) -> str:
 
 
 def on_nodes(program: str, *, contained: bool) -> str:
-    """Returns the message and advice for a program that a node, or the container there, does not
-    have."""
+    """The message and advice for a program that a node, or its container, lacks."""
     if contained:
         return f"`{program}` is not on the PATH of the job's container: use an image that has it"
     return (

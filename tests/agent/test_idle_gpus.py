@@ -77,7 +77,7 @@ SCENES = {
     "a gap": "n1 0-1790 idle, no, no, n1 5000-6790 idle, no, n1 6800 idle, yes",
     "a clock is set back": "n1 5000-6000 idle, n1 0-1790 idle, no, n1 1800 idle, yes",
     # One was busy until 1000; the other is silent from 2500 on.
-    "two nodes": "n1 0-1000 half, n1 1010-9000 idle, no, n2 0-2500 idle, no, n2 2510-2810 idle, yes",
+    "both": "n1 0-1000 half, n1 1010-9000 idle, no, n2 0-2500 idle, no, n2 2510-2810 idle, yes",
 }
 
 

@@ -52,7 +52,7 @@ def test_job_facts_read_the_job_and_its_target(tmp_path: Path) -> None:
         tmp_path, TARGET, container=container, priority="high", secrets=secrets, setup=setup
     )
     image = Container("lab.azurecr.io/train:2", ("--init",), "8g")
-    assert job == JobFacts(image, 500, secrets, setup_is_admin=True)
+    assert (job.container, job.secrets, job.setup_is_admin) == (image, secrets, True)
     assert job.priority_word == "high"
     assert target == TargetFacts(
         name="pods",
@@ -83,7 +83,7 @@ def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path:
         {"name": "pair", "engine": "ssh", "nodes": {"min": 2, "max": 2}, "ssh": ssh},
         setup="make",
     )
-    assert job == JobFacts()
+    assert (job.container, job.secrets, job.setup_is_admin) == (None, {}, False)
     assert job.priority_word == "normal"
     assert target == TargetFacts("pair", "ssh", most_nodes=2, queue="/data/fairway-queue")
     assert pods_of(tmp_path) is None
@@ -94,6 +94,7 @@ def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path:
     [
         ("job.json", "{"),
         ("job.json", '{"priority": "soon"}'),
+        ("job.json", '{"priority": 0.5}'),
         ("job.json", '{"container": {"image": 1}}'),
         ("target.json", '{"mounts": {"data": 1}}'),
     ],

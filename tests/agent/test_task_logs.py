@@ -28,8 +28,6 @@ from fairway_agent.task_logs import (
     how_to_get,
     missing_program,
 )
-from fairway_core.findings import Location, UserError
-from fairway_runner.submit.run_plan import secret_values
 
 
 def masked(secrets: list[str], *pieces: bytes) -> bytes:
@@ -101,21 +99,6 @@ def test_a_full_disk_does_not_stop_the_task() -> None:
         os.close(writing)
         pump.join()
     assert taken == 64 * 65536
-
-
-def test_secrets_that_cannot_be_are_refused_where_they_stand() -> None:
-    place = Location("job.yaml", 3, 4, "  A: env:X")
-    with pytest.raises(UserError) as raised:
-        secret_values(
-            {"A": "env:X", "B": "env:Y", "C": "env:Z"},
-            {"Y": " abc\n", "Z": "long enough"},
-            lambda _: place,
-        )
-    missing, short = raised.value.findings
-    assert (missing.id, missing.path, missing.location) == ("no-secret", "secrets.A", place)
-    assert (short.id, short.path) == ("short-secret", "secrets.B")
-    assert "abc" not in short.message + short.hint
-    assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}
 
 
 def test_a_long_secret_does_not_slow_the_log_down() -> None:

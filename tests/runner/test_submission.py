@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.spec import Staged
-from fairway_core.findings import UserError
+from fairway_core.findings import Location, UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.store import Run
-from fairway_runner.submit.run_plan import input_directories, require_readable, staged_inputs
+from fairway_runner.submit.run_plan import (
+    input_directories,
+    require_readable,
+    secret_values,
+    staged_inputs,
+)
 from fairway_runner.submit.submission import earlier, repeat, resume
 
 if TYPE_CHECKING:
@@ -263,3 +268,18 @@ def test_rerun_says_nothing_of_targets_that_the_earlier_run_passed_over(
         )
         assert facts["rerun_of"] == "a-1"
         assert "passed_over" not in facts
+
+
+def test_secrets_that_cannot_be_are_refused_where_they_stand() -> None:
+    place = Location("job.yaml", 3, 4, "  A: env:X")
+    with pytest.raises(UserError) as raised:
+        secret_values(
+            {"A": "env:X", "B": "env:Y", "C": "env:Z"},
+            {"Y": " abc\n", "Z": "long enough"},
+            lambda _: place,
+        )
+    missing, short = raised.value.findings
+    assert (missing.id, missing.path, missing.location) == ("no-secret", "secrets.A", place)
+    assert (short.id, short.path) == ("short-secret", "secrets.B")
+    assert "abc" not in short.message + short.hint
+    assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}

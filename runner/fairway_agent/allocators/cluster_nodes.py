@@ -293,8 +293,7 @@ class Nodes:
         return self.shared[host.name].take(wanted)
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:
-        """The nodes, where all of them take connections; none, where one has died since it last
-        announced itself. The next look leaves that one out."""
+        """The nodes if all take connections; none if one does not, which is then left out."""
         now = time.monotonic()
         asked = [
             host.address

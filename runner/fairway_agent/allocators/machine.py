@@ -206,8 +206,7 @@ class Machine:
 
 
 def batch_nodes() -> list[Host]:
-    """The task's nodes, the main one first; `localhost` where it has one. Batch's list has no order
-    that a document names: the main node has a variable of its own."""
+    """The task's nodes, the main one first, which Batch's list need not begin with."""
     listed = os.environ.get("AZ_BATCH_HOST_LIST", "")
     nodes = [host for host in listed.split(",") if host]
     if len(nodes) < 2:

@@ -26,8 +26,7 @@ _GRACE = 30.0  # seconds; as long as torchrun gives its workers
 
 
 def run(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
-    """The first exit code that is not 0, once all have ended; what they print goes to the
-    descriptor `printed`, if given."""
+    """The first exit code that is not 0, once all have ended; `printed` is for their output."""
     running: dict[int, subprocess.Popen[bytes]] = {}
     for rank, host in enumerate(hosts):
         # The first is the main host, which is this one.

@@ -84,8 +84,7 @@ def _launchers(way: _Way, agent: str) -> dict[str, str]:
 
 
 def of_root() -> dict[str, str]:
-    """Returns the variables that let Open MPI run as root, as it does in many containers; none for
-    other users."""
+    """The variables that let Open MPI run as root, as in many containers; none for other users."""
     names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
     return dict.fromkeys(names, "1") if os.geteuid() == 0 else {}
 

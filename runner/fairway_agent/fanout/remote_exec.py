@@ -114,8 +114,7 @@ def unreachable(hosts: Iterable[str]) -> list[str]:
 
 
 def printed(host: str, argv: Sequence[str]) -> str:
-    """Returns the output of a program on a host; "" if it fails or the host accepts no
-    connection."""
+    """The output of a program on a host; "" if it fails, or there is no connection."""
     command = [*_SSH, "--", host, f"exec {shlex.join(argv)}"]
     with tempfile.TemporaryFile() as file:  # of which no more is read than it may print
         code = subprocess.call(command, **{**_SILENT, "stdout": file})

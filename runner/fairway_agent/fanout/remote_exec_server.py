@@ -82,8 +82,7 @@ class Served:
 
 
 def serve(served: Served, part: bytes) -> int:
-    """The command's exit code, or LOST if the other side is gone; `part` came behind the
-    command."""
+    """The command's exit code, or LOST if the other side is gone; `part` came behind it."""
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     heard, part = time.monotonic(), _obeyed(served, part)
     with selectors.DefaultSelector() as selector:

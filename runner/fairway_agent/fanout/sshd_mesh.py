@@ -253,8 +253,7 @@ ORIGINAL = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
 
 
 def sessions(base: Path) -> set[int]:
-    """The sessions on this node in which the other nodes have started something: also those that
-    MPI's daemons make for themselves, and for their ranks."""
+    """The sessions here that other nodes have started, with those that MPI's daemons make."""
     noted = {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
     return noted | processes.sessions_with(f"{_MARK}={base}".__eq__) if noted else noted
 

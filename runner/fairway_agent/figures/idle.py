@@ -28,8 +28,7 @@ _GAPS = 3  # of the longest interval, after which nobody knows what was between 
 
 @dataclass
 class _Lines:
-    """The lines of a file that come from now on: what was there before is another attempt's, or
-    another task's."""
+    """The lines of a file that come from now on: those before are another attempt's."""
 
     file: Path
     at: int = 0
@@ -53,8 +52,7 @@ class _Lines:
 
 @dataclass
 class _Node:
-    """Of the last sample of a node its time, and since when, of those up to it, each has shown idle
-    GPUs."""
+    """The time of a node's last sample, and since when each has shown idle GPUs."""
 
     last: float = 0.0
     since: float | None = None

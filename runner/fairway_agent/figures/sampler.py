@@ -29,7 +29,7 @@ from fairway_boot.gpus import Gpus
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 
 _SECTOR = 512  # bytes of /proc/diskstats, whatever the disk's own are
@@ -174,12 +174,13 @@ class Sampling:
 
     A sample is taken every `seconds`; none if that is None. `words` makes the command line that
     runs a sampler on each node, and is called when it starts; `environment` is that of the command,
-    without secrets. Its output is appended to the file `printed`, if there is one.
+    without the variables that are `hidden`. Its output is appended to the file `printed`, if given.
     """
 
     seconds: float | None
     words: Callable[[float], list[str]]
     environment: Callable[[], Mapping[str, str]]
+    hidden: Collection[str] = ()
     printed: Path | None = None
     begun: float = field(default_factory=time.monotonic)
     process: subprocess.Popen[bytes] | None = None
@@ -201,11 +202,12 @@ class Sampling:
         due = self.due()
         if self.seconds is None or due is None or time.monotonic() < due:
             return
+        given = self.environment()
         try:
             with open(self.printed or os.devnull, "ab") as out:  # noqa: PTH123
                 self.process = subprocess.Popen(
                     self.words(self.seconds),
-                    env=dict(self.environment()),
+                    env={name: given[name] for name in given if name not in self.hidden},
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=subprocess.DEVNULL,
@@ -218,12 +220,10 @@ class Sampling:
         """Samples while the process runs; its exit code."""
         timer = threading.Timer(self.seconds or 0.0, self.keep)
         timer.daemon = True
-        if self.seconds is not None:
-            timer.start()
+        timer.start()
         code = process.wait()
         timer.cancel()
-        if self.seconds is not None:
-            timer.join()  # it may have been starting just then
+        timer.join()  # it may have been starting just then
         self.end()
         return code
 
@@ -270,8 +270,7 @@ def sample_until_told(
 
 @dataclass
 class _File:
-    """The samples of a node. Of several tasks of the run on it one writes them: the first, and when
-    that has ended another."""
+    """The samples of a node, written by one of the run's tasks on it at a time."""
 
     path: Path
     lock: int | None = None

@@ -87,16 +87,14 @@ class BatchNodes(Nodes):
             write_ending(self.folders, status, self.over)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """Returns the sampling of all nodes. They share no folder, so all samples come to the main
-        node, into a file that is kept with the logs."""
-        # It is none of the task's programs, and needs no secret.
-        hidden = {*task.plan.secrets, self.MARK}
-        kept = {name: value for name, value in environment.items() if name not in hidden}
+        """All nodes' samples come to the main node, into a file that is kept with the logs."""
         each_node = str(self.folders.programs / "fairway-each-node")
         return Sampling(
             task.plan.sample_every,
             lambda seconds: [each_node, *sampler(None, seconds)],
-            lambda: kept,
+            lambda: environment,
+            # It is none of the task's programs, and needs no secret.
+            {*task.plan.secrets, self.MARK},
             self._samples(),
         )
 

@@ -105,8 +105,7 @@ class PodNodes(SharedNodes):
         return {} if self.config is None else {"FAIRWAY_SSH_CONFIG": str(self.config)}
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """In the job's container, where this program is; its nodes are prepared before if they
-        need it."""
+        """In the job's container, where this is; its nodes are prepared before if need be."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
             scratch.make(scratch_folder(task), scratch.Others.KEPT)
@@ -131,6 +130,5 @@ def _others(task: Task) -> list[str]:
 
 
 def _sampled(task: Task) -> str:
-    """Returns the name of the task's part of a node. Several tasks may have samples of one node,
-    and each sees only its own GPUs."""
+    """The name of the task's samples: several tasks on a node each see their own GPUs alone."""
     return f"{task.hosts[0].name}.{task.name}"

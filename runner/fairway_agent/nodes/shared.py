@@ -58,14 +58,12 @@ class SharedNodes(Nodes):
         return {"node": names or None, "submission": task.submission}
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
-        hidden = set(task.plan.secrets)
-
-        def outside() -> dict[str, str]:
-            found = self.environment_outside(task)
-            return {name: value for name, value in found.items() if name not in hidden}
-
-        words = self.sampler_words
-        return Sampling(task.plan.sample_every, lambda seconds: words(task, seconds), outside)
+        return Sampling(
+            task.plan.sample_every,
+            lambda seconds: self.sampler_words(task, seconds),
+            lambda: self.environment_outside(task),
+            task.plan.secrets,
+        )
 
     def sampler_words(self, task: Task, seconds: float) -> list[str]:
         raise NotImplementedError
@@ -78,8 +76,7 @@ class SharedNodes(Nodes):
         return scratch_folder(task) / f"mpi{task.attempt}"
 
     def directories(self, task: Task) -> dict[str, Path]:
-        """Returns the directories in the folder that all nodes see. The one on each node's disk is
-        in `contract`."""
+        """Those in the folder that all nodes see; the one on each node's disk is in `contract`."""
         found = super().directories(task)
         del found["FAIRWAY_SCRATCH_DIR"]
         own = found["FAIRWAY_CHECKPOINT_DIR"]  # an absolute one stays itself
@@ -137,8 +134,7 @@ class SshNodes(SharedNodes):
         return Loss(NODE, reason, lost)
 
     def contract(self, task: Task) -> dict[str, str]:
-        """Also the Python by which the nodes' programs run; the user's own arguments for mpirun
-        stay."""
+        """Also the Python of the nodes' programs; the user's own arguments for mpirun stay."""
         found = super().contract(task)
         del found["FAIRWAY_MPI_ARGS"]
         return {**found, "_FAIRWAY_PYTHON": sys.executable or "python3"}

@@ -50,8 +50,7 @@ def forget(shared: Path, run: str) -> None:
 
 
 def adopt(base: Path, name: str, run: str, what: str) -> Path:
-    """The folder of that name below `base`, which a draft becomes that was copied for this run. It
-    is kept for as long as a run has it."""
+    """The folder of that name below `base`, made of the draft, and kept while runs have it."""
     folder, draft, users = base / name, base / f".{name}.{run}", base / ".users" / name
     users.mkdir(parents=True, exist_ok=True)
     (users / run).touch()

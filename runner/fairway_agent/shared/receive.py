@@ -71,8 +71,7 @@ def unpack(folder: Path, payload: IO[bytes]) -> None:
 
 
 def copy_code(shared: Path, code: str, folder: Path) -> None:
-    """Adopts the snapshot for the run of a folder, and gives the run a copy of its own there, in
-    which the setup may build and tasks may write."""
+    """Adopts the snapshot, and gives the run a copy, in which setup and tasks may write."""
     snapshot = inputs.adopt(shared / "code", code, folder.name, "the code")
     draft = folder / ".code"
     shutil.rmtree(draft, ignore_errors=True)
@@ -192,8 +191,7 @@ def prepare(
 def require_predecessors(
     folders: Sequence[Path], conditions: Mapping[str, str | list[int]]
 ) -> list[Path]:
-    """Of the runs that one comes after, those that go on; Fault where one has ended otherwise than
-    `conditions` say, or is there no more."""
+    """The predecessors that go on; Fault where one is gone, or has not met its condition."""
     going = []
     for folder in folders:
         found = state_files.read_run(folder)

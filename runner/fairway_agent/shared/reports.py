@@ -123,8 +123,7 @@ class ReceiveRequest(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class ReceiveReport(JsonRecord):
-    """`has_code` says whether the snapshot is there; `folder` and `draft` are the run's folder and
-    that in which its snapshot is to be put."""
+    """The run's folder; where its snapshot is to be put; whether the snapshot is there."""
 
     CALLED = "the answer to a submission"
 
@@ -177,8 +176,7 @@ class RunsReport(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class InputsRequest(JsonRecord):
-    """Asks which of these folders, which other runs have kept and this run reads, are missing;
-    `adopt` means that they have been put there for it."""
+    """Folders of other runs that this run reads: which are missing, or `adopt` those brought."""
 
     CALLED = "the request"
 

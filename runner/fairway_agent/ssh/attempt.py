@@ -46,12 +46,12 @@ def _sampling(run: Path) -> Sampling:
     """Returns the sampler of the task's nodes. If the sampler loses a node, the task has not lost
     it."""
     plan = job_facts.read_shared_plan(run)
-    hidden = {"FAIRWAY_TASK_FOLDER", *plan.secrets}
     program = processes.program(each_node.__name__, waits=True)
     return Sampling(
         plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],
-        lambda: {name: value for name, value in os.environ.items() if name not in hidden},
+        lambda: os.environ,
+        {"FAIRWAY_TASK_FOLDER", *plan.secrets},
     )
 
 

@@ -56,16 +56,14 @@ class Nodes:
     LOSSES_ARE_FAILURES: ClassVar = True
 
     def mark(self, task: Task) -> str:
-        """Returns the value of `MARK` in the environment of all its processes; it begins with the
-        run's folder."""
+        """The value of `MARK` in its processes' environment: it begins with the run's folder."""
         return f"{task.run_folder}#{task.name}"
 
     def prepare(self, task: Task) -> None:
         """Makes them ready for the next attempt."""
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """The command line that runs the script: in the job's container, if it has one; its setup
-        is outside."""
+        """The command line that runs the script: in the job's container, but for the setup."""
         inside = [] if task.name == "setup" else container.entry(task.run_folder)
         return [*inside, "bash", str(script)]
 
@@ -78,8 +76,7 @@ class Nodes:
         processes.signal_sessions(task.sessions(), number)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
-        """Returns the sampling of the nodes while an attempt runs; None if something else samples
-        them."""
+        """The sampling of the nodes during an attempt; None if something else samples them."""
 
     def clean(self, task: Task, code: int) -> None:
         """Ends what an attempt with this exit code has left on the other nodes."""
@@ -96,16 +93,11 @@ class Nodes:
         return False
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """Returns the fields of the task's state that say where it runs, and for which
-        submission."""
+        """The fields of the task's state that say where it runs, and for which submission."""
         return {}
 
     def record(self, task: Task, status: TaskState) -> None:
-        if task.states is None:
-            task.folder.mkdir(parents=True, exist_ok=True)
-            state_files.write(task.folder, status)
-        else:
-            task.states.write(task.folder / state_files.FILE, status)
+        task.states.write(task.folder / state_files.FILE, status)
 
     def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
         """Returns the watch on the task's idle GPUs, adapted to how these nodes are sampled."""
@@ -173,7 +165,7 @@ class Task:
     `held` is for how many seconds its attempts that have ended had its nodes.
     `stopped_for` is why it was told to end for a reason that is not its own; see
     `attempts.after_attempt`. `before` is why the attempt before the next one ended.
-    `states` are its supervisor's, where it has one that writes late what finds no room.
+    `states` are its supervisor's, which writes late what finds no room.
     `session_folder` is where MPI's launchers keep what they know of the last attempt.
     `refusal` is why it never starts, where no node has what it wants.
     `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
@@ -199,7 +191,7 @@ class Task:
     timed_out: bool = False
     stopped_for: str = ""
     before: str = task_logs.RETRIED
-    states: state_files.States | None = None
+    states: state_files.States = field(default_factory=state_files.States)
     session_folder: Path | None = None
     refusal: str = ""
     idle: IdleWatch | None = None

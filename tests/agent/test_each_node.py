@@ -1,0 +1,173 @@
+"""A command once on every node of a task: behind ssh and on a pool, over a stand-in for ssh."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent import processes
+from fairway_agent.fanout import each_node
+from fairway_core import archives
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.integration
+
+# The other host is this machine, but no signal to the task's sessions goes there. A pool's server
+# starts what serves, whatever it is asked for.
+_SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+echo "$2" >>{folder}/reached
+case $3 in
+fairway-run)
+    SSH_ORIGINAL_COMMAND=$3 exec setsid {python} {programs}/fairway-node serve {folder}/context ;;
+*) exec setsid sh -c "$3" ;;
+esac
+"""
+
+# Says when it is up and each time that it is told to end; ends when the test lets it.
+_PROGRAM = """
+import os, signal
+rank = os.environ["FAIRWAY_NODE_RANK"]
+def say(word):
+    with open("said", "w") as pipe:
+        pipe.write(f"{word} {rank}\\n")
+signal.signal(signal.SIGTERM, lambda *_: say("told"))
+say("up")
+open(f"gate{rank}").read()
+"""
+
+
+@dataclass
+class Task:
+    """A task of two nodes; `start` runs a command on both."""
+
+    folder: Path
+    program: Path
+    environment: dict[str, str]
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether its nodes have servers of the task's own."""
+        return "FAIRWAY_SSH_CONFIG" in self.environment
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [self.program, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a node unpacks."""
+    folder = tmp_path_factory.mktemp("programs")
+    with tarfile.open(fileobj=io.BytesIO(archives.agent()[1])) as files:
+        files.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(params=["ssh", "sshd"])
+def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iterator[Task]:
+    """A task behind ssh, and one of a pool."""
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(_SSH.format(folder=tmp_path, python=sys.executable, programs=programs))
+    ssh.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{ssh.parent}:{os.environ['PATH']}", "NODE": "main"}
+    facts = {
+        "environment": {**environment, "HOME": "/other", "AZ_BATCH_NODE_ID": "other"},
+        "code": str(tmp_path),
+        "base": str(tmp_path),
+    }
+    (tmp_path / "context").write_text(json.dumps(facts))
+    environment |= {"FAIRWAY_HOSTS": "n1,n2", "AZ_BATCH_NODE_ID": "main"}
+    program = programs / "fairway_agent" / "fanout" / "ssh" / "fairway-each-node"
+    if request.param == "sshd":
+        environment["FAIRWAY_SSH_CONFIG"] = str(tmp_path / "config")
+        program = programs / "fairway-each-node"
+    mark = f"FAIRWAY_TASK={tmp_path}"
+    yield Task(tmp_path, program, environment | {"FAIRWAY_TASK": str(tmp_path)})
+    processes.end_all(lambda: processes.sessions_with(mark.__eq__), 0)
+
+
+def test_fanout_runs_the_command_verbatim_on_each_node_with_its_rank(task: Task) -> None:
+    command = 'echo "$FAIRWAY_NODE_RANK $NODE $AZ_BATCH_NODE_ID $0"'
+    printed, errors = task.start("bash", "-c", command, "two  $words").communicate(timeout=300)
+    other = "other" if task.is_pool else "main"
+    assert sorted(printed.decode().splitlines()) == [
+        "0 main main two  $words",
+        f"1 main {other} two  $words",
+    ], errors
+    assert (task.folder / "reached").read_text() == "n2\n"
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_the_first_that_fails_ends_the_others_and_gives_its_code(task: Task, rank: str) -> None:
+    command = f'[ "$FAIRWAY_NODE_RANK" = {rank} ] && exit 9; exec sleep 600'
+    process = task.start("bash", "-c", command)
+    _, errors = process.communicate(timeout=300)
+    assert (process.returncode, errors) == (9, b"")
+
+
+def test_fanout_kills_a_rank_that_ignores_sigterm_after_the_grace(task: Task) -> None:
+    """When the grace is over, which begins as the first has failed."""
+    os.mkfifo(task.folder / "up")
+    hasty = "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    hasty += "from fairway_agent.fanout import each_node; each_node._GRACE = 0.1; each_node.main()"
+    own = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then read -r _ <up; exit 9; fi; '
+    own += "trap '' TERM; echo up >up; exec sleep 600"
+    folder = task.program.parent if task.is_pool else task.program.parents[2]
+    task.program = Path(sys.executable)
+    process = task.start("-c", hasty, str(folder), "bash", "-c", own)
+    _, errors = process.communicate(timeout=300)
+    assert (process.returncode, errors) == (9, b"")
+
+
+def test_a_node_that_cannot_be_reached_is_named(task: Task) -> None:
+    (task.folder / "bin" / "ssh").write_text("#!/bin/sh\nexit 255\n")
+    process = task.start("sleep", "600")
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 255
+    assert errors == b"fairway: node n2 cannot be reached any more\n"
+
+
+def test_a_task_that_is_told_to_end_has_its_own_grace(task: Task) -> None:
+    """Each program is told once, and is not ended before it has saved what it has."""
+    (task.folder / "program.py").write_text(_PROGRAM)
+    for name in ("said", "gate0", "gate1"):
+        os.mkfifo(task.folder / name)
+    process = task.start(sys.executable, "program.py")
+    said = os.open(task.folder / "said", os.O_RDWR)  # so that it never ends
+    with os.fdopen(said, "rb", buffering=0) as pipe:
+        lines = iter(lambda: pipe.readline().decode(), "")
+        assert {next(lines), next(lines)} == {"up 0\n", "up 1\n"}
+        processes.signal_sessions({process.pid}, signal.SIGTERM)
+        assert {next(lines), next(lines)} == {"told 0\n", "told 1\n"}
+        for rank in "01":
+            (task.folder / f"gate{rank}").write_bytes(b"")
+        _, errors = process.communicate(timeout=300)
+        assert (process.returncode, errors) == (0, b"")
+        os.write(said, b"nothing more\n")
+        assert next(lines) == "nothing more\n"
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, 30.0), ("10", 30.0), ("600.5", 600.5)])
+def test_the_others_have_no_less_than_the_grace_of_the_job(given: Any, seconds: float) -> None:
+    assert each_node.grace({"FAIRWAY_GRACE": given} if given else {}) == seconds
