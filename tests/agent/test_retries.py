@@ -111,51 +111,15 @@ def test_only_a_task_that_runs_is_told(
     assert task.stopped_for == told
 
 
-@pytest.mark.parametrize(
-    ("limits", "state", "code", "attempts"),
-    [({}, "succeeded", 0, 2), ({"preemption": 0}, "failed", 143, 1)],
-)
-def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_again(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    limits: dict[str, int],
-    state: str,
-    code: int,
-    attempts: int,
-) -> None:
-    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
-    monkeypatch.setattr(scratch, "root", lambda: tmp_path)
-    run = tmp_path / "runs" / "job-a"
-    run.mkdir(parents=True)
-    plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
-    gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_told=lambda: True)
-    gang.gather, gang.begin = lambda: ([], None), lambda: None
-    nodes = PodNodes(gang)  # type: ignore[arg-type]
-    spec, folder = TaskSpec(0, nodes=2), run / "tasks" / "0"
-    task = Task(plan, spec, run, folder, nodes=nodes, submission=0)
-
-    def start(task: Task) -> None:
-        task.attempt += 1
-        task.process = SimpleNamespace(poll=lambda: None)  # type: ignore[assignment]
-        task.kill_at, task.stopped_for, nodes.is_broken, nodes.look_at = None, "", False, 0.0
-
-    monkeypatch.setattr(launch, "start", start)
-    monkeypatch.setattr(Task, "ended", lambda _: 0)
-    monkeypatch.setattr(PodNodes, "signal", lambda *_: None)
-    assert run_as_pod(task) == code
-    known = read_task(task.folder)
-    assert (known.state, known.exit_code) == (state, code)
-    assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
-
-
-def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gang: Any = None, **plan: Any) -> Task:
     """The one task of a run, in a pod of its own."""
     monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
     monkeypatch.setattr(scratch, "root", lambda: tmp_path)
+    monkeypatch.setattr(PodNodes, "signal", lambda *_: None)
     run = tmp_path / "runs" / "job-a"
     run.mkdir(parents=True)
-    plan = RunPlan("job-a", str(tmp_path))
-    return Task(plan, TaskSpec(0), run, run / "tasks" / "0", nodes=PodNodes(), submission=0)
+    made, nodes = RunPlan("job-a", str(tmp_path), **plan), PodNodes(gang)
+    return Task(made, TaskSpec(0), run, run / "tasks" / "0", nodes=nodes, submission=0)
 
 
 def run_as_pod(
@@ -170,6 +134,36 @@ def run_as_pod(
         scheduler.prepare = lambda _: None  # type: ignore[method-assign]
         attempts = Attempts(task, scheduler, patience or Patience())
         return run_attempts(attempts, scheduler)
+
+
+@pytest.mark.parametrize(
+    ("limits", "state", "code", "attempts"),
+    [({}, "succeeded", 0, 2), ({"preemption": 0}, "failed", 143, 1)],
+)
+def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: dict[str, int],
+    state: str,
+    code: int,
+    attempts: int,
+) -> None:
+    gang = SimpleNamespace(has_changed=lambda: task.attempt == 0, was_told=lambda: True)
+    gang.gather, gang.begin = lambda: ([], None), lambda: None
+    task = in_pod(tmp_path, monkeypatch, gang, retry_limits=limits)
+
+    def start(task: Task) -> None:
+        task.attempt += 1
+        task.process = SimpleNamespace(poll=lambda: None)  # type: ignore[assignment]
+        task.kill_at, task.stopped_for = None, ""
+        task.nodes.is_broken, task.nodes.look_at = False, 0.0  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(Task, "ended", lambda _: 0)
+    assert run_as_pod(task) == code
+    known = read_task(task.folder)
+    assert (known.state, known.exit_code) == (state, code)
+    assert (known.attempts, known.ends) == (attempts, {"preemption": 1})
 
 
 @pytest.mark.parametrize(
