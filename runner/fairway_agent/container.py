@@ -23,7 +23,7 @@ from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from fairway_agent.job_facts import Container, TargetFacts
 
@@ -120,7 +120,10 @@ def words_of(
     bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
     if runtime.is_oci:
         words = [*runtime.words, "run", "--rm", f"--name={name}", "--network=host"]
-        words += [f"--label={label}" for label in _labels()]
+        # By which a container is found whose starter was killed; Slurm's Epilog looks for the job.
+        words.append(f"--label=fairway.run={os.environ['FAIRWAY_RUN']}")
+        if job := os.environ.get("SLURM_JOB_ID"):
+            words.append(f"--label=fairway.slurm-job={job}")
         words += [f"--workdir={here}", "--entrypoint=", *_devices(runtime.name)]
         if runtime.is_rootless:
             words += podman.RUN_OPTIONS
@@ -206,7 +209,13 @@ def _run(run: Path, command: Sequence[str]) -> int:
             environment[_CLIENT] = name
         seen = _seen(run, target)
         words = words_of(runtime, container, command, seen=seen, names=names, name=name)
-        return _until_it_ends(runtime, words, environment, name)
+        guard = _guard([*runtime.words, "rm", "--force", name]) if runtime.is_oci else None
+        # For the container, whose client gets them too.
+        processes.outlive(*processes.TASK_SIGNALS)
+        code = subprocess.call(words, env=environment)
+        if guard is not None:
+            os.close(guard)
+        return 128 - code if code < 0 else code
 
 
 def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
@@ -220,17 +229,6 @@ def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
         found["ROCR_VISIBLE_DEVICES"] = gpus
     return found | podman.ENVIRONMENT if runtime.is_rootless else found
-
-
-def _until_it_ends(
-    runtime: Runtime, words: Sequence[str], environment: Mapping[str, str], name: str
-) -> int:
-    guard = _guard([*runtime.words, "rm", "--force", name]) if runtime.is_oci else None
-    processes.outlive(*processes.TASK_SIGNALS)  # for the container, whose client gets them too
-    code = subprocess.call(words, env=dict(environment))
-    if guard is not None:
-        os.close(guard)
-    return 128 - code if code < 0 else code
 
 
 def _guard(remove: Sequence[str]) -> int:
@@ -283,13 +281,6 @@ def _devices(runtime: str) -> list[str]:
     if Path("/dev/infiniband").exists():
         words.append("--device=/dev/infiniband")
     return words
-
-
-def _labels() -> list[str]:
-    """By which a container is found whose starter was killed; Slurm's Epilog looks for the job."""
-    labels = [f"fairway.run={os.environ['FAIRWAY_RUN']}"]
-    job = os.environ.get("SLURM_JOB_ID")
-    return [*labels, f"fairway.slurm-job={job}"] if job else labels
 
 
 def _import(runtime: Runtime, image: str) -> str:

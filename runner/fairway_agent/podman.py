@@ -70,7 +70,13 @@ def fetch(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> 
     folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with files.alone(folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.lock"):
-        _remove_leftovers(podman, environment)
+        # Containers whose starter is gone, whose number ends their name; none of the user's own.
+        listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
+        listed = subprocess.run(listing, env=environment, stdout=subprocess.PIPE, check=False)
+        for name in listed.stdout.decode().split():
+            if not Path("/proc", name.rpartition("-")[2]).exists():
+                words = [*podman, "rm", "--force", name]
+                subprocess.run(words, env=environment, capture_output=True, check=False)
         if subprocess.call([*podman, "image", "exists", image], env=environment) == 0:
             return
         words = [*podman, "pull", "--quiet", image]
@@ -79,14 +85,3 @@ def fetch(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> 
             login = "podman login --authfile ~/.config/containers/auth.json SERVER"
             hint = f"its own message is above; for a registry that asks who you are: {login}"
             raise Fault("no-image", f"Podman cannot pull {image}", hint, code)
-
-
-def _remove_leftovers(podman: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Removes containers whose starter, whose number ends their name, is gone."""
-    listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
-    listed = subprocess.run(listing, env=environment, stdout=subprocess.PIPE, check=False)
-    for name in listed.stdout.decode().split():
-        pid = name.rpartition("-")[2]
-        if not Path("/proc", pid).exists():
-            words = [*podman, "rm", "--force", name]
-            subprocess.run(words, env=environment, capture_output=True, check=False)

@@ -107,7 +107,7 @@ def _exit_code(folder: Path, known: RunState) -> int | None:
 
 def _tasks(folder: Path) -> Iterator[TaskState]:
     """Where its tasks stand, in their order."""
-    last = job_facts.last_name(folder) if (folder / "finally.jsonl").exists() else None
+    last = job_facts.last_name(folder)
     count = job_facts.read_plan(folder).tasks - (last is not None)
     for name in (*map(str, range(count)), *([last] if last else ())):
         if (known := state_files.read_task(folder / "tasks" / name)) is not None:

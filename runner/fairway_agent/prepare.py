@@ -105,7 +105,11 @@ def _prepare(run: Path) -> None:
     try:
         plan = job_facts.read_shared_plan(run)
         scratch.prepare(os.environ)
-        _stage(plan, run)
+        for entry in plan.staged:  # to this node, and to the shared folder if it is the first
+            if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
+                from fairway_agent import staging  # its imports take longer than the rest
+
+                staging.stage(entry, scratch.input_folder(run.parents[1], entry))
         setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
     except Fault as fault:
         _fail(str(fault))
@@ -118,15 +122,6 @@ def _prepare(run: Path) -> None:
 def _fail(why: str) -> None:
     sys.stderr.write(f"fairway: {os.uname().nodename} cannot be prepared: {why}\n")
     sys.exit(IO_ERROR)
-
-
-def _stage(plan: RunPlan, run: Path) -> None:
-    """Copies inputs: to this node, and to the shared folder if it is the task's first."""
-    for entry in plan.staged:
-        if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
-            from fairway_agent import staging  # its imports take longer than the rest
-
-            staging.stage(entry, scratch.input_folder(run.parents[1], entry))
 
 
 def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:

@@ -115,7 +115,8 @@ class Reconciliation(ABC):
         self.final = {
             index: state for state, indices in self.control.final.items() for index in indices
         }
-        self.begun = _names(folder / "tasks")
+        tasks = folder / "tasks"
+        self.begun = {each.name for each in tasks.iterdir()} if tasks.is_dir() else set()
         self.pending_reason = self.suspended_reason = ""
         self.starts: list[float] = []
         self.ends: list[float] = []
@@ -231,13 +232,6 @@ class Reconciliation(ABC):
         if name == "cancelled" and not self.cancelled and self.unmet:
             return f"not started: {', '.join(self.unmet)}"
         return ""
-
-
-def _names(folder: Path) -> set[str]:
-    try:
-        return {each.name for each in folder.iterdir()}
-    except FileNotFoundError:
-        return set()
 
 
 def _name(counts: Counter[str], *, setup_failed: bool) -> str:

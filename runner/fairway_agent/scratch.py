@@ -83,21 +83,15 @@ def make(folder: Path, others: Others = Others.GONE) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = list(folder.parent.iterdir())
     # After the look: a task has a process before it makes its folder.
-    alive = _alive() if others is Others.ALIVE else set()
+    alive = set()
+    for _, variables in processes.environments() if others is Others.ALIVE else ():
+        told = dict(each.partition("=")[::2] for each in variables)
+        alive.add(f"{told.get('FAIRWAY_RUN')}-{told.get('FAIRWAY_TASK')}")
     for other in found:
         is_left = others is not Others.KEPT and other.name not in alive
         if other == folder or is_left:
             shutil.rmtree(other, ignore_errors=True)
     folder.mkdir(mode=0o700)
-
-
-def _alive() -> set[str]:
-    """The names of the folders of all tasks of which a process lives here."""
-    found = set()
-    for _, variables in processes.environments():
-        told = dict(each.partition("=")[::2] for each in variables)
-        found.add(f"{told.get('FAIRWAY_RUN')}-{told.get('FAIRWAY_TASK')}")
-    return found
 
 
 def _end_leftovers(own: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.client
+import shutil
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -46,22 +47,20 @@ def stage(entry: Staged, folder: Path) -> int:
     """Brings an entry's blobs into the folder; how many were copied. Fault if it cannot."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     with files.alone(folder.with_name(f".{folder.name}.lock")):
-        return _update(entry, folder)
-
-
-def _update(entry: Staged, folder: Path) -> int:
-    blobs = list(_list(entry))
-    if not blobs:
-        message = f"there is nothing at {entry.container}:{entry.path} to be staged"
-        hint = "is its name right? list the container: fairway data ls TARGET:CONTAINER"
-        raise Fault("no-input", message, hint, 2)
-    index = files.read_json(folder / _INDEX)
-    for path in set(index) - {blob.path for blob in blobs}:
-        (folder / path).unlink(missing_ok=True)
-    missing = [b for b in blobs if index.get(b.path) != b.etag or not (folder / b.path).is_file()]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(lambda blob: _copy(entry, blob, folder), missing))
-    files.write_json(folder / _INDEX, {blob.path: blob.etag for blob in blobs})
+        blobs = list(_list(entry))
+        if not blobs:
+            message = f"there is nothing at {entry.container}:{entry.path} to be staged"
+            hint = "is its name right? list the container: fairway data ls TARGET:CONTAINER"
+            raise Fault("no-input", message, hint, 2)
+        index = files.read_json(folder / _INDEX)
+        for path in set(index) - {blob.path for blob in blobs}:
+            (folder / path).unlink(missing_ok=True)
+        missing = [
+            b for b in blobs if index.get(b.path) != b.etag or not (folder / b.path).is_file()
+        ]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(lambda blob: _copy(entry, blob, folder), missing))
+        files.write_json(folder / _INDEX, {blob.path: blob.etag for blob in blobs})
     return len(missing)
 
 
@@ -75,7 +74,9 @@ def _list(entry: Staged) -> Iterator[Blob]:
         for element in tree.iter("Blob"):
             name = element.findtext("Name", "")
             if (relative := below(name, path)) is not None:
-                yield _blob(element, name, relative)
+                keys = ("Content-Length", "Etag", "Content-MD5")
+                size, etag, md5 = (element.findtext(f"Properties/{key}") or "" for key in keys)
+                yield Blob(name, relative, int(size or 0), etag, md5)
         marker = tree.findtext("NextMarker") or ""
         if not marker:
             return
@@ -93,13 +94,6 @@ def _page(url: str, what: str) -> ElementTree.Element:
     raise Fault("no-input", f"{what} cannot be listed: {why}", _AGAIN)
 
 
-def _blob(element: ElementTree.Element, name: str, path: str) -> Blob:
-    def text(key: str) -> str:
-        return element.findtext(f"Properties/{key}") or ""
-
-    return Blob(name, path, int(text("Content-Length") or 0), text("Etag"), text("Content-MD5"))
-
-
 def below(name: str, path: str) -> str | None:
     """Where a blob goes below the folder of what is staged at `path`; None for one that is not
     meant, or that only marks a folder. Fault for a name that cannot be a file's."""
@@ -112,11 +106,11 @@ def below(name: str, path: str) -> str | None:
     if not relative or relative.endswith("/"):
         return None
     if ".." in relative.split("/"):
-        raise Fault("bad-input", f"the blob {name} cannot be a file here", _RENAME, 2)
+        hint = "rename it in storage, or stage another path"
+        raise Fault("bad-input", f"the blob {name} cannot be a file here", hint, 2)
     return relative
 
 
-_RENAME = "rename it in storage, or stage another path"
 _AGAIN = "once that is fixed: fairway retry RUN"
 
 
@@ -150,7 +144,9 @@ def _go_on(url: str, blob: Blob, part: Path) -> str:
     if have < blob.size or not have:
         try:
             with reading(f"the blob {blob.name}"), azure.stream(url, headers) as answer:
-                _save(answer, part)
+                mode = "ab" if answer.status == http.client.PARTIAL_CONTENT else "wb"
+                with part.open(mode) as file:
+                    shutil.copyfileobj(answer, file, _CHUNK)
         except (OSError, http.client.HTTPException) as error:
             return str(error) or type(error).__name__
     if part.stat().st_size != blob.size:
@@ -159,12 +155,6 @@ def _go_on(url: str, blob: Blob, part: Path) -> str:
         part.unlink()
         return "its MD5 is not what the storage says"
     return ""
-
-
-def _save(answer: http.client.HTTPResponse, part: Path) -> None:
-    with part.open("ab" if answer.status == http.client.PARTIAL_CONTENT else "wb") as file:
-        while data := answer.read(_CHUNK):
-            file.write(data)
 
 
 def _md5(path: Path) -> str:

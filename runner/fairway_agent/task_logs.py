@@ -158,8 +158,11 @@ def attempt_line(attempt: int, why: str, checkpoint: str) -> str:
     >>> attempt_line(1, "exit code 3", "/nowhere")
     'fairway: attempt 2: exit code 3'
     """
-    saved = f"; the checkpoint is in {checkpoint}" if _has_files(checkpoint) else ""
-    return f"fairway: attempt {attempt + 1}: {' '.join(why.split())}{saved}"
+    line = f"fairway: attempt {attempt + 1}: {' '.join(why.split())}"
+    with suppress(OSError):
+        if any(Path(checkpoint).iterdir()):
+            line += f"; the checkpoint is in {checkpoint}"
+    return line
 
 
 def begun(line: bytes) -> int | None:
@@ -198,12 +201,6 @@ def print_line(line: str) -> None:
     except OSError:
         # What it still holds would be tried again as the program ends, and be its exit code.
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-
-
-def _has_files(folder: str) -> bool:
-    with suppress(OSError):
-        return any(Path(folder).iterdir())
-    return False
 
 
 NOT_FOUND = 127

@@ -67,13 +67,10 @@ def contract(
     folder = processes.here() / way.folder
     words = ["env", "FAIRWAY_NODE_RANK=0"] if contained and nodes == 1 else [_EACH_NODE, *inside]
     found = {"PATH": f"{path}:{folder}", "FAIRWAY_EACH_NODE": " ".join(words)}
-    return found | _launchers(way, str(folder / way.agent)) if way.agent else found
-
-
-def _launchers(way: _Way, agent: str) -> dict[str, str]:
-    """How MPI's launchers are told of the program: Open MPI 4 and 5, which split what they are
-    told into words, and what is built on Hydra: MPICH, MVAPICH, and Intel MPI."""
-    return {
+    agent = str(folder / way.agent)
+    # Open MPI 4 and 5 split what they are told into words; MPICH, MVAPICH and Intel MPI are built
+    # on Hydra.
+    told = {
         "OMPI_MCA_plm_rsh_agent": way.agent,
         "PRTE_MCA_plm_ssh_agent": way.agent,
         "HYDRA_LAUNCHER": way.like,
@@ -81,6 +78,7 @@ def _launchers(way: _Way, agent: str) -> dict[str, str]:
         "I_MPI_HYDRA_BOOTSTRAP": way.like,
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
     }
+    return found | told if way.agent else found
 
 
 def of_root() -> dict[str, str]:
@@ -143,7 +141,10 @@ def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
         for port in range(own[0], own[1] + 2 - count):
             if all(map(_is_free, range(port, port + count))):
                 return port
-    end = _first_ephemeral() - count
+    first = _EPHEMERAL
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        first = int(_RANGE.read_text().split()[0])
+    end = first - count
     if end <= _LOWEST:
         end = _EPHEMERAL - count  # connections get all of them here: one is as good as another
     chosen = random.SystemRandom()
@@ -152,12 +153,6 @@ def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
         if all(map(_is_free, range(port, port + count))):
             return port
     raise OSError(f"no {count} ports in a row are free between {_LOWEST} and {end}")
-
-
-def _first_ephemeral() -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(_RANGE.read_text().split()[0])
-    return _EPHEMERAL
 
 
 def _is_free(port: int) -> bool:

@@ -86,8 +86,8 @@ def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
 def lose(host: str) -> None:
     """Says that a node could not be reached, to people and to the supervisor."""
     sys.stderr.write(f"fairway: node {host} cannot be reached any more\n")
-    if folder := _task_folder():
-        with (folder / LOST).open("a", encoding="utf-8") as file:
+    if folder := os.environ.get("FAIRWAY_TASK_FOLDER"):
+        with Path(folder, LOST).open("a", encoding="utf-8") as file:
             file.write(f"{host}\n")
 
 
@@ -122,11 +122,6 @@ def printed(host: str, argv: Sequence[str]) -> str:
         return "" if code else file.read(_MOST).decode(errors="replace")
 
 
-def _task_folder() -> Path | None:
-    name = os.environ.get("FAIRWAY_TASK_FOLDER")
-    return Path(name) if name else None
-
-
 def main() -> None:
     words = sys.argv[1:]
     exactly = words[0] == "--exactly"
@@ -144,8 +139,8 @@ def main() -> None:
 def _as_rsh(host: str, words: list[str]) -> int:
     """Runs what a launcher starts on a node; its exit code."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith(_OWN)}
-    folder = _task_folder()
-    reached = folder / REACHED / host if folder else None
+    folder = os.environ.get("FAIRWAY_TASK_FOLDER")
+    reached = Path(folder, REACHED, host) if folder else None
     if reached:
         reached.parent.mkdir(exist_ok=True)
         reached.touch()

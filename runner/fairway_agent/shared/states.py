@@ -94,8 +94,5 @@ def _folder(folder: Path, name: str) -> Path:
 
 def _names(folder: Path) -> list[str]:
     """The tasks that have a folder: by their numbers, and then the last."""
-    try:
-        found = [each.name for each in folder.iterdir()]
-    except FileNotFoundError:
-        return []
+    found = [each.name for each in folder.iterdir()] if folder.is_dir() else []
     return [*sorted(filter(str.isdecimal, found), key=int), *(n for n in found if n == LAST)]
