@@ -172,31 +172,24 @@ def test_a_mail_says_what_became_of_the_run(mail_server: MailServer) -> None:
     assert "fairway show job-a" in body
 
 
-def test_a_mail_that_nobody_takes(mail_server: MailServer) -> None:
-    mail_server.answers += [550, 550]
-    assert notify.deliver([_mail(mail_server.address)], (0.0, 0.0)) == [
-        "the mail server answered 550"
-    ]
-    assert mail_server.answers == []  # it was asked once
-    away = _mail("127.0.0.1:9")
-    assert notify.deliver([away], (0.0,)) == [
-        "the mail server did not answer (ConnectionRefusedError)"
-    ]
-
-
-def test_a_mail_that_one_of_two_gets(mail_server: MailServer) -> None:
-    mail_server.answers += [250, 550]
-    why = ["the mail server refused 1 of 2 addresses (550)"]
-    assert notify.deliver([_mail(mail_server.address)], (0.0,)) == why
-    assert "job-a failed" in mail_server.next()
-    assert mail_server.taken.empty()  # who has it gets no other
-
-
-def test_an_address_that_only_newer_servers_take(mail_server: MailServer) -> None:
-    order = {**_mail(mail_server.address), "to": ["jürgen@example.org"]}
-    why = ["the mail server takes no address with letters beyond ASCII"]
-    assert notify.deliver([order], (0.0,)) == why
-    assert mail_server.heard.count("QUIT") == 1
+@pytest.mark.parametrize(
+    ("answers", "change", "why"),
+    [
+        ([550, 550], {}, "answered 550"),
+        ([250, 550], {}, "refused 1 of 2 addresses (550)"),  # who has it gets no other
+        ([], {"server": "127.0.0.1:9"}, "did not answer (ConnectionRefusedError)"),
+        ([], {"to": ["jürgen@example.org"]}, "takes no address with letters beyond ASCII"),
+    ],
+)
+def test_a_mail_that_is_not_taken_is_told_and_final_answers_are_not_asked_again(
+    mail_server: MailServer, answers: list[int], change: dict[str, Any], why: str
+) -> None:
+    mail_server.answers += answers
+    order = {**_mail(mail_server.address), **change}
+    assert notify.deliver([order], (0.0,)) == [f"the mail server {why}"]
+    assert mail_server.answers == []
+    assert mail_server.heard.count("QUIT") <= 1
+    assert mail_server.taken.qsize() == answers.count(250)
 
 
 def test_no_password_goes_to_a_server_without_encryption(
