@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from dataclasses import MISSING, fields
 from functools import cache
 from types import NoneType, UnionType
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    T = TypeVar("T")
     Read = Callable[["Fields", str], Any]
 
 
+T = TypeVar("T")
 HINT = "submit the job again from its file"
 _MOST = 1 << 53  # whole numbers up to here are exact in every reader of JSON
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
+_HUGE = sys.float_info.max
 
 
 class Unfit(Exception):
@@ -71,10 +72,7 @@ class Fields:
         return Unfit(f"{called} is {shown(self.facts[name])}")
 
     def text(self, name: str) -> str:
-        value = self.facts.get(name)
-        if isinstance(value, str):
-            return value
-        raise self.unfit(name)
+        return self._of_kind(name, str, self.facts.get(name))
 
     def plain(self, name: str) -> str:
         value = self.text(name)
@@ -82,68 +80,50 @@ class Fields:
             return value
         raise self.unfit(name)
 
-    def text_or_none(self, name: str) -> str | None:
-        return None if self.facts.get(name) is None else self.text(name)
-
     def count(self, name: str) -> int:
         """A whole number that is not negative."""
-        value = self.facts.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
-            return value
-        raise self.unfit(name)
-
-    def count_or_none(self, name: str) -> int | None:
-        return None if self.facts.get(name) is None else self.count(name)
-
-    def span(self, name: str) -> float:
-        """Seconds, not negative."""
-        value = self.facts.get(name)
-        # Neither NaN nor a whole number that no float can hold lies between the two.
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST:
-            return float(value)
-        raise self.unfit(name)
-
-    def span_or_none(self, name: str) -> float | None:
-        return None if self.facts.get(name) is None else self.span(name)
-
-    def moment(self, name: str) -> float:
-        value = self.span(name)
-        if value < _LAST_SECOND:
-            return value
-        raise self.unfit(name)
-
-    def moment_or_none(self, name: str) -> float | None:
-        return None if self.facts.get(name) is None else self.moment(name)
-
-    def whole_or_none(self, name: str) -> int | None:
-        return None if self.facts.get(name) is None else self.whole(name)
+        return int(self._between(name, int, 0, _MOST))
 
     def whole(self, name: str) -> int:
         """A whole number, which may be negative."""
-        value = self.facts.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST:
-            return value
-        raise self.unfit(name)
+        return int(self._between(name, int, 1 - _MOST, _MOST))
+
+    def span(self, name: str) -> float:
+        """Seconds, not negative."""
+        return float(self._between(name, (int, float), 0, _MOST))
+
+    def moment(self, name: str) -> float:
+        return float(self._between(name, (int, float), 0, _LAST_SECOND))
 
     def number(self, name: str) -> float:
-        value = self.facts.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf:
-            return float(value)
-        raise self.unfit(name)
+        return float(self._between(name, (int, float), -_HUGE, _HUGE))
+
+    def text_or_none(self, name: str) -> str | None:
+        return self._or_none(name, self.text)
+
+    def count_or_none(self, name: str) -> int | None:
+        return self._or_none(name, self.count)
+
+    def whole_or_none(self, name: str) -> int | None:
+        return self._or_none(name, self.whole)
+
+    def span_or_none(self, name: str) -> float | None:
+        return self._or_none(name, self.span)
+
+    def moment_or_none(self, name: str) -> float | None:
+        return self._or_none(name, self.moment)
 
     def flag(self, name: str) -> bool:
         """Yes or no; no where it is missing."""
-        value = self.facts.get(name, False)
-        if isinstance(value, bool):
-            return value
-        raise self.unfit(name)
+        return self._of_kind(name, bool, self.facts.get(name, False))
 
     def each(self, name: str) -> list[Any]:
         """A list; an empty one where it is missing."""
-        value = self.facts.get(name, [])
-        if isinstance(value, list):
-            return value
-        raise self.unfit(name)
+        return self._of_kind(name, list, self.facts.get(name, []))
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """A mapping; an empty one where it is missing."""
+        return self._of_kind(name, dict, self.facts.get(name, {}))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts; an empty one where it is missing."""
@@ -152,19 +132,28 @@ class Fields:
             return tuple(values)
         raise self.unfit(name)
 
-    def mapping(self, name: str) -> dict[str, Any]:
-        """A mapping; an empty one where it is missing."""
-        value = self.facts.get(name, {})
-        if isinstance(value, dict):
-            return value
-        raise self.unfit(name)
-
     def variables(self, name: str) -> dict[str, str]:
         """Environment variables; none where it is missing."""
         values = self.mapping(name)
         if all(isinstance(value, str) for value in values.values()):
             return values
         raise self.unfit(name)
+
+    def _of_kind(self, name: str, kind: type[T], value: object) -> T:
+        if isinstance(value, kind):
+            return value
+        raise self.unfit(name)
+
+    def _between(self, name: str, kind: Any, least: float, end: float) -> float:
+        """A number that is less than `end`; no NaN lies between two numbers."""
+        value: Any = self.facts.get(name)
+        if isinstance(value, kind) and not isinstance(value, bool) and least <= value < end:
+            number: float = value
+            return number
+        raise self.unfit(name)
+
+    def _or_none(self, name: str, read: Callable[[str], T]) -> T | None:
+        return None if self.facts.get(name) is None else read(name)
 
 
 def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:

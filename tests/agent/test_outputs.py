@@ -195,7 +195,15 @@ def test_a_pattern_that_is_none_for_this_python_is_said(waiting: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", '{"m": 2}', '{"m": [2]}', '{"m": [-1, 0.5]}', '{"m": [2, Infinity]}']
+    "text",
+    [
+        "[]",
+        '{"m": 2}',
+        '{"m": [2]}',
+        '{"m": [-1, 0.5]}',
+        '{"m": [2, Infinity]}',
+        f'{{"m": [2, 1{0:0400}]}}',
+    ],
 )
 def test_a_damaged_choice_is_named(waiting: Path, text: str) -> None:
     (waiting / "control.json").write_text(f'{{"version": 1, "best": {text}}}')
