@@ -16,7 +16,7 @@ import pytest
 from fairway_agent import resources, scratch
 from fairway_agent.allocators import machine
 from fairway_agent.allocators.cluster_nodes import Nodes, Queue
-from fairway_agent.allocators.machine import Host, Ledger, Machine
+from fairway_agent.allocators.machine import Host, Machine, lend
 from fairway_agent.fanout import remote_exec
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.records import Unfit
@@ -54,22 +54,22 @@ def nvidia_smi(folder: Path, gpus: int) -> None:
     (folder / "nvidia-smi").chmod(0o755)
 
 
-def taken(node: Ledger, wanted: Wanted, of: Devices = NODE) -> Share:
-    share = node.take(of, wanted)
+def taken(node: Path, wanted: Wanted, of: Devices = NODE) -> Share:
+    share = lend(node, of, wanted)
     assert share is not None
     return share
 
 
 def test_eight_tasks_share_a_node_and_each_has_its_own(tmp_path: Path) -> None:
     """GPUs, the cores beside them, and ports; the ninth waits until one has ended."""
-    node = Ledger(tmp_path / "n1")
+    node = tmp_path / "n1"
     shares = [taken(node, ONE) for _ in range(8)]
     assert [share.gpus for share in shares] == [(n,) for n in range(8)]
     assert [share.cores for share in shares] == [tuple(range(n, n + 12)) for n in range(0, 96, 12)]
     assert {share.part for share in shares} == {1 / 8}
     ports = [range(first, last + 1) for first, last in (share.ports for share in shares)]
     assert len(set().union(*ports)) == sum(map(len, ports)) > 20_000
-    assert node.take(NODE, ONE) is None
+    assert lend(node, NODE, ONE) is None
     machine.give_back(shares[3])
     again = taken(node, ONE)
     assert again == shares[3]
@@ -79,7 +79,7 @@ def test_eight_tasks_share_a_node_and_each_has_its_own(tmp_path: Path) -> None:
 
 
 def test_gpus_of_one_task_lie_together(tmp_path: Path) -> None:
-    node = Ledger(tmp_path / "n1")
+    node = tmp_path / "n1"
     assert taken(node, Wanted(gpus=3)).gpus == (0, 1, 2)
     both = taken(node, Wanted(gpus=2))
     assert both.gpus == (4, 5), "3 is free, but the others of its socket are not"
@@ -90,7 +90,7 @@ def test_gpus_of_one_task_lie_together(tmp_path: Path) -> None:
 def test_more_gpus_than_cores(tmp_path: Path) -> None:
     """No task has a core for itself there; all the rest is its own."""
     few = Devices(tuple(map(Gpu, range(8))), (0, 1), 2)
-    shares = [taken(Ledger(tmp_path / "n1"), ONE, few) for _ in range(8)]
+    shares = [taken(tmp_path / "n1", ONE, few) for _ in range(8)]
     assert [(share.gpus, share.cores) for share in shares] == [((n,), ()) for n in range(8)]
     assert len({share.numbers for share in shares}) == 8
     ports = [range(first, last + 1) for first, last in (share.ports for share in shares)]
@@ -100,14 +100,14 @@ def test_more_gpus_than_cores(tmp_path: Path) -> None:
 
 
 def test_cores_alone_come_with_no_gpu(tmp_path: Path) -> None:
-    node = Ledger(tmp_path / "n1")
+    node = tmp_path / "n1"
     share = taken(node, Wanted(cores=90))
     assert (share.gpus, len(share.cores)) == ((), 90)
     told = share.environment()
     assert (told["CUDA_VISIBLE_DEVICES"], told["ROCR_VISIBLE_DEVICES"]) == ("", "")
     assert told["FAIRWAY_CORES"] == "0-89"
-    assert node.take(NODE, Wanted(cores=7)) is None
-    assert node.take(NODE, ONE) is None, "a GPU's part of the cores is not free"
+    assert lend(node, NODE, Wanted(cores=7)) is None
+    assert lend(node, NODE, ONE) is None, "a GPU's part of the cores is not free"
     # What one that gets nothing has looked at is free for the next.
     assert taken(node, Wanted(gpus=8, cores=6)).cores == tuple(range(90, 96))
 
@@ -115,18 +115,18 @@ def test_cores_alone_come_with_no_gpu(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wanted", [Wanted(gpus=9), Wanted(cores=97), Wanted(gpus=1, cores=97)])
 def test_ledger_take_of_more_than_any_node_has_is_refused(tmp_path: Path, wanted: Wanted) -> None:
     with pytest.raises(NeverFits, match=f"needs {wanted}, and the node has 8 GPUs and 96 cores"):
-        Ledger(tmp_path / "n1").take(NODE, wanted)
+        lend(tmp_path / "n1", NODE, wanted)
 
 
 HOLDER = """
 import signal, subprocess, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from fairway_agent.allocators.machine import Ledger
+from fairway_agent.allocators.machine import lend
 from fairway_agent.resources import Devices, Gpu
 from fairway_agent.resources import Wanted
 node = Devices(tuple(map(Gpu, range(8))), tuple(range(96)), 96)
-share = Ledger(Path({file!r})).take(node, Wanted(gpus=8))
+share = lend(Path({file!r}), node, Wanted(gpus=8))
 words = ["sh", "-c", "echo $$; exec sleep 1000"]
 child = subprocess.Popen(words, pass_fds=[share.lock] * {keeps}, start_new_session=True)
 signal.pause()
@@ -139,12 +139,12 @@ def test_ledger_share_of_a_killed_process_is_free_again(tmp_path: Path, keeps: b
     program = HOLDER.format(path=sys.path, file=str(tmp_path / "n1"), keeps=int(keeps))
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         task = int(process.stdout.readline())
-        node = Ledger(tmp_path / "n1")
-        assert node.take(NODE, ONE) is None
+        node = tmp_path / "n1"
+        assert lend(node, NODE, ONE) is None
         end = os.pidfd_open(task)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert (node.take(NODE, ONE) is None) is keeps
+        assert (lend(node, NODE, ONE) is None) is keeps
         os.kill(task, signal.SIGKILL)
         assert select.select([end], [], [], 300)[0]
         os.close(end)
@@ -154,7 +154,7 @@ def test_ledger_share_of_a_killed_process_is_free_again(tmp_path: Path, keeps: b
 
 def test_ledger_share_given_back_is_free_while_a_daemon_keeps_the_file_open(tmp_path: Path) -> None:
     """A daemon that still has the file open is no reason to wait."""
-    node = Ledger(tmp_path / "n1")
+    node = tmp_path / "n1"
     share = taken(node, Wanted(gpus=8))
     copy = os.dup(share.lock)
     machine.give_back(share)

@@ -56,25 +56,20 @@ class Allocator(Protocol):
 _FLOCK = "hhqqi0q"  # struct flock of a 64-bit Linux
 
 
-@dataclass(frozen=True)
-class Ledger:
-    """The file of one node. Looked at by one process at a time, which holds the lock beside it."""
-
-    file: Path
-
-    def take(self, devices: Devices, wanted: Wanted) -> Share | None:
-        """A share for a task; None where others have too much, NeverFits on too small a node."""
-        require_room(devices, wanted)
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with files.alone(self.file.with_name(f"{self.file.name}.lock")):
-            lock = files.open_lock(self.file)
-            share = None
-            try:
-                share = choose(devices, wanted, partial(_lock, lock), partial(_unlock, lock))
-            finally:
-                if share is None:
-                    os.close(lock)
-        return None if share is None else replace(share, lock=lock)
+def lend(file: Path, devices: Devices, wanted: Wanted) -> Share | None:
+    """A share of the node of that file, whose bytes processes lock for what they have; None where
+    others have too much, NeverFits on too small a node."""
+    require_room(devices, wanted)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with files.alone(file.with_name(f"{file.name}.lock")):
+        lock = files.open_lock(file)
+        share = None
+        try:
+            share = choose(devices, wanted, partial(_lock, lock), partial(_unlock, lock))
+        finally:
+            if share is None:
+                os.close(lock)
+    return None if share is None else replace(share, lock=lock)
 
 
 def give_back(share: Share) -> None:
@@ -187,7 +182,7 @@ class Machine:
             self.tasks += 1
             self.used += min(ranks, self.cores)
             return []
-        share = Ledger(folder() / "machine").take(self._devices, wanted)
+        share = lend(folder() / "machine", self._devices, wanted)
         if share is None:
             self.pause, self.reason = _PAUSE, f"waits for {wanted} of this machine"
             return None
@@ -219,7 +214,7 @@ def share_of(devices: Devices, wanted: Wanted) -> Share | None:
     """Allocates a task its share of the node; None while an earlier task holds too much. NeverFits
     if the node is too small. All tasks of a pool run as one user, and see the folder."""
     folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
-    return Ledger(owned(folder) / "node").take(devices, wanted)
+    return lend(owned(folder) / "node", devices, wanted)
 
 
 def own_address(hosts: Sequence[Host]) -> str:

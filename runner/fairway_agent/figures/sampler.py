@@ -268,19 +268,18 @@ def sample_until_told(
         gpus.stop()
 
 
-@dataclass
-class _File:
-    """The samples of a node, written by one of the run's tasks on it at a time."""
-
-    path: Path
+def _to_file(path: Path) -> Callable[[dict[str, Any]], None]:
+    """Of several tasks of the run on a node one writes its samples: when it has ended, another."""
     lock: int | None = None
 
-    def add(self, sample: dict[str, Any]) -> None:
-        """Adds a line, unless it is another's turn."""
-        self.lock = self.lock or try_lock(self.path)
-        if self.lock is not None:
-            with self.path.open("a", encoding="ascii") as lines:
+    def add(sample: dict[str, Any]) -> None:
+        nonlocal lock
+        lock = lock or try_lock(path)
+        if lock is not None:
+            with path.open("a", encoding="ascii") as lines:
                 lines.write(_line(sample))
+
+    return add
 
 
 def _to_output(node: str, sample: dict[str, Any]) -> None:
@@ -310,7 +309,7 @@ def main() -> None:
         if run != "-":
             folder = Path(run, FOLDER)
             folder.mkdir(exist_ok=True)
-            add = _File(folder / f"{node}.jsonl").add
+            add = _to_file(folder / f"{node}.jsonl")
         sample_until_told(add, seconds, told, parent)
 
 
