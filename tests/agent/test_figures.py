@@ -291,15 +291,11 @@ def test_a_short_task_is_not_sampled() -> None:
     assert (asked, sampling.pid, sampling.due()) == ([], 0, None)
 
 
-def test_figures_sampling_without_an_interval_starts_nothing() -> None:
-    sampling = Sampling(None, lambda _: ["false"], dict)
-    assert sampling.due() is None
-    sampling.keep()
-    assert sampling.wait_for(subprocess.Popen(["true"])) == 0
-    assert sampling.pid == 0
-
-
-def test_a_sampler_that_cannot_be_started_costs_the_task_nothing() -> None:
-    sampling = Sampling(0.0, lambda _: ["/nowhere/sampler"], dict)
+@pytest.mark.parametrize("seconds", [None, 0.0])
+def test_sampling_that_is_not_wanted_or_cannot_start_costs_the_task_nothing(
+    seconds: float | None,
+) -> None:
+    sampling = Sampling(seconds, lambda _: ["/nowhere/sampler"], dict)
     sampling.keep()
     assert (sampling.pid, sampling.due()) == (0, None)
+    assert sampling.wait_for(subprocess.Popen(["true"])) == 0

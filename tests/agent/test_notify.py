@@ -249,16 +249,6 @@ def test_notify_mail_failed_sign_in_is_reported_once_and_others_are_told(
     assert mail_server.heard.count("STARTTLS") == 1
 
 
-def test_notify_failing_receiver_does_not_block_other_receivers(
-    mail_server: MailServer, receiver: Receiver
-) -> None:
-    receiver.answers += [500, 500]
-    orders = [{"url": receiver.url, "body": {}}, _mail(mail_server.address)]
-    assert notify.deliver(orders, (0.0,)) == ["the receiver answered 500"]
-    assert "job-a failed" in mail_server.next()
-    assert mail_server.taken.empty()
-
-
 MAIL = {"to": ["me@example.org"], "server": "mail.example.org", "from": "fairway@example.org"}
 
 

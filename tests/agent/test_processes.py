@@ -50,14 +50,6 @@ def start(
     return program
 
 
-def test_a_polite_program_ends_by_itself(started: list[subprocess.Popen[str]]) -> None:
-    program = start(started, sys.executable, "-c", POLITE)
-    assert processes.members({program.pid}) == {program.pid}
-    processes.end({program.pid}, grace=60)
-    assert program.wait() == 3
-    assert not processes.members({program.pid})
-
-
 def test_processes_of_another_user_are_not_waited_for(
     started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

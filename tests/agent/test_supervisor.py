@@ -257,21 +257,13 @@ def _task(run: Supervisor, index: int, *, nodes: int, started: float) -> Task:
     return Task(run.plan, spec, run.folder, run.folder / "tasks" / str(index), started=started)
 
 
-@pytest.mark.parametrize(
-    ("now", "held", "found"),
-    [
-        (1e9 + 3599.9, Held(57_599.9), None),
-        (1e9 + 3600, Held(), Over("max_duration", "it was over its max_duration of 1h")),
-        (1e9, Held(57_600.0), Over("max_cost", "it was over its max_cost of 200 USD")),
-        # Of two the one that is told first.
-        (1e9 + 3600, Held(1e9), Over("max_duration", "it was over its max_duration of 1h")),
-    ],
-)
-def test_limits_over_names_the_exceeded_limit(now: float, held: Held, found: Over | None) -> None:
-    plan = RunPlan("job-a", "/", max_duration=3600.0, max_cost=BUDGET)
-    assert limits.over(plan, now, 1e9, held) == found
-    assert limits.over(plan, now, None, held) is None
-    assert limits.over(RunPlan("job-a", "/"), now, 1e9, held) is None
+def test_limits_over_names_the_first_exceeded_limit_of_a_run_that_has_begun() -> None:
+    plan, held = RunPlan("job-a", "/", max_duration=3600.0, max_cost=BUDGET), Held(57_600.0)
+    assert limits.over(plan, 1e9, 1e9, held) == Over(
+        "max_cost", "it was over its max_cost of 200 USD"
+    )
+    assert limits.over(plan, 1e9 + 3600, 1e9, held).limit == "max_duration"
+    assert limits.over(plan, 1e9 + 3600, None, held) is None
 
 
 def test_limits_held_sums_node_seconds_of_ended_and_running_tasks(tmp_path: Path) -> None:
