@@ -98,13 +98,19 @@ def test_a_copy_that_is_not_right_is_none(cloud: Services, tmp_path: Path) -> No
     assert files(tmp_path / "in") == {}
 
 
-@pytest.mark.parametrize(("part", "status"), [("comp=list", 404), ("/datasets/d/a", 404)])
-def test_ssh_staging_fault_names_the_input_that_cannot_be_read(
-    cloud: Services, tmp_path: Path, part: str, status: int
+@pytest.mark.parametrize(
+    ("part", "status", "why"),
+    [
+        ("comp=list", 404, "the container datasets cannot be read: HTTP 404"),
+        ("/datasets/d/a", 404, "the blob d/a cannot be read: HTTP 404"),
+        ("/metadata/", 400, "the node's identity cannot be read: HTTP 400"),
+    ],
+)
+def test_ssh_staging_fault_names_what_cannot_be_read(
+    cloud: Services, tmp_path: Path, part: str, status: int, why: str
 ) -> None:
-    cloud.blobs = {"d/a": b"a"}
-    cloud.faults = [(part, status)]
-    with pytest.raises(Fault, match=f"cannot be read: HTTP {status}"):
+    cloud.blobs, cloud.faults = {"d/a": b"a"}, [(part, status)]
+    with pytest.raises(Fault, match=why):
         staging.stage(entry(cloud, "d"), tmp_path / "in")
 
 
@@ -117,12 +123,6 @@ def test_ssh_staging_of_nothing_or_of_names_that_lead_out_is_refused(
     with pytest.raises(Fault, match="cannot be a file here"):
         staging.stage(entry(cloud, "d"), tmp_path / "in")
     assert not (tmp_path / "x").exists()
-
-
-def test_a_node_without_identity_says_so(cloud: Services, tmp_path: Path) -> None:
-    cloud.faults = [("/metadata/", 400)]
-    with pytest.raises(Fault, match="the node's identity cannot be read: HTTP 400"):
-        staging.stage(entry(cloud, "d"), tmp_path / "in")
 
 
 def test_a_role_that_is_missing_is_said(cloud: Services, tmp_path: Path) -> None:
@@ -144,10 +144,3 @@ def test_a_role_that_is_missing_is_said(cloud: Services, tmp_path: Path) -> None
     with pytest.raises(Fault, match=r"hub in .* cannot be read: Forbidden") as caught:
         access.secrets_of(tmp_path)
     assert "has a role" in str(caught.value.record["hint"])
-
-
-def test_secrets_are_read_from_the_vault(cloud: Services, tmp_path: Path) -> None:
-    cloud.secrets = {"hub-token": "s3cret"}
-    (tmp_path / "job.json").write_text(json.dumps({"secrets": {"TOKEN": "keyvault:hub-token"}}))
-    (tmp_path / "target.json").write_text(json.dumps({"vault_url": f"{cloud.url}/"}))
-    assert access.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
