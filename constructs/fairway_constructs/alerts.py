@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent.kubernetes.names import CONDITION
+from fairway_agent.kubernetes.api import CONDITION
 from fairway_constructs.azurerm import monitor_metric_alert as metric_alert
 from fairway_constructs.azurerm import monitor_scheduled_query_rules_alert_v2 as query_alert
 from fairway_constructs.cdk import Component

@@ -9,7 +9,7 @@ the tasks whose last state is known, and `best` the tasks of other runs that kep
 `ended` holds the Jobs and pods that Kubernetes' controller has ended, with the reasons. `blocked`
 holds what does not start there, with the reasons: tasks, or objects that the controller makes.
 `lacking` holds the tasks there whose first pod waits for others: the reason, and the time at which
-nodes were last started for these, "" for never.
+nodes were last started for these, 0 for never.
 
 All fields but `best` belong to one submission, which counts the starts of the run from 0.
 
@@ -125,7 +125,7 @@ class Control(JsonRecord):
     best: BestTasks = field(default_factory=dict)
     ended: Mapping[str, str] = field(default_factory=dict)
     blocked: Mapping[str, str] = field(default_factory=dict)
-    lacking: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    lacking: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
     @property
     def is_cancelled(self) -> bool:
@@ -189,12 +189,12 @@ def note_blocked(folder: Path, submission: int, name: str, why: str) -> None:
             change(folder, submission, blocked={**blocked, name: why} if why else blocked)
 
 
-def note_lacking(folder: Path, submission: int, task: str, why: str, since: str) -> None:
+def note_lacking(folder: Path, submission: int, task: str, why: str, since: float) -> None:
     """Notes why the first pod of a task waits for others, "" if it does not, and since when nodes
     are being started for them."""
     with locked(folder):
         lacking = dict(read(folder).of(submission).lacking)
-        if lacking.pop(task, ("", "")) != (why, since):
+        if lacking.pop(task, ("", 0.0)) != (why, since):
             change(folder, submission, lacking={**lacking, task: (why, since)} if why else lacking)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruamel.yaml import YAML
 
-from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes.api import CONDITION
 from fairway_core.diagram import draw
 from fairway_core.review.attributes import masked
 from fairway_core.target import Target
@@ -306,7 +306,7 @@ def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> Non
     table, condition = criteria["query"].splitlines()[:2]
     [agent] = _one(pods, "azurerm_monitor_data_collection_rule")["data_sources"]["extension"]
     assert f"Microsoft-{table}" in agent["streams"]
-    assert condition == f'| where Status has "{names.CONDITION}"'
+    assert condition == f'| where Status has "{CONDITION}"'
     assert (criteria["metric_measure_column"], criteria["threshold"]) == ("Faults", 0)
     checked = [each for each in _manifests(pods) if each["kind"] == "DaemonSet"]
     found = {each["metadata"]["name"] for each in checked}

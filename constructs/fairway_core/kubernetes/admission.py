@@ -17,8 +17,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from fairway_agent.kubernetes.api import BOOT, CORDONED
 from fairway_agent.kubernetes.manifests import OWN_SCRATCH, POD_UID
-from fairway_agent.kubernetes.names import BOOT, CORDONED
 from fairway_core.kubernetes.documents import Manifest, manifest
 from fairway_core.kubernetes.pools import tolerations
 

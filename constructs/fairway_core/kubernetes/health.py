@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes.names import BOOT, CORDONED, HELD, KEPT, MACHINE
+from fairway_agent.kubernetes.api import BOOT, CORDONED, HELD, KEPT, MACHINE
 from fairway_core.archives import module_files
 from fairway_core.kubernetes.admission import node_policy
 from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
@@ -26,7 +26,7 @@ NAMESPACE = "fairway-health"
 _NAME = "fairway-health"  # of the account, its role and the program
 _PROGRAM = "fairway_agent.kubernetes.node_health"
 _MODULES = (
-    *("fairway_agent/kubernetes/api", "fairway_agent/kubernetes/names"),
+    "fairway_agent/kubernetes/api",
     _PROGRAM.replace(".", "/"),
     *("fairway_boot/files", "fairway_boot/http", "fairway_boot/imds"),
 )

@@ -1,12 +1,14 @@
-"""The cluster's API server, as a pod reaches it."""
+"""The cluster's API server, as a pod reaches it; and how objects there are named and marked."""
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
 import ssl
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -52,11 +54,24 @@ class Refused(Fault):
         self.status = status
 
 
+@contextmanager
+def suppressed(*statuses: int) -> Iterator[None]:
+    """Goes on after the block where the API server refuses something in it with such a status."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.status not in statuses:
+            raise
+
+
 @dataclass
 class Api:
     """The server and this pod's account, in whose namespace all of a target is."""
 
-    account: Path = field(default_factory=lambda: _account())
+    # Where a pod finds what it is known by; the variable is for trials.
+    account: Path = field(
+        default_factory=lambda: Path(os.environ.get("FAIRWAY_SERVICE_ACCOUNT") or _ACCOUNT)
+    )
     _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
 
     @property
@@ -67,22 +82,18 @@ class Api:
     @cached_property
     def kueue(self) -> str:
         """Where Kueue's objects are, in the version that it prefers; "" without a Kueue."""
-        try:
+        with suppressed(NOT_FOUND):
             return f"/apis/{self.call('GET', _KUEUE)['preferredVersion']['groupVersion']}"
-        except Refused as refused:
-            if refused.status == NOT_FOUND:
-                return ""
-            raise
+        return ""
 
-    def get(self, base: str, kind: str, name: str, *, everywhere: bool = False) -> Any:
+    def get(
+        self, base: str, kind: str, name: str, *, everywhere: bool = False
+    ) -> dict[str, Any] | None:
         """One object, `everywhere` for one that is in no namespace; None where there is none."""
         path = f"{base}/{kind}/{quote(name)}" if everywhere else self._path(base, kind, name)
-        try:
-            return self.call("GET", path)
-        except Refused as refused:
-            if refused.status == NOT_FOUND:
-                return None
-            raise
+        with suppressed(NOT_FOUND):
+            return dict(self.call("GET", path))
+        return None
 
     def list(
         self, base: str, kind: str, query: Mapping[str, str], *, everywhere: bool = False
@@ -90,11 +101,8 @@ class Api:
         """The objects that the query's selectors mean; `everywhere` as in `get`."""
         path = f"{base}/{kind}" if everywhere else self._path(base, kind)
         for _ in range(_LISTS):
-            try:
+            with suppressed(EXPIRED):
                 return list(self._pages(path, query))
-            except Refused as refused:
-                if refused.status != EXPIRED:
-                    raise
         text = "the API server of Kubernetes drops its lists before they are read to the end"
         raise Fault(NO_ANSWER, text, DOWN)
 
@@ -110,24 +118,16 @@ class Api:
 
     def create(self, base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
         """Makes an object; False where one of that name is there, perhaps by a request cut off."""
-        try:
+        with suppressed(TAKEN):
             self.call("POST", self._path(base, kind), manifest)
-        except Refused as refused:
-            if refused.status == TAKEN:
-                return False
-            raise
-        return True
+            return True
+        return False
 
     def delete(self, base: str, kind: str, name: str, *, at_once: bool = False) -> None:
         """Deletes an object with all that it owns, which goes first; nothing where it is gone."""
-        options: dict[str, Any] = {"propagationPolicy": "Foreground"}
-        if at_once:
-            options = {"gracePeriodSeconds": 1}
-        try:
+        options = {"gracePeriodSeconds": 1} if at_once else {"propagationPolicy": "Foreground"}
+        with suppressed(NOT_FOUND):
             self.call("DELETE", self._path(base, kind, name), options)
-        except Refused as refused:
-            if refused.status != NOT_FOUND:
-                raise
 
     def close(self) -> None:
         """Ends the connection; what is asked after that has another."""
@@ -152,9 +152,11 @@ class Api:
     def _try(self, method: str, path: str, body: object) -> tuple[str | tuple[Any], float]:
         """The answer, in a tuple; or why there is none yet, and for how long to wait."""
         kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
-        # The token is renewed in its file.
-        headers = {"Authorization": f"Bearer {self._read('token')}", "Accept": "application/json"}
-        headers["Content-Type"] = f"application/{kind}"
+        headers = {
+            "Authorization": f"Bearer {self._read('token')}",  # which is renewed in its file
+            "Accept": "application/json",
+            "Content-Type": f"application/{kind}",
+        }
         data = None if body is None else json.dumps(body).encode()
         try:
             connection = self._connect()
@@ -167,10 +169,13 @@ class Api:
         if answer.status in _TRANSIENT:
             after = answer.headers.get("Retry-After", "")
             return f"HTTP {answer.status}", float(after) if after.isdecimal() else 0.0
-        found = _parsed(text)
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = {"message": text.decode(errors="replace").strip()[:200]}
         if answer.status >= http.client.BAD_REQUEST:
-            message = str(found.get("message") or f"HTTP {answer.status}")
-            raise Refused(answer.status, message)
+            message = found.get("message") if isinstance(found, dict) else ""
+            raise Refused(answer.status, str(message or f"HTTP {answer.status}"))
         return (found,), 0.0
 
     def _connect(self) -> http.client.HTTPSConnection:
@@ -182,8 +187,9 @@ class Api:
                 hint = "create it with: fairway targets prepare TARGET --apply"
                 raise Fault("no-head", "this is not the head pod of a target", hint) from None
             context = ssl.create_default_context(cafile=str(self.account / "ca.crt"))
-            made = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
-            self._connection = made
+            self._connection = http.client.HTTPSConnection(
+                host, port, timeout=_TIMEOUT, context=context
+            )
         return self._connection
 
     def _path(self, base: str, kind: str, name: str = "") -> str:
@@ -198,14 +204,47 @@ class Api:
             raise Fault("no-head", f"{self.account / name} is missing", hint) from None
 
 
-def _account() -> Path:
-    """Where a pod finds what it is known by, or where FAIRWAY_SERVICE_ACCOUNT says, for trials."""
-    return Path(os.environ.get("FAIRWAY_SERVICE_ACCOUNT") or _ACCOUNT)
+# The controller adds the highest index to the names of a Job's pods, and these are host names.
+_NAME_LENGTH = 52
+_LABEL_LENGTH = 63
+_DIGEST = 8
+
+RUN, SUBMISSION, PART = "fairway.dev/run", "fairway.dev/submission", "fairway.dev/part"
+"""The labels of all that belongs to a run."""
+CONTROLLER = "controller"
+"""The part of a run that starts the others, and ends what does not go on."""
+CONDITION = "HardwareFault"
+"""The condition of a node that its health check writes: True where there is one."""
+CORDONED = "fairway.dev/cordoned"
+"""The annotation of a node that its health check has cordoned, and why: it lets no other back."""
+BOOT = "fairway.dev/cordoned-boot"
+"""The annotation that says since which boot a node is cordoned so."""
+HELD = "fairway.dev/held-for-drivers"
+"""The annotation of a new node that its health check keeps from being deleted, by the next one."""
+KEPT = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+"""The annotation by which the autoscaler does not delete a node, though nothing uses it."""
+MACHINE = "fairway.dev/machine"
+"""The annotation that says which VM a node is, and on which host, as `fairway_core.machine` reads
+it; `nodes` takes it at its word only about the VM that the node is."""
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {"message": text.decode(errors="replace").strip()[:200]}
-    return found if isinstance(found, dict) else {}
+def job_name(run: str, submission: int, part: int | str) -> str:
+    """The name of the Job of a part: a function of these, so that no part is there twice.
+
+    >>> job_name("digits-7k2m9p", 0, 1), len(job_name("a" * 63, 12, 345))
+    ('digits-7k2m9p-0-1', 52)
+    """
+    end = f"-{submission}-{part}"
+    return f"{_cut(run, _NAME_LENGTH - len(end))}{end}"
+
+
+def run_label(run: str) -> str:
+    """The run's id as the value of a label, which ends with a letter or a number."""
+    return run if run[-1].isalnum() else _cut(run, _LABEL_LENGTH - 1 - _DIGEST, always=True)
+
+
+def _cut(run: str, room: int, *, always: bool = False) -> str:
+    if len(run) <= room and not always:
+        return run
+    digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST]
+    return f"{run[: room - _DIGEST - 1].rstrip('-')}-{digest}"

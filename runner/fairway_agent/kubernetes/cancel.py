@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts
-from fairway_agent.kubernetes import names, submit
-from fairway_agent.kubernetes.api import BATCH, CORE, Api
+from fairway_agent.kubernetes import submit
+from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, PART, Api, job_name
 from fairway_agent.kubernetes.objects import JOB, index_of, is_over
 from fairway_agent.records import Damaged
 from fairway_agent.shared import receive
@@ -44,7 +44,7 @@ def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
         for pod in api.list(CORE, "pods", submit.selector(folder.name)):
             if not submit.owns(folder, pod):
                 continue
-            if not spared or pod["metadata"]["labels"].get(names.PART) != names.CONTROLLER:
+            if not spared or pod["metadata"]["labels"].get(PART) != CONTROLLER:
                 api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
 
 
@@ -65,7 +65,7 @@ def _teller(folder: Path) -> str:
         wants = job_facts.read_shared_plan(folder, retry=known.submission > 0).notify is not None
     except Damaged:
         return ""
-    return names.job(folder.name, known.submission, names.CONTROLLER) if wants else ""
+    return job_name(folder.name, known.submission, CONTROLLER) if wants else ""
 
 
 def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, predecessors, state_files
-from fairway_agent.kubernetes import names
-from fairway_agent.kubernetes.api import BATCH, Api
+from fairway_agent.kubernetes.api import BATCH, CONTROLLER, Api
 from fairway_agent.kubernetes.objects import condition, look
 from fairway_agent.kubernetes.reconcile import reconcile
 from fairway_agent.kubernetes.submit import create
@@ -78,12 +77,12 @@ class Controller:
                 return False
             with files.alone(self.folder / control.SUBMIT_LOCK):
                 self.start()
-            control.note_blocked(self.folder, self.number, names.CONTROLLER, "")
+            control.note_blocked(self.folder, self.number, CONTROLLER, "")
         except Damaged:
             raise
         except Fault as fault:
             # It passes, or is repaired meanwhile: absence, a missing right, a Job that is ending.
-            control.note_blocked(self.folder, self.number, names.CONTROLLER, fault.said)
+            control.note_blocked(self.folder, self.number, CONTROLLER, fault.said)
         return True
 
     def _look(self) -> None:

@@ -67,7 +67,7 @@ class Gang:
     queue: bool = False
     began: float = field(default_factory=time.monotonic)
     first: float = field(default_factory=time.monotonic)
-    scaled: str = ""
+    scaled: float = 0.0
     met: list[Member] = field(default_factory=list)
 
     @classmethod
@@ -138,7 +138,7 @@ class Gang:
             message += f"{seconds / 60:g} min"
             if self.scaled and not is_last:
                 message += " without another node"
-            why, _ = self._seen().lacking.get(self.task, ("", ""))
+            why, _ = self._seen().lacking.get(self.task, ("", 0.0))
             hint = "look at the nodes: `fairway nodes list TARGET`; then: `fairway retry RUN`"
             if not self.queue:
                 hint = (
@@ -186,7 +186,7 @@ class Gang:
 
     def is_late(self) -> bool:
         """True if the pods were waited for long enough, since nodes were last started for them."""
-        _, since = self._seen().lacking.get(self.task, ("", ""))
+        _, since = self._seen().lacking.get(self.task, ("", 0.0))
         if since > self.scaled:
             self.scaled, self.began = since, time.monotonic()
         return time.monotonic() > min(self.began + self.patience, self._end)

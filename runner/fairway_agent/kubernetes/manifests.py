@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import limits
-from fairway_agent.kubernetes import names, shares
-from fairway_agent.kubernetes.settings import MOST_WAITS, parse
+from fairway_agent.kubernetes.api import CONTROLLER, PART, RUN, SUBMISSION, job_name, run_label
+from fairway_agent.kubernetes.settings import MOST_WAITS, on_one_node, parse, part_of, resources_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def part_job(
     is_gang = part.nodes > 1
     count = part.nodes if is_gang else len(part.indices)
     # A queue admits all pods of a Job or none, and no more run at once than nodes have room for.
-    room = settings.most * shares.on_one_node(settings.resources, part.wanted)
+    room = settings.most * on_one_node(settings.resources, part.wanted)
     most = (plan.max_parallel, room if settings.queue else None)
     width = count if is_gang else min([count, *filter(None, most)])
     fails = {"operator": "NotIn", "values": [0], "containerName": CONTAINER}
@@ -93,14 +93,14 @@ def part_job(
         if settings.priority:
             labels[PRIORITY] = settings.priority
         spec["suspend"] = True  # until Kueue admits all of its pods
-    return _job(names.job(run, submission, part.number), labels, spec)
+    return _job(job_name(run, submission, part.number), labels, spec)
 
 
 def controller_job(
     run: str, submission: int, settings: Settings, command: Sequence[str]
 ) -> Manifest:
     """The Job of what starts parts of a run when they are due: one small pod."""
-    labels = _labels(run, submission, names.CONTROLLER)
+    labels = _labels(run, submission, CONTROLLER)
     container = {
         **_container(settings, command),
         "image": settings.head_image,
@@ -120,7 +120,7 @@ def controller_job(
         "podFailurePolicy": {"rules": [_DISRUPTED]},
         "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
     }
-    return _job(names.job(run, submission, names.CONTROLLER), labels, spec)
+    return _job(job_name(run, submission, CONTROLLER), labels, spec)
 
 
 def _job(name: str, labels: dict[str, str], spec: Manifest) -> Manifest:
@@ -134,9 +134,9 @@ def _job(name: str, labels: dict[str, str], spec: Manifest) -> Manifest:
 
 def _labels(run: str, submission: int, part: int | str) -> dict[str, str]:
     return {
-        names.RUN: names.label(run),
-        names.SUBMISSION: str(submission),
-        names.PART: str(part),
+        RUN: run_label(run),
+        SUBMISSION: str(submission),
+        PART: str(part),
     }
 
 
@@ -154,7 +154,7 @@ def _template(
     own = [{"name": "shm", "mountPath": _SHM}, _scratch_mount(settings)]
     container["volumeMounts"] = [*container["volumeMounts"], *own]
     if settings.resources:
-        resources = shares.of(settings.resources, part.wanted)
+        resources = resources_of(settings.resources, part.wanted)
         container["resources"] = {"requests": resources, "limits": dict(resources)}
     spec: Manifest = {
         "restartPolicy": "Never",
@@ -200,7 +200,7 @@ def _scratch(settings: Settings, wanted: Wanted | None) -> Manifest:
         return {"name": _SCRATCH, "hostPath": {"path": settings.scratch, "type": "Directory"}}
     most = {}
     if settings.scratch:
-        part = shares.part_of(settings.resources, wanted) or 1
+        part = part_of(settings.resources, wanted) or 1
         most["sizeLimit"] = f"{int(parse(settings.scratch) * Fraction(part) / _MI)}Mi"
     return {"name": _SCRATCH, "emptyDir": most}
 

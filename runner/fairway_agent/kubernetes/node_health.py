@@ -19,8 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fairway_agent.kubernetes.api import CORE, TAKEN, Api, Refused
-from fairway_agent.kubernetes.names import BOOT, CONDITION, CORDONED, HELD, KEPT, MACHINE
+from fairway_agent.kubernetes.api import (
+    BOOT,
+    CONDITION,
+    CORDONED,
+    CORE,
+    HELD,
+    KEPT,
+    MACHINE,
+    TAKEN,
+    Api,
+    Refused,
+)
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure
 from fairway_boot.imds import Metadata, physical_host
@@ -99,7 +109,7 @@ class NodeHealth:
         found = self.api.get(CORE, "nodes", self.name, everywhere=True)
         if found is None:
             raise Fault("unknown-node", f"there is no node {self.name}", "kubectl get nodes")
-        return dict(found)
+        return found
 
     def _send(self, part: str, change: Mapping[str, Any]) -> None:
         self.api.call("PATCH", f"{CORE}/nodes/{quote(self.name)}{part}", change)

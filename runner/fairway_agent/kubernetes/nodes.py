@@ -7,8 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from fairway_agent.kubernetes import names
-from fairway_agent.kubernetes.api import CORE, FORBIDDEN, Api, Refused
+from fairway_agent.kubernetes.api import (
+    BOOT,
+    CONTROLLER,
+    CORDONED,
+    CORE,
+    FORBIDDEN,
+    MACHINE,
+    PART,
+    RUN,
+    Api,
+    Refused,
+)
 from fairway_agent.kubernetes.objects import conditions_of
 from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport, NodesRequest
 from fairway_agent.shared import runs
@@ -84,7 +94,7 @@ def _machine(node: Object) -> str:
     provider, _, resource = ((node.get("spec") or {}).get("providerID") or "").partition("://")
     if provider != "azure":
         return ""
-    noted = (node["metadata"].get("annotations") or {}).get(names.MACHINE, "")
+    noted = (node["metadata"].get("annotations") or {}).get(MACHINE, "")
     is_own = noted.rpartition("resource=")[2].lower() == resource.lower()
     return noted if is_own else f"resource={resource}"
 
@@ -93,11 +103,11 @@ def _runs(api: Api) -> tuple[dict[str, set[str]], dict[str, str]]:
     """The runs on each node, and one of its pods."""
     runs: dict[str, set[str]] = {}
     pods: dict[str, str] = {}
-    query = {"labelSelector": names.RUN, "fieldSelector": "status.phase=Running"}
+    query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
     for pod in api.list(CORE, "pods", query):
         node = pod["spec"].get("nodeName", "")
-        runs.setdefault(node, set()).add(pod["metadata"]["labels"][names.RUN])
-        if pod["metadata"]["labels"].get(names.PART) != names.CONTROLLER:
+        runs.setdefault(node, set()).add(pod["metadata"]["labels"][RUN])
+        if pod["metadata"]["labels"].get(PART) != CONTROLLER:
             pods[node] = pod["metadata"]["name"]
     return runs, pods
 
@@ -107,7 +117,7 @@ def _act(api: Api, action: str, node: str) -> None:
     change: Object = {"spec": {"unschedulable": action == "drain"}}
     if action == "drain":
         # It is a person's from now on, also if its health check had closed it.
-        change["metadata"] = {"annotations": {names.CORDONED: None, names.BOOT: None}}
+        change["metadata"] = {"annotations": {CORDONED: None, BOOT: None}}
     try:
         api.call("PATCH", f"{CORE}/nodes/{quote(node)}", change)
     except Refused as refused:

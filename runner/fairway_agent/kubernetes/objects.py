@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairway_agent.kubernetes import names
-from fairway_agent.kubernetes.api import BATCH, CORE, FORBIDDEN, Refused
+from fairway_agent.kubernetes.api import (
+    BATCH,
+    CORDONED,
+    CORE,
+    FORBIDDEN,
+    RUN,
+    run_label,
+    suppressed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,39 +50,32 @@ def held_by_queue(api: Api) -> dict[str, str]:
 
 
 class Scaling(NamedTuple):
-    """The autoscaler's last statement about a pod, and when it last started nodes for it; "" where
-    nothing is known."""
+    """The autoscaler's last statement about a pod, "" where there is none, and when it last started
+    nodes for it, in seconds since 1970; 0 where that is not known."""
 
     says: str = ""
-    since: str = ""
+    since: float = 0.0
 
 
 def scaling(api: Api) -> dict[str, Scaling]:
     """Returns the autoscaler's statements about each pod without a node, by the pods' uids; empty
     if the head may not see its events, or there is no autoscaler."""
-    latest: dict[str, tuple[str, str]] = {}
-    since: dict[str, str] = {}
-    try:
+    latest: dict[str, tuple[float, str]] = {}
+    since: dict[str, float] = {}
+    with suppressed(FORBIDDEN):
         for reason in (_STARTS, _STARTS_NONE):
             query = {"fieldSelector": f"involvedObject.kind=Pod,reason={reason}"}
             for event in api.list(CORE, "events", query):
                 uid = event["involvedObject"].get("uid", "")
-                when = event.get("lastTimestamp") or event.get("eventTime") or ""
+                # The one in whole seconds, and the other in microseconds.
+                when = moment(event.get("lastTimestamp") or event.get("eventTime"))
+                said = (event.get("message") or "").removeprefix("pod didn't trigger scale-up: ")
+                says = f"the autoscaler starts none: {said}"
                 if reason == _STARTS:
-                    since[uid] = max(when, since.get(uid, ""))
+                    says, since[uid] = _SCALES, max(when, since.get(uid, 0.0))
                 if uid not in latest or when >= latest[uid][0]:
-                    latest[uid] = when, _said(reason, event.get("message") or "")
-    except Refused as refused:
-        if refused.status != FORBIDDEN:
-            raise
-    return {uid: Scaling(why, since.get(uid, "")) for uid, (_, why) in latest.items()}
-
-
-def _said(reason: str, message: str) -> str:
-    if reason == _STARTS:
-        return _SCALES
-    text = message.removeprefix("pod didn't trigger scale-up: ")
-    return f"the autoscaler starts none: {text}"
+                    latest[uid] = when, says
+    return {uid: Scaling(why, since.get(uid, 0.0)) for uid, (_, why) in latest.items()}
 
 
 def _waits(workload: Object) -> bool:
@@ -164,8 +164,8 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
     """Lists the Jobs and pods of the runs in few requests, however many there are."""
     found = Objects()
     for start in range(0, len(runs), _MOST_NAMES):
-        some = ",".join(names.label(run) for run in runs[start : start + _MOST_NAMES])
-        query = {"labelSelector": f"{names.RUN} in ({some})"}
+        some = ",".join(run_label(run) for run in runs[start : start + _MOST_NAMES])
+        query = {"labelSelector": f"{RUN} in ({some})"}
         for job in api.list(BATCH, "jobs", query):
             found.jobs[job["metadata"]["name"]] = job
         # Of very many that have succeeded, their Job says it.
@@ -182,13 +182,10 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
 
 def broken(api: Api) -> list[Object]:
     """Lists the nodes that their health check has closed; none where the head may not see nodes."""
-    try:
+    nodes: Sequence[Object] = ()
+    with suppressed(FORBIDDEN):
         nodes = api.list(CORE, "nodes", {}, everywhere=True)
-    except Refused as refused:
-        if refused.status != FORBIDDEN:
-            raise
-        return []
-    return [each for each in nodes if names.CORDONED in (each["metadata"].get("annotations") or {})]
+    return [each for each in nodes if CORDONED in (each["metadata"].get("annotations") or {})]
 
 
 def unscheduled(pod: Object) -> Object | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_agent.kubernetes import names, submit
-from fairway_agent.kubernetes.api import CORE, Api
+from fairway_agent.kubernetes import submit
+from fairway_agent.kubernetes.api import CORE, PART, Api
 from fairway_agent.kubernetes.objects import index_of
 from fairway_agent.kubernetes.reports import PodReport, PodsReport, PodsRequest
 
@@ -23,6 +23,6 @@ def answer(shared: Path, request: PodsRequest, _: object) -> PodsReport:
     for pod in Api().list(CORE, "pods", query):
         facts = pod["metadata"]
         if submit.owns(folder, pod) and index_of(pod) >= 0 and "deletionTimestamp" not in facts:
-            part = facts["labels"].get(names.PART, "")
+            part = facts["labels"].get(PART, "")
             found.append(PodReport(facts["name"], part, index_of(pod)))
     return PodsReport(tuple(found))

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control
-from fairway_agent.kubernetes import names
-from fairway_agent.kubernetes.api import BATCH, Api
+from fairway_agent.kubernetes.api import BATCH, CONTROLLER, Api, job_name
 from fairway_agent.kubernetes.objects import condition, look, moment
 from fairway_agent.kubernetes.task_state import PATIENCE, is_pending, stuck, view_of, why_pending
 from fairway_agent.reconcile import JobView, Reconciliation
@@ -110,7 +109,7 @@ class _Reconciliation(Reconciliation):
                 return f"nothing could start it: {why}"
         if condition(self.objects.jobs.get(name) or {}, "Failed") is None:
             return ""
-        last = self.control.blocked.get(names.CONTROLLER)
+        last = self.control.blocked.get(CONTROLLER)
         said = f"its controller has failed for good: kubectl logs job/{name}"
         return f"{said}; {last}" if last else said
 
@@ -122,13 +121,13 @@ class _Reconciliation(Reconciliation):
             return ""
         waits = "waiting for its turn" if part.stage == "tasks" else "waiting for other tasks"
         pending = [each for each in self.objects.pods.get(name, ()) if is_pending(each)]
-        why = self.control.blocked.get(names.CONTROLLER, "")
+        why = self.control.blocked.get(CONTROLLER, "")
         why = why_pending(pending[0]) if pending else why
         return f"{waits}: {why}" if why else waits
 
     @property
     def _controller(self) -> str:
-        return names.job(self.folder.name, self.known.submission, names.CONTROLLER)
+        return job_name(self.folder.name, self.known.submission, CONTROLLER)
 
     def _made_since(self, name: str) -> Object | None:
         """A Job that was made between the list and the look at this run's folder, if it is one."""

@@ -12,8 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import control, job_facts, processes
-from fairway_agent.kubernetes import manifests, names, settings, shares
-from fairway_agent.kubernetes.api import BATCH, FORBIDDEN, RIGHTS, Api, Refused
+from fairway_agent.kubernetes import manifests, settings
+from fairway_agent.kubernetes.api import (
+    BATCH,
+    CONTROLLER,
+    FORBIDDEN,
+    RIGHTS,
+    RUN,
+    SUBMISSION,
+    Api,
+    Refused,
+    job_name,
+    run_label,
+    suppressed,
+)
 from fairway_agent.kubernetes.manifests import QUEUE
 from fairway_agent.kubernetes.reconcile import reconcile_all
 from fairway_agent.kubernetes.reports import SubmitRequest
@@ -43,14 +55,14 @@ class Taken(Fault):
     def __init__(self, folder: Path) -> None:
         run = folder.name
         text = f"this namespace has Jobs of a run {run} with another shared folder"
-        label = f"{names.RUN}={names.label(run)}"
+        label = f"{RUN}={run_label(run)}"
         hint = f"choose another --run-id; what has this one: kubectl get jobs -l {label}"
         super().__init__("taken-id", text, hint, 2)
 
 
 def selector(run: str) -> dict[str, str]:
     """Returns the query that lists the objects with a run's name."""
-    return {"labelSelector": f"{names.RUN}={names.label(run)}"}
+    return {"labelSelector": f"{RUN}={run_label(run)}"}
 
 
 def jobs(api: Api, folder: Path) -> Sequence[Object]:
@@ -96,7 +108,7 @@ def _lasting(folder: Path, name: str, there: Object | None) -> Fault:
             "conflict with another"
         )
         return Fault("ending-job", text, "try again; if it persists: kubectl describe quota")
-    label = f"{names.RUN}={names.label(folder.name)}"
+    label = f"{RUN}={run_label(folder.name)}"
     text = f"the deleted Job {name} still exists: its pods have their grace period"
     return Fault("ending-job", text, f"try again when they are gone: kubectl get pods -l {label}")
 
@@ -127,14 +139,9 @@ def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
 
 def require_class(api: Api, name: str) -> None:
     """Refused where there is no such class of priority: Kueue would look for it for ever."""
-    try:
-        found = api.get(api.kueue, "workloadpriorityclasses", name, everywhere=True)
-    except Refused as refused:
-        if refused.status != FORBIDDEN:
-            raise
-        return  # a head that was prepared without that right
-    if found is None:
-        raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
+    with suppressed(FORBIDDEN):  # a head that was prepared without that right
+        if api.get(api.kueue, "workloadpriorityclasses", name, everywhere=True) is None:
+            raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
 
 
 def cluster_queue(api: Api, queue: str) -> Object | None:
@@ -142,14 +149,10 @@ def cluster_queue(api: Api, queue: str) -> Object | None:
     local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
     if local is None:
         raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
-    try:
+    with suppressed(FORBIDDEN):  # as above
         name = local["spec"]["clusterQueue"]
-        found: Object | None = api.get(api.kueue, "clusterqueues", name, everywhere=True)
-    except Refused as refused:
-        if refused.status != FORBIDDEN:
-            raise
-        return None  # a head that was prepared without that right
-    return found
+        return api.get(api.kueue, "clusterqueues", name, everywhere=True)
+    return None
 
 
 def _most(queue: Object, resource: str) -> Fraction | None:
@@ -202,7 +205,8 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
         if known is None or known.submission < number:
             parts = receive.prepare(shared, folder, number, request.code, alone=True)
             parts = [
-                replace(part, part=shares.part_of(request.resources, part.wanted)) for part in parts
+                replace(part, part=settings.part_of(request.resources, part.wanted))
+                for part in parts
             ]
             known = receive.Submission(number, parts, complete=False)
             _write_objects(folder, known, request)
@@ -247,7 +251,7 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
         for part in [] if waits else list(wanted.parts):
             if part.stage == "tasks":
                 create(api, folder, wanted, part)
-        make(api, folder, names.job(folder.name, wanted.submission, names.CONTROLLER))
+        make(api, folder, job_name(folder.name, wanted.submission, CONTROLLER))
     except (Refused, Taken) as fault:
         _delete(api, jobs(api, folder), wanted)
         receive.forget(folder, wanted.submission)
@@ -263,7 +267,7 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
 
 def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:
     """Makes the Job of a part, unless it is there, and notes that."""
-    name = names.job(folder.name, wanted.submission, part.number)
+    name = job_name(folder.name, wanted.submission, part.number)
     if part.job:
         return
     make(api, folder, name)
@@ -290,7 +294,7 @@ def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
     """Refused where a part, of now or of later, would wait in its queue for ever."""
     queues: dict[str, Any] = {}
     for part in wanted.parts:
-        job = _manifest(folder, names.job(folder.name, wanted.submission, part.number))
+        job = _manifest(folder, job_name(folder.name, wanted.submission, part.number))
         if queue := job["metadata"]["labels"].get(manifests.QUEUE):
             if queue not in queues:
                 queues[queue] = cluster_queue(api, queue)
@@ -302,5 +306,5 @@ def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
 def _delete(api: Api, jobs: Sequence[Object], wanted: Submission) -> None:
     """Deletes those that have the names of this submission."""
     for job in jobs:
-        if job["metadata"]["labels"].get(names.SUBMISSION) == str(wanted.submission):
+        if job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission):
             api.delete(BATCH, "jobs", job["metadata"]["name"])

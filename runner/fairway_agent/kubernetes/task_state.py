@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairway_agent import control
-from fairway_agent.kubernetes.api import BATCH, CORE
-from fairway_agent.kubernetes.names import CORDONED
+from fairway_agent.kubernetes.api import BATCH, CORDONED, CORE
 from fairway_agent.kubernetes.objects import (
     condition,
     holds,
@@ -158,17 +157,17 @@ def _end_reason(status: Object, terminated: Object) -> tuple[int, str]:
     return SERVICE, ""
 
 
-def lacking(found: Objects, part: Part) -> tuple[str, str]:
+def lacking(found: Objects, part: Part) -> tuple[str, float]:
     """Returns the reason why a task waits whose first pod runs and others do not, and when nodes
     were last started for these."""
     if part.nodes == 1:
-        return "", ""
+        return "", 0.0
     others = [each for each in found.pods.get(part.job, ()) if not is_over(each)]
     pending = [each for each in others if each["status"].get("phase") != "Running"]
     running = len(others) - len(pending)
     if running >= part.nodes:
-        return "", ""
-    why, since = "waiting for its other pods", ""
+        return "", 0.0
+    why, since = "waiting for its other pods", 0.0
     if pending:
         unplaced = [each for each in pending if unscheduled(each) is not None]
         waiting = (unplaced or pending)[0]

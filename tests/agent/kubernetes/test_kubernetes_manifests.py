@@ -12,7 +12,7 @@ import pytest
 from kubernetes_validate import ValidationError, validate
 
 from fairway_agent.control import Part
-from fairway_agent.kubernetes import manifests, shares, submit
+from fairway_agent.kubernetes import manifests, settings, submit
 from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, Volume, of_run
 from fairway_agent.resources import Wanted
 from fairway_agent.shared import receive
@@ -337,9 +337,9 @@ def test_kubernetes_shares_compute_resources_part_and_tasks_per_node(
     part: float | None,
     room: int,
 ) -> None:
-    assert shares.of(resources, wanted) == asked
-    assert shares.part_of(resources, wanted) == part
-    assert shares.on_one_node(resources, wanted) == room
+    assert settings.resources_of(resources, wanted) == asked
+    assert settings.part_of(resources, wanted) == part
+    assert settings.on_one_node(resources, wanted) == room
 
 
 def test_kubernetes_settings_are_read_from_target_and_job(tmp_path: Any) -> None:

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.kubernetes import node_health
-from fairway_agent.kubernetes.api import TAKEN, Refused
-from fairway_agent.kubernetes.names import CONDITION, CORDONED, HELD, KEPT, MACHINE
+from fairway_agent.kubernetes.api import (
+    CONDITION,
+    CORDONED,
+    HELD,
+    KEPT,
+    MACHINE,
+    TAKEN,
+    Refused,
+)
 from fairway_agent.kubernetes.node_health import NodeHealth, Verdict
 from fairway_boot.http import Failure
 from fairway_boot.imds import Machine

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.kubernetes.api import Refused
-from fairway_agent.kubernetes.objects import Objects, Scaling, held_by_queue, scaling
+from fairway_agent.kubernetes.objects import Objects, Scaling, held_by_queue, moment, scaling
 
 if TYPE_CHECKING:
     from conftest import Server
@@ -132,10 +132,11 @@ def test_a_check_that_is_not_done_says_nothing(server: Server) -> None:
     assert held(server, workload("new", conditions=[])).get("new") is None
 
 
-def event(uid: str, reason: str, message: str, minute: int) -> dict[str, Any]:
-    when = f"2026-11-22T10:{minute:02}:00Z"
-    about = {"kind": "Pod", "uid": uid}
-    return {"involvedObject": about, "reason": reason, "message": message, "lastTimestamp": when}
+def event(uid: str, reason: str, message: str, minute: int, second: str = "00") -> dict[str, Any]:
+    when, about = f"2026-11-22T10:{minute:02}:{second}Z", {"kind": "Pod", "uid": uid}
+    # Those of one kind of client have microseconds, and under another name.
+    time = {"eventTime": when} if "." in second else {"lastTimestamp": when}
+    return {"involvedObject": about, "reason": reason, "message": message, **time}
 
 
 def test_the_last_word_of_the_autoscaler_counts(
@@ -148,7 +149,13 @@ def test_the_last_word_of_the_autoscaler_counts(
         event("b", "TriggeredScaleUp", starts, 6),
         event("b", "NotTriggerScaleUp", BACKOFF, 3),
         event("c", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size", 3),
+        # As texts they would be in the other order.
+        event("d", "NotTriggerScaleUp", BACKOFF, 7),
+        event("d", "TriggeredScaleUp", starts, 7, "00.500000"),
+        event("e", "NotTriggerScaleUp", BACKOFF, 7, "00.500000"),
+        event("e", "TriggeredScaleUp", starts, 7),
     ]
+    refused = "the autoscaler starts none: 1 in backoff after failed scale-up"
 
     def listed(_: str, kind: str, query: dict[str, str]) -> list[dict[str, Any]]:
         assert kind == "events"
@@ -157,11 +164,11 @@ def test_the_last_word_of_the_autoscaler_counts(
 
     monkeypatch.setattr(server, "list", listed)
     assert scaling(server) == {  # type: ignore[arg-type]
-        "a": Scaling(
-            "the autoscaler starts none: 1 in backoff after failed scale-up", "2026-11-22T10:01:00Z"
-        ),
-        "b": Scaling("the pool scales up", "2026-11-22T10:06:00Z"),
+        "a": Scaling(refused, moment("2026-11-22T10:01:00Z")),
+        "b": Scaling("the pool scales up", moment("2026-11-22T10:06:00Z")),
         "c": Scaling("the autoscaler starts none: 1 max node group size"),
+        "d": Scaling("the pool scales up", moment("2026-11-22T10:07:00.500000Z")),
+        "e": Scaling(refused, moment("2026-11-22T10:07:00Z")),
     }
 
 

@@ -125,7 +125,7 @@ def test_the_controller_notes_that_nodes_are_started_for_a_task(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first pod may not ask the API server, and waits for as long as they come."""
-    folder, when = submitted(cluster, [2]), "2026-11-28T10:00:00Z"
+    folder, when = submitted(cluster, [2]), 1_795_860_000.0
     lacks = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: no."}
     statuses = {"Running": {}, "Pending": {"conditions": [lacks]}}
     for index, (phase, more) in enumerate(statuses.items()):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairway_agent.control import Part
-from fairway_agent.kubernetes.names import CORDONED
+from fairway_agent.kubernetes.api import CORDONED
 from fairway_agent.kubernetes.objects import Objects, Scaling, moment
 from fairway_agent.kubernetes.task_state import lacking, view_of, why_pending
 from fairway_agent.reconcile import JobView
@@ -64,7 +64,7 @@ def seen(
     *pods: dict[str, Any],
     held_by: str = "",
     scaling: str = "",
-    since: str = "",
+    since: float = 0.0,
 ) -> tuple[JobView, str] | None:
     jobs = {NAME: found} if found else {}
     held = {"u-1": held_by} if held_by else {}
@@ -183,15 +183,15 @@ class TestWaiting:
     def test_a_gang_says_for_how_many_nodes_it_waits_and_since_when_they_are_started(self) -> None:
         none = unschedulable("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
         pods = [pod(0, "Running"), pod(1, "Pending", **none), pod(2, "Pending", **none)]
-        scaled = {"": Scaling("the pool scales up", ENDED)}
+        scaled = {"": Scaling("the pool scales up", 60.0)}
         found = Objects({NAME: job()}, {NAME: pods}, {}, scaled)
         why = "waiting for 2 nodes: 1 Insufficient nvidia.com/gpu; the pool scales up"
-        assert lacking(found, GANG) == (f"1 of its 3 pods run: {why}", ENDED)
+        assert lacking(found, GANG) == (f"1 of its 3 pods run: {why}", 60.0)
         pods[0] = pod(0, "Pending", **none)
         facts = view_of(found, GANG, 3)
         assert facts is not None
         assert facts[0].reason == why.replace("2", "3")
-        assert lacking(Objects({NAME: job()}, {NAME: [pod(0, "Running")]}), SWEEP) == ("", "")
+        assert lacking(Objects({NAME: job()}, {NAME: [pod(0, "Running")]}), SWEEP) == ("", 0.0)
 
 
 class TestEnded:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.kubernetes import names
+from fairway_agent.kubernetes.api import MACHINE
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, health
 from fairway_core.machine import Machine
@@ -224,7 +224,7 @@ def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
     assert found.machine.vm
     # Who may annotate nodes has nobody else's VM reported.
     other = VM.replace("/virtualMachines/", "/virtualMachines/other-")
-    note = f"{names.MACHINE}=host=DSM01,vm=aa,resource={other}"
+    note = f"{MACHINE}=host=DSM01,vm=aa,resource={other}"
     pool.cluster.kubectl("annotate", "--overwrite", "node", "sim-0", note)
     assert report().machine == Machine(VM)
 

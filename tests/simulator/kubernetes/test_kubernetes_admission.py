@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import until
 
-from fairway_agent.kubernetes.names import CORDONED, MACHINE
+from fairway_agent.kubernetes.api import CORDONED, MACHINE
 from fairway_core.kubernetes import documents, health
 from fairway_core.kubernetes.admission import policy, policy_of_head
 from fairway_core.kubernetes.node_setup import SCRATCH
