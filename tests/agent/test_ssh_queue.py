@@ -21,8 +21,8 @@ from fairway_agent import job_facts, resources
 from fairway_agent.allocators.cluster_nodes import Nodes, Queue, known_hosts, note_user, queue_of
 from fairway_agent.fanout import remote_exec
 from fairway_agent.resources import Devices, Gpu, Wanted
+from fairway_agent.shared.reports import NodesRequest
 from fairway_agent.ssh import nodes
-from fairway_agent.ssh.reports import NodesRequest
 from fairway_boot import cluster
 from fairway_boot.cluster import users
 from fairway_boot.files import Fault

@@ -1,4 +1,4 @@
-"""The nodes of a target and how they are, and what is done with one."""
+"""The nodes of a target and how they are, what is done with one, and the pods of a run there."""
 
 from __future__ import annotations
 
@@ -19,12 +19,20 @@ from fairway_agent.kubernetes.api import (
     Api,
     Refused,
 )
-from fairway_agent.kubernetes.objects import conditions_of
-from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport, NodesRequest
+from fairway_agent.kubernetes.objects import conditions_of, index_of
+from fairway_agent.kubernetes.submit import owns, selector
 from fairway_agent.shared import runs
+from fairway_agent.shared.reports import (
+    Health,
+    NodeReport,
+    NodesReport,
+    NodesRequest,
+    PodReport,
+)
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from fairway_agent.kubernetes.objects import Object
@@ -38,12 +46,23 @@ REQUEST = NodesRequest
 
 
 def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
-    """The nodes of a target, each with what runs there."""
+    """The nodes of a target, each with what runs there; or the pods of a run's tasks, for who wants
+    to go into one."""
     api = Api()
+    if request.run:
+        return NodesReport(pods=tuple(_pods(api, shared / "runs" / request.run)))
     if request.action:
         _act(api, request.action, request.node)
     nodes = tuple(_nodes(api, request))
     return NodesReport(nodes, _health(api, shared, request) if request.health else None)
+
+
+def _pods(api: Api, folder: Path) -> Iterator[PodReport]:
+    query = {**selector(folder.name), "fieldSelector": "status.phase=Running"}
+    for pod in api.list(CORE, "pods", query):
+        facts = pod["metadata"]
+        if owns(folder, pod) and index_of(pod) >= 0 and "deletionTimestamp" not in facts:
+            yield PodReport(facts["name"], facts["labels"].get(PART, ""), index_of(pod))
 
 
 def _nodes(api: Api, request: NodesRequest) -> list[NodeReport]:
@@ -127,14 +146,13 @@ def _act(api: Api, action: str, node: str) -> None:
 
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
     """The shared folder, the claims of the target's volumes, and its queue."""
-    claims = {name: _claim(api, name) for name in request.claims}
     free, fault = runs.probe(shared)
     return Health(
-        claims,
         free,
         time.time(),
+        fault,
+        claims={name: _claim(api, name) for name in request.claims},
         queue=_queue(api, request.queue) if request.queue else "",
-        fault=fault,
         lacks=tuple(
             right
             for right, everywhere in request.rights.items()

@@ -28,10 +28,9 @@ from fairway_agent.kubernetes.api import (
 )
 from fairway_agent.kubernetes.manifests import QUEUE
 from fairway_agent.kubernetes.reconcile import reconcile_all
-from fairway_agent.kubernetes.reports import SubmitRequest
 from fairway_agent.kubernetes.settings import parse, pods_of
 from fairway_agent.shared import receive
-from fairway_agent.shared.reports import SubmitReport
+from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_boot import files
 from fairway_boot.files import Fault
 

@@ -1,4 +1,5 @@
-"""Requests to the host about runs in the shared folder, its answers, and files sent in pieces."""
+"""Requests to the host about runs in the shared folder and about nodes, its answers, and files sent
+in pieces."""
 
 from __future__ import annotations
 
@@ -133,6 +134,32 @@ class ReceiveReport(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class SubmitRequest(JsonRecord):
+    """The submission of a run, with the snapshot `code`.
+
+    Slurm's jobs ask for nodes of the `partition`: `vm_size` and `gpus` are what the target says of
+    one, `nice`, `account` and `qos` what sbatch takes. A pod of Kubernetes takes these `resources`
+    of a node; `key` is the private one by which the pods of a task reach each other, "" where each
+    task has one, and `topology` the path of the file that NCCL reads there, "" if there is none.
+    """
+
+    CALLED = "the request"
+
+    run: str
+    submission: int
+    code: str = ""
+    partition: str = ""
+    vm_size: str = ""
+    gpus: int = 0
+    nice: int = 0
+    account: str = ""
+    qos: str = ""
+    resources: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SubmitReport(JsonRecord):
     """The ids of the submission's jobs."""
 
@@ -172,6 +199,114 @@ class RunsReport(JsonRecord):
 
     runs: Mapping[str, object]
     submissions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodesRequest(JsonRecord):
+    """The nodes of a target, once the `action` is done to the `node`; with `health` also what else
+    it needs. `group` is the name of a plain cluster, or a partition of Slurm's.
+
+    `queue` is the folder of a plain cluster's people, or a queue of Kueue's. Kubernetes' nodes have
+    the labels of `selector`, and `rdma` is the name of their adapters; with `health` it is also
+    asked for the `claims`, and which of the `rights` the head's account does not have: each a verb
+    and a resource, and whether that is in all namespaces. `run` asks for the pods of a run instead.
+    """
+
+    CALLED = "the request"
+
+    group: str = ""
+    health: bool = False
+    queue: str = ""
+    action: str = ""
+    node: str = ""
+    selector: Mapping[str, str] = field(default_factory=dict)
+    rdma: str = ""
+    claims: tuple[str, ...] = ()
+    rights: Mapping[str, bool] = field(default_factory=dict)
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport(JsonRecord):
+    """A node, the `reason` why it is not fit, the runs that have it, and what it offers these;
+    `machine` is the VM that it is, by what its scheduler has noted. `pod` names a run's pod there.
+
+    Of a plain cluster's: for how many seconds it has been silent (`age`), and whether that is short
+    enough to count on it (`fresh`). `own` says that it is the main host, and `unreachable` that it
+    takes no connection.
+    """
+
+    CALLED = "a node"
+
+    name: str
+    state: str = ""
+    address: str = ""
+    reason: str = ""
+    run: str = ""
+    cores: str = ""
+    gpus: str = ""
+    adapters: str = ""
+    features: str = ""
+    machine: str = ""
+    pod: str = ""
+    age: float = 0.0
+    fresh: bool = True
+    own: bool = False
+    unreachable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJob(JsonRecord):
+    """A job that Slurm does not start, and why."""
+
+    CALLED = "a job"
+
+    job: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health(JsonRecord):
+    """Health of a target: the bytes that are `free` in its shared folder, and any problem there
+    (`fault`); and the `time` at the host. Of a plain cluster, whether its main host has ssh; of a
+    partition, its state (`available`) and the jobs that Slurm holds; of a namespace, any problem
+    of each claim and of the queue, and the rights that the head's account `lacks`.
+    """
+
+    CALLED = "the health of the target"
+
+    free: int
+    time: float
+    fault: str = ""
+    has_ssh: bool = True
+    available: str = ""
+    held: tuple[HeldJob, ...] = ()
+    claims: Mapping[str, str] = field(default_factory=dict)
+    queue: str = ""
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodReport(JsonRecord):
+    """A pod: the part of its run, and its number in that."""
+
+    CALLED = "a pod"
+
+    name: str
+    part: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodesReport(JsonRecord):
+    """The nodes; the health where that was asked for, and so the running pods of a run's tasks."""
+
+    CALLED = "the report of the nodes"
+
+    nodes: tuple[NodeReport, ...] = ()
+    health: Health | None = None
+    pods: tuple[PodReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

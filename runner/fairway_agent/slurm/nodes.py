@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from fairway_agent.shared import runs
+from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
 from fairway_agent.slurm.jobs import HELD
-from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_FIELDS = "%N|%T|%o|%c|%m|%f|%G|%E"
+_FIELDS = "%N|%T|%o|%c|%f|%E"
 _JOBS = "%j|%N|%k"
 
 _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
@@ -29,23 +29,29 @@ def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     """The nodes of a partition, each with what runs there."""
     if request.action:
         _act(request.action, request.node)
-    nodes = tuple(_nodes(request.partition))
-    return NodesReport(nodes, _health(shared, request.partition) if request.health else None)
+    nodes = tuple(_nodes(request.group))
+    return NodesReport(nodes, _health(shared, request.group) if request.health else None)
 
 
 def _nodes(partition: str) -> list[NodeReport]:
     listed = commands.run(["sinfo", "-h", "-N", "-p", partition, "-o", _FIELDS])
     # sinfo does not list the scheduler's comments.
     described = commands.run(["scontrol", "-o", "show", "node"])
-    runs, comments = _runs(partition), dict(_COMMENT.findall(described))
-    keys = ("name", "state", "address", "cores", "memory", "features", "gres", "reason")
+    runs, machines = _runs(partition), dict(_COMMENT.findall(described))
     found = []
     for line in listed.splitlines():
-        node = dict(zip(keys, line.split("|", len(keys) - 1), strict=True))
-        node["run"] = ", ".join(runs.get(node["name"], ()))
-        node["comment"] = comments.get(node["name"], "")
-        node["reason"] = "" if node["reason"] == "none" else node["reason"]
-        found.append(NodeReport(**node))
+        name, state, address, cores, features, reason = line.split("|", _FIELDS.count("|"))
+        node = NodeReport(
+            name,
+            state,
+            address,
+            reason="" if reason == "none" else reason,
+            run=", ".join(runs.get(name, ())),
+            cores=cores,
+            features=features,
+            machine=machines.get(name, ""),
+        )
+        found.append(node)
     return found
 
 
@@ -86,10 +92,9 @@ def _health(shared: Path, partition: str) -> Health:
     free, fault = runs.probe(shared)
     jobs = [HeldJob(*line.split("|", 2)) for line in held.splitlines()]
     return Health(
+        free,
+        time.time(),
+        fault,
         available=listed[0] if listed else "missing",
         held=tuple(job for job in jobs if job.reason.startswith(HELD)),
-        free=free,
-        time=time.time(),
-        version=commands.run(["sinfo", "--version"]).split()[-1],
-        fault=fault,
     )

@@ -20,10 +20,9 @@ from fairway_agent import control, job_facts, limits, predecessors, processes
 from fairway_agent.prepare import has_setup
 from fairway_agent.resources import Wanted, ranges
 from fairway_agent.shared import receive
-from fairway_agent.shared.reports import SubmitReport
+from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.reconcile import reconcile_all
-from fairway_agent.slurm.reports import SubmitRequest
 from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands

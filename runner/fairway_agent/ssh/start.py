@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import processes, state_files
 from fairway_agent.shared.receive import copy_code
-from fairway_agent.shared.reports import Done
-from fairway_agent.ssh.reports import StartRequest
+from fairway_agent.shared.reports import Done, SubmitRequest
 from fairway_boot import files
 from fairway_boot.files import Fault
 
@@ -29,10 +28,10 @@ PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has do
 # What ssh says of the connection by which the run was started, and what is the run's alone.
 _OUTER = ("SSH_", "FAIRWAY_RUN", "FAIRWAY_TASK", "SLURM_")
 
-REQUEST = StartRequest
+REQUEST = SubmitRequest
 
 
-def answer(shared: Path, request: StartRequest, _: object) -> Done:
+def answer(shared: Path, request: SubmitRequest, _: object) -> Done:
     """Starts the submission, unless that is done."""
     folder, number = shared / "runs" / request.run, request.submission
     while True:

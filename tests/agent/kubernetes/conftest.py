@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.kubernetes.api import Refused
-from fairway_agent.kubernetes.reports import SubmitRequest
+from fairway_agent.shared.reports import SubmitRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ class Cluster:
 
     def request(self, run: str, submission: int = 0, key: str = "") -> SubmitRequest:
         """How the client asks to submit it."""
-        return SubmitRequest(run, submission, "0123", {"cpu": "4"}, key)
+        return SubmitRequest(run, submission, "0123", resources={"cpu": "4"}, key=key)
 
 
 @pytest.fixture

@@ -17,9 +17,14 @@ from fairway_agent.kubernetes import api, cancel, clean, nodes, submit
 from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import CORE, Api, Refused
 from fairway_agent.kubernetes.controller import Controller
-from fairway_agent.kubernetes.reports import NodesRequest
 from fairway_agent.shared import receive
-from fairway_agent.shared.reports import CancelRequest, RunRequest, RunsRequest, StatesRequest
+from fairway_agent.shared.reports import (
+    CancelRequest,
+    NodesRequest,
+    RunRequest,
+    RunsRequest,
+    StatesRequest,
+)
 from fairway_agent.state_files import TaskState
 from fairway_core.kubernetes import documents, head
 from fairway_core.target import Target

@@ -12,11 +12,11 @@ from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.nodes.srun import SlurmNodes
 from fairway_agent.shared import receive
+from fairway_agent.shared.reports import SubmitRequest
 from fairway_agent.slurm import job, submit
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.job import Slurm
 from fairway_agent.slurm.reconcile import reconcile_all
-from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import RunState
 from fairway_agent.task.attempts import Attempts

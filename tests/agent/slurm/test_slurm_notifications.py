@@ -12,10 +12,9 @@ import pytest
 from fairway_agent import control, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.shared import receive, watch
-from fairway_agent.shared.reports import SubmitReport
+from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.jobs import Element
-from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.spec import Receiver as Told
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState

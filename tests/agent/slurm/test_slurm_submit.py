@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.shared.reports import SubmitReport
+from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import jobs, submit
-from fairway_agent.slurm.reports import SubmitRequest
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import PATIENCE
 
-from fairway_agent.ssh.reports import NodesReport, NodesRequest
+from fairway_agent.shared.reports import NodesReport, NodesRequest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines import outage

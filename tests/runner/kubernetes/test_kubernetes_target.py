@@ -12,7 +12,7 @@ from kubernetes_validate import validate
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from fairway_agent.kubernetes.reports import Health, NodeReport, NodesReport
+from fairway_agent.shared.reports import Health, NodeReport, NodesReport
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.head import objects, rights, topologies
@@ -248,7 +248,7 @@ class TestPreparing:
 
 
 NODE = NodeReport("nd-1", "ready", adapters="8")
-FIT = Health({"data-claim": ""}, free=1 << 40, time=0.0)
+FIT = Health(1 << 40, 0.0, claims={"data-claim": ""})
 
 
 def told(health: Mapping[str, Any], nodes: tuple[NodeReport, ...], nd: Target) -> list[Finding]:

@@ -224,13 +224,12 @@ def test_an_answer_of_another_kind_is_named(tmp_path: Path, answer: object, said
 
 
 @pytest.mark.parametrize(
-    "nodes", [None, [{}], [{"name": "n1"}], [{"name": "n1", "address": 7, "fresh": True, "age": 1}]]
+    "nodes", [None, [{}], [{"name": "n1", "age": "1"}], [{"name": "n1", "address": 7}]]
 )
 def test_remote_nodes_answer_that_is_damaged_is_refused(
     monkeypatch: pytest.MonkeyPatch, nodes: object
 ) -> None:
-    said = {"nodes": nodes, "time": 1.0, "python": "3.12", "free": 1, "has_ssh": True}
-    host = RemoteHost(Host({"answer": said}), "/data/fairway")  # type: ignore[arg-type]
+    host = RemoteHost(Host({"answer": {"nodes": nodes}}), "/data/fairway")  # type: ignore[arg-type]
     monkeypatch.setattr(RemoteHost, "of", lambda **_: host)
     engine = engine_for(TARGET)
     for look in (engine.nodes, lambda: engine.shell("n1")):

@@ -7,24 +7,23 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.ssh.reports import NodeReport, NodesReport
+from fairway_agent.shared.reports import Health, NodeReport, NodesReport
 from fairway_core.target import NodeRange, SshAccess, Target
 from fairway_runner.engines.ssh.engine import findings_of
 
 NOW = 1_000_000.0
 
 
-NODES = tuple(NodeReport(f"n{n}", f"10.0.0.{n}", fresh=True, age=5.0) for n in (1, 2))
 # Two nodes, and nothing wrong.
-FIT = NodesReport(NODES, time=NOW, python="3.12", free=1 << 40, has_ssh=True)
+NODES = tuple(NodeReport(f"n{n}", address=f"10.0.0.{n}", age=5.0) for n in (1, 2))
+FIT = Health(1 << 40, NOW)
 
 
-def found(**facts: Any) -> list[tuple[str, str]]:
+def found(nodes: tuple[NodeReport, ...] = NODES, **facts: Any) -> list[tuple[str, str]]:
     access = SshAccess(host="main", user="me", shared="/data/fairway")
     target = Target(name="pair", engine="ssh", nodes=NodeRange(min=2, max=2), ssh=access)
-    return [
-        (each.id, each.message) for each in findings_of(replace(FIT, **facts), target, NOW, NOW + 1)
-    ]
+    report = NodesReport(nodes, replace(FIT, **facts))
+    return [(each.id, each.message) for each in findings_of(report, target, NOW, NOW + 1)]
 
 
 def test_ssh_health_of_a_sound_cluster_has_no_findings() -> None:
@@ -73,7 +72,7 @@ def test_a_node_that_is_silent_is_missing() -> None:
 
 
 def test_a_node_that_lacks_something_is_missing() -> None:
-    unwell = replace(NODES[1], trouble="7 of 8 GPUs")
+    unwell = replace(NODES[1], reason="7 of 8 GPUs")
     assert found(nodes=(NODES[0], unwell)) == [
         ("unwell-node", "the node n2 is unhealthy, and gets no tasks: 7 of 8 GPUs"),
         ("missing-nodes", "1 of 2 nodes are up"),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport, SubmitRequest
 from fairway_agent.slurm import nodes, submit
-from fairway_agent.slurm.reports import Health, HeldJob, NodeReport, NodesReport, SubmitRequest
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 from fairway_core.target import SlurmAccess

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent.job_facts import PRIORITIES
 from fairway_agent.kubernetes.api import DOWN
-from fairway_agent.kubernetes.reports import (
+from fairway_agent.shared.reports import (
     NodesReport,
     NodesRequest,
-    PodsReport,
-    PodsRequest,
+    RunsReport,
+    RunsRequest,
     SubmitRequest,
 )
-from fairway_agent.shared.reports import RunsReport, RunsRequest
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
@@ -36,7 +35,7 @@ from fairway_runner.engines.remote.remote_host import RemoteHost
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_agent.kubernetes.reports import NodeReport
+    from fairway_agent.shared.reports import NodeReport
     from fairway_core.target import KubernetesAccess, Target
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
@@ -171,9 +170,9 @@ class KubernetesEngine(ScheduledEngine):
             run.id,
             submission.submission,
             code,
-            of_node(self.target),
-            key,
-            topology.path if topology else "",
+            resources=of_node(self.target),
+            key=key,
+            topology=topology.path if topology else "",
         )
 
     def remove(self, run: RunFolder) -> None:
@@ -237,7 +236,7 @@ class KubernetesEngine(ScheduledEngine):
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """In the pod of the task that is on that one of its nodes."""
         status = run.task_status(task)
-        found = self.ask("pods", PodsRequest(run.id), PodsReport).pods
+        found = self.ask("nodes", NodesRequest(run=run.id), NodesReport).pods
         mine = next((each for each in found if each.name == status.job), None)
         count = len((status.node or "").split(","))
         if mine is None or node >= count:
@@ -287,18 +286,8 @@ class KubernetesEngine(ScheduledEngine):
             raise UserError.of("refused-action", f"Kubernetes refuses it: {said}", hint)
         return ended.out.decode(errors="replace")
 
-    def _look(
-        self,
-        *,
-        health: bool = False,
-        claims: tuple[str, ...] = (),
-        queue: str = "",
-        rights: Mapping[str, bool] | None = None,
-        action: str = "",
-        node: str = "",
-    ) -> NodesReport:
-        labels, rdma = self.access.selector, self.access.rdma
-        request = NodesRequest(labels, rdma, health, claims, queue, rights or {}, action, node)
+    def _look(self, **asked: Any) -> NodesReport:
+        request = NodesRequest(selector=self.access.selector, rdma=self.access.rdma, **asked)
         return self.ask("nodes", request, NodesReport)
 
 

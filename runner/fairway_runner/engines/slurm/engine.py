@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.slurm.reports import NodesReport, NodesRequest, SubmitRequest
+from fairway_agent.shared.reports import NodesReport, NodesRequest, SubmitRequest
 from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
@@ -25,7 +25,7 @@ from fairway_runner.engines.remote.engine import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_agent.slurm.reports import Health, NodeReport
+    from fairway_agent.shared.reports import Health, NodeReport
     from fairway_core.target import SlurmAccess
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
@@ -127,7 +127,7 @@ class SlurmEngine(ScheduledEngine):
                 run=node.run,
                 reason=node.reason,
                 facts={"cores": node.cores, "features": node.features},
-                machine=Machine.parse(node.comment),
+                machine=Machine.parse(node.machine),
             )
             for node in self._look().nodes
         ]
@@ -173,7 +173,7 @@ class SlurmEngine(ScheduledEngine):
         return [*rest, *connection.of_shell(self.remote_host.connection, self.deadline)]
 
     def _look(self, *, health: bool = False, action: str = "", node: str = "") -> NodesReport:
-        request = NodesRequest(self.access.partition, health, action, node)
+        request = NodesRequest(self.access.partition, health, action=action, node=node)
         return self.ask("nodes", request, NodesReport)
 
     def _require_node(self, name: str) -> str:

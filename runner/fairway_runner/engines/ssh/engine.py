@@ -8,8 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent.shared.reports import Done
-from fairway_agent.ssh.reports import NodesReport, NodesRequest, StartRequest
+from fairway_agent.shared.reports import Done, NodesReport, NodesRequest, SubmitRequest
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.engine import Node, unsupported
 from fairway_runner.engines.remote import connection
@@ -18,7 +17,7 @@ from fairway_runner.engines.remote.engine import RemoteEngine, of_clock, of_shar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_agent.ssh.reports import NodeReport
+    from fairway_agent.shared.reports import NodeReport
     from fairway_core.target import Target
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
@@ -28,9 +27,11 @@ if TYPE_CHECKING:
 def findings_of(found: NodesReport, target: Target, began: float, ended: float) -> list[Finding]:
     """The faults, from what the main host said between two moments of this machine's clock."""
     assert target.ssh is not None, "a target of this engine"
+    if (health := found.health) is None:
+        return list(_of_nodes(found, target))
     return [
-        *of_shared_folder(found.fault, found.free, target.ssh.shared, target.ssh.host),
-        *of_clock(found.time, "main host", began, ended),
+        *of_shared_folder(health.fault, health.free, target.ssh.shared, target.ssh.host),
+        *of_clock(health.time, "main host", began, ended),
         *_of_nodes(found, target),
     ]
 
@@ -45,15 +46,15 @@ def _of_nodes(found: NodesReport, target: Target) -> Iterator[Finding]:
             message = f"the node {node.name} takes no connection from the main host"
             hint = f"has it just failed? on the main host: ssh {node.address}"
             yield Finding("silent-node", message, hint, severity=Severity.WARNING)
-        elif node.trouble:
-            message = f"the node {node.name} is unhealthy, and gets no tasks: {node.trouble}"
+        elif node.reason:
+            message = f"the node {node.name} is unhealthy, and gets no tasks: {node.reason}"
             hint = f"restart it, or have Azure replace it; on it: nvidia-smi ({node.address})"
             yield Finding("unwell-node", message, hint, severity=Severity.WARNING)
-    fit = [n for n in found.nodes if n.fresh and not n.unreachable and not n.trouble]
+    fit = [n for n in found.nodes if n.fresh and not n.unreachable and not n.reason]
     if len(fit) < target.nodes.min:
         message = f"{len(fit)} of {target.nodes.min} nodes are up"
         yield Finding("missing-nodes", message, "see which: fairway nodes list " + target.name)
-    if len(found.nodes) > 1 and not found.has_ssh:
+    if len(found.nodes) > 1 and found.health is not None and not found.health.has_ssh:
         yield Finding("missing-tool", "the main host has no ssh", "install openssh-client there")
 
 
@@ -76,13 +77,13 @@ class SshEngine(RemoteEngine):
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
         """Starts its supervisor on the main host."""
-        request = StartRequest(run.id, submission.submission, code=code)
+        request = SubmitRequest(run.id, submission.submission, code)
         self.ask("start", request, Done, timeout=_START_TIMEOUT)
         return ()
 
     def no_capacity(self, job: Job) -> str:
         """Says that fewer nodes are up than the job needs; "" if enough are up."""
-        up = sum(node.fresh and not node.trouble for node in self._look().nodes)
+        up = sum(node.fresh and not node.reason for node in self._look().nodes)
         return f"the job needs {job.nodes} nodes, and {up} are up" if up < job.nodes else ""
 
     def nodes(self) -> list[Node]:
@@ -93,7 +94,7 @@ class SshEngine(RemoteEngine):
                 state=_state(node),
                 address=node.address,
                 run=node.run,
-                reason=node.trouble if node.fresh else f"silent for {node.age / 60:.0f} min",
+                reason=node.reason if node.fresh else f"silent for {node.age / 60:.0f} min",
             )
             for node in self._look().nodes
         ]
@@ -158,4 +159,4 @@ ENGINE = SshEngine
 def _state(node: NodeReport) -> str:
     if not node.fresh:
         return "silent"
-    return "busy" if node.run else "unwell" if node.trouble else "idle"
+    return "busy" if node.run else "unwell" if node.reason else "idle"
