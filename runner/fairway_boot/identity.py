@@ -16,15 +16,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from fairway_boot.files import Fault
-from fairway_boot.http import Failure, send
+from fairway_boot.http import Answer, Failure, send
 from fairway_boot.imds import Metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 _FILE, _CLIENT, _TENANT, _AUTHORITY = (
@@ -146,36 +146,31 @@ def reading(what: str) -> Iterator[None]:
         raise Fault("no-access", f"{what} cannot be read: {failure}", hint) from None
 
 
-class Own:
-    """Of a pod with an identity of its own that one, and never the node's, which all pods share."""
-
-    def bearer(self, resource: str) -> dict[str, str]:
-        """The header that opens a kind of service; Fault or Failure where there is no identity."""
-        try:
-            if (pod := _of_pod()) is not None:
-                return pod.bearer(resource)
-        except Failure as failure:
-            message = f"the pod's identity opens nothing: {failure}"
-            raise Fault("no-access", message, _FEDERATED) from None
-        return METADATA.bearer(resource)
-
-
-OWN = Own()
 _FEDERATED = (
     "its identity needs a federated credential for the pod's service account, and the account the "
     "annotation azure.workload.identity/client-id: kubectl describe serviceaccount"
 )
 
 
-@cache
-def _of_pod() -> Workload | None:
-    return workload()
+_of_pod = cache(workload)
+
+
+def own_bearer(resource: str) -> dict[str, str]:
+    """The header that opens a kind of service: by the pod's identity where that has its own, and
+    never the node's then, which all pods share. Fault or Failure where there is none."""
+    try:
+        if (pod := _of_pod()) is not None:
+            return pod.bearer(resource)
+    except Failure as failure:
+        message = f"the pod's identity opens nothing: {failure}"
+        raise Fault("no-access", message, _FEDERATED) from None
+    return METADATA.bearer(resource)
 
 
 def bearer(resource: str) -> dict[str, str]:
-    """The header that opens a kind of service; Fault where there is no identity."""
+    """The header as by `own_bearer`; Fault where there is no identity."""
     with reading("the node's identity"):
-        return OWN.bearer(resource)
+        return own_bearer(resource)
 
 
 _API = "7.4"
@@ -190,19 +185,13 @@ class Secret:
     tags: dict[str, str]
 
 
-class Identity(Protocol):
-    """By which it is read."""
-
-    def bearer(self, resource: str) -> dict[str, str]:
-        """The header that opens a resource."""
-
-
 @dataclass(frozen=True)
 class KeyVault:
-    """A vault by its address; `authority` is a file of certificates to trust."""
+    """A vault by its address; `bearer` gives the header that opens a resource, and `authority` is a
+    file of certificates to trust."""
 
     address: str
-    metadata: Identity
+    bearer: Callable[[str], dict[str, str]]
     authority: str = ""
 
     def read(self, name: str) -> str:
@@ -211,8 +200,7 @@ class KeyVault:
 
     def look(self, name: str) -> Secret:
         """A secret with its tags; Failure where the vault gives none."""
-        bearer = self.metadata.bearer(_RESOURCE)
-        answer = send("GET", self._url(name), headers=bearer, authority=self.authority)
+        answer = self._send("GET", name)
         try:
             tags = answer.body.get("tags") or {}
             return Secret(str(answer.body["value"]), {key: str(tags[key]) for key in tags})
@@ -221,9 +209,9 @@ class KeyVault:
 
     def write(self, name: str, value: str, kind: str) -> None:
         """Puts a secret there; `kind` says what it is."""
-        bearer = self.metadata.bearer(_RESOURCE)
-        body = {"value": value, "contentType": kind}
-        send("PUT", self._url(name), headers=bearer, body=body, authority=self.authority)
+        self._send("PUT", name, {"value": value, "contentType": kind})
 
-    def _url(self, name: str) -> str:
-        return f"{self.address.rstrip('/')}/secrets/{quote(name)}?api-version={_API}"
+    def _send(self, method: str, name: str, body: object = None) -> Answer:
+        url = f"{self.address.rstrip('/')}/secrets/{quote(name)}?api-version={_API}"
+        headers = self.bearer(_RESOURCE)
+        return send(method, url, headers=headers, body=body, authority=self.authority)

@@ -367,7 +367,7 @@ def test_the_secrets_of_peoples_jobs_are_read_by_the_identity_of_the_node(
     program = (
         f"import sys; from {PROGRAMS} import people as p, settings;"
         "from fairway_boot.identity import KeyVault; s = settings.load();"
-        "v = KeyVault(s.people_vault, settings.metadata_service(s), s.authority);"
+        "v = KeyVault(s.people_vault, settings.metadata_service(s).bearer, s.authority);"
         "print(p.secret_for(sys.argv[1], 'wandb', v))"
     )
     with ControlPlane(tmp_path) as plane:

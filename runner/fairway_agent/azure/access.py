@@ -18,13 +18,11 @@ from fairway_agent.records import Fields, Unfit
 from fairway_boot import identity
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure, send
-from fairway_boot.identity import OWN, KeyVault, reading
+from fairway_boot.identity import KeyVault, own_bearer, reading
 from fairway_boot.imds import PEOPLE_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fairway_boot.identity import Identity
+    from collections.abc import Callable, Mapping
 
 
 _MANAGEMENT = "https://management.azure.com/"
@@ -93,23 +91,21 @@ def secrets_of(run: Path) -> dict[str, str]:
 
 
 def secret_values(
-    sources: Mapping[str, str], address: str, metadata: Identity = OWN
+    sources: Mapping[str, str],
+    address: str,
+    bearer: Callable[[str], dict[str, str]] = own_bearer,
 ) -> dict[str, str]:
     """The value of each secret by its variable; Fault, without any value, where one cannot be
     read."""
-    vault = KeyVault(address, metadata)
-    read = _ask_service if _has_service() else vault.read
+    # A service reads secrets for people's accounts.
+    has_service = os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
+    read = _ask_service if has_service else KeyVault(address, bearer).read
     found = {}
     for variable, source in sources.items():
         name = source.removeprefix("keyvault:")
         with reading(f"the secret {name} in {address.rstrip('/')}"):
             found[variable] = read(name)
     return found
-
-
-def _has_service() -> bool:
-    """True if a service reads secrets for this account."""
-    return os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
 
 
 def _ask_service(name: str) -> str:

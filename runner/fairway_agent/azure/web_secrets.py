@@ -34,7 +34,9 @@ _OIDC = "oidc.conf"
 def main(arguments: Sequence[str]) -> int:
     """Answers with 0, or with 1 where the vault gives none or something else."""
     settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    vault = KeyVault(settings["vault"], Metadata(identity={"client_id": settings["client_id"]}))
+    vault = KeyVault(
+        settings["vault"], Metadata(identity={"client_id": settings["client_id"]}).bearer
+    )
     folder = Path(arguments[1])
     try:
         found = files_of(vault, settings["certificate"], settings["secret"], folder)

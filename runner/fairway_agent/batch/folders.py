@@ -63,7 +63,7 @@ class Folders:
         without any value, where one cannot be read."""
         identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
-        return access.secret_values(self.job_facts.secrets, self.target.vault_url, metadata)
+        return access.secret_values(self.job_facts.secrets, self.target.vault_url, metadata.bearer)
 
     @property
     def run(self) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import filecmp
-import json
 import os
 import shutil
 import stat
@@ -145,16 +144,10 @@ def coordinate() -> int:
     if code:
         return fail(f"the setup failed here with exit code {code}", code)
     folders.make_directories(folders.spec())
-    sessions = folders.base / "sessions"
-    sessions.mkdir(exist_ok=True)
     (folders.base / "event").unlink(missing_ok=True)
-    context = folders.base / "context.json"
-    facts = {"environment": dict(os.environ), "code": str(folders.code), "base": str(folders.base)}
-    context.write_text(json.dumps(facts), encoding="utf-8")
     try:
-        sshd_mesh.install_keys(folders.meeting)
         address = machine.own_address(machine.batch_nodes())
-        sshd_mesh.start_server(folders.meeting, address, context)
+        sshd_mesh.open_node(folders.meeting, address, folders.base, folders.code)
     except (OSError, subprocess.CalledProcessError) as error:
         return fail(f"this node cannot be reached by the others: {error}", NO_START)
     if os.environ.get("AZ_BATCH_IS_CURRENT_NODE_MASTER") != "true":

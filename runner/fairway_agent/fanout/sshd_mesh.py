@@ -96,6 +96,19 @@ class Meeting:
         return [_FIRST_PORT + (start + i * _STEP) % _PORTS for i in range(_CANDIDATES)]
 
 
+def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
+    """Lets the task's other nodes start programs here: in the folder `code`, with this process's
+    environment, and with their sessions noted below `base`. OSError or CalledProcessError where
+    that cannot be."""
+    (base / "sessions").mkdir(parents=True, exist_ok=True)
+    context = base / "context.json"
+    facts = {"environment": dict(os.environ), "code": str(code), "base": str(base)}
+    context.touch(mode=0o600)
+    context.write_text(json.dumps(facts), encoding="utf-8")
+    install_keys(meeting)
+    start_server(meeting, address, context)
+
+
 def install_keys(meeting: Meeting) -> None:
     """Puts the run's keys where server and client look for them, readable to this user only."""
     folder = meeting.folder

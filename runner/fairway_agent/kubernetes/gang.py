@@ -3,7 +3,6 @@ where it is, and has a server of the task's own."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -91,16 +90,9 @@ class Gang:
 
     def join(self, rank: int, code: Path) -> None:
         """Lets the others reach this pod. Fault where its image lacks what that takes."""
-        own = base()
-        (own / "sessions").mkdir(parents=True, exist_ok=True)
-        context = own / "context.json"
-        facts = {"environment": dict(os.environ), "code": str(code), "base": str(own)}
-        context.write_text(json.dumps(facts), encoding="utf-8")
-        context.chmod(0o600)
         mine = Member.here()
         try:
-            sshd_mesh.install_keys(self.meeting)
-            sshd_mesh.start_server(self.meeting, mine.address, context)
+            sshd_mesh.open_node(self.meeting, mine.address, base(), code)
         except (OSError, subprocess.CalledProcessError) as error:
             hint = "its image needs openssh-server and openssh-client: see docs/kubernetes.md"
             raise Fault(

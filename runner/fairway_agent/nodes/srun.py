@@ -12,7 +12,6 @@ from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampler import sampler
 from fairway_agent.nodes.shared import SharedNodes, is_prepared, scratch_folder
 from fairway_agent.slurm import container, leftovers
-from fairway_agent.slurm.others import signal_task
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.task.task import Task
 
-_SLURM, _PREPARE = "fairway_agent.slurm", "fairway_agent.prepare"
+_LEFTOVERS, _PREPARE = "fairway_agent.slurm.leftovers", "fairway_agent.prepare"
 
 _STRAY_GRACE = 2.0  # seconds for what an attempt has left on another node
 _STEP_PATIENCE = 120.0  # seconds for srun to end what is left, of which a node may never answer
@@ -49,17 +48,16 @@ class SlurmNodes(SharedNodes):
         if not leftovers.are_contained(os.environ):
             leftovers.end_leftovers(shared, os.environ)
             if words := _on_others(task):
-                program = processes.program(f"{_SLURM}.leftovers")
-                self._step(task, [*words, *program, str(shared)])
+                self._step(task, [*words, *processes.program(_LEFTOVERS), "before", str(shared)])
         super().prepare(task)
         folders = (str(shared), str(scratch.root()))
         self.entry = container.entry_of(task.run_folder, task.plan.directory, folders)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
         """On every node: whatever launcher has started them, and in whichever session."""
-        signal_task(task.plan.run, task.name, number)
+        leftovers.signal_task(task.plan.run, task.name, number)
         if words := _on_others(task):
-            words += [*processes.program(f"{_SLURM}.others"), "signal"]
+            words += [*processes.program(_LEFTOVERS), "signal"]
             step = [*words, task.plan.run, task.name, task.plan.signal]
             quiet = subprocess.DEVNULL
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
@@ -88,7 +86,7 @@ class SlurmNodes(SharedNodes):
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if task.kill_at is None else 0.0
             names = [task.plan.run, task.name, str(grace), str(scratch_folder(task))]
-            self._step(task, [*words, *processes.program(f"{_SLURM}.others"), "leave", *names])
+            self._step(task, [*words, *processes.program(_LEFTOVERS), "leave", *names])
 
     def _step(self, task: Task, words: list[str]) -> None:
         """Runs what ends something on the other nodes, and goes on where one does not answer."""

@@ -1,14 +1,21 @@
-"""Ends the processes that a killed Slurm job has left on a node where Slurm tracks processes by
-their parents: a daemon that has left its session outlives its job, and keeps using the GPUs.
+"""Signals and ends processes on a node where Slurm tracks these by their parents: a daemon that has
+left its session is in no step, outlives its job, and keeps using the GPUs.
 
-Started as `leftovers SHARED` on each node of a task before its script; SHARED is the folder of all
-runs. If a job has a cgroup, Slurm itself ends all of its processes.
+    leftovers before SHARED                ends what killed jobs have left, before a task's script
+    leftovers signal RUN TASK SIGNAL       signals a task's processes on one of its other nodes
+    leftovers leave RUN TASK GRACE FOLDER  ends these, and removes the task's FOLDER on that node
+
+SHARED is the folder of all runs. If a job has a cgroup, Slurm itself ends all of its processes.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _GRACE = 5.0  # seconds for what is left to save what it has
+_PATIENCE = 30.0  # seconds for what does not die at once, as a program in the driver of a GPU
 _RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
 
 
@@ -67,9 +75,41 @@ def _others(shared: Path, environment: Mapping[str, str]) -> dict[int, tuple[str
     return found
 
 
+def signal_task(run: str, task: str, number: signal.Signals) -> None:
+    """Tells those that do the job's work; launchers end by themselves when these have."""
+    processes.signal_processes(processes_of(run, task), number)
+
+
+def processes_of(run: str, task: str) -> set[int]:
+    """Finds the processes with the task's names in their environment: on other nodes too, whichever
+    launcher started them, and in whichever session."""
+    wanted = {f"FAIRWAY_RUN={run}", f"FAIRWAY_TASK={task}"}
+    return {pid for pid, variables in processes.environments() if wanted <= set(variables)}
+
+
+def end_all(run: str, task: str, grace: float) -> None:
+    """Ends what carries the task's names, wherever it is on this node."""
+    if processes_of(run, task):
+        signal_task(run, task, signal.SIGTERM)
+    told = time.monotonic()
+    while (alive := processes_of(run, task)) and time.monotonic() < told + grace + _PATIENCE:
+        if time.monotonic() >= told + grace:
+            for pid in alive:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
 def main() -> None:
-    """The program; see the module's docstring for its argument."""
-    end_leftovers(Path(sys.argv[1]), os.environ)
+    """The program; see the module's docstring for its arguments."""
+    what, *words = sys.argv[1:]
+    if what == "before":
+        end_leftovers(Path(words[0]), os.environ)
+    elif what == "signal":
+        signal_task(words[0], words[1], signal.Signals[f"SIG{words[2]}"])
+    else:
+        end_all(words[0], words[1], float(words[2]))
+        shutil.rmtree(words[3], ignore_errors=True)
 
 
 if __name__ == "__main__":

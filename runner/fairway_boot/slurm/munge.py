@@ -92,21 +92,31 @@ def main(arguments: Sequence[str]) -> int:
     tried again."""
     settings, metadata = begin()
     try:
-        is_new = "--new" in arguments
-        key = None if is_new else read_key(settings, metadata)
-        if key is None and "--read" in arguments:
-            _log.info("the scheduler has put no key into the vault yet")
-            return 1
-        if key is None:
-            key = secrets.token_bytes(_BYTES)
-            put_key(settings, metadata, key)
-            _log.info("a new munge key is in the vault")
+        if "--new" in arguments:
+            _make_key(settings, metadata)
+            return 0
+        if "--read" not in arguments and read_key(settings, metadata) is None:
+            _make_key(settings, metadata)
     except Failure as failure:
         _log.error("%s", failure)
         return 1
-    if not is_new and install_key(settings, key):
+    return 0 if has_key(settings, metadata) else 1
+
+
+def has_key(settings: Settings, metadata: Metadata) -> bool:
+    """True if this machine has the key of the vault, which munged reads anew where it is another;
+    False while nobody has put one there, or the vault gives none."""
+    try:
+        key = read_key(settings, metadata)
+    except Failure as failure:
+        _log.error("%s", failure)
+        return False
+    if key is None:
+        _log.info("the scheduler has put no key into the vault yet")
+        return False
+    if install_key(settings, key):
         subprocess.run(settings.restart_munge, check=True)
-    return 0
+    return True
 
 
 def read_key(settings: Settings, metadata: Metadata) -> bytes | None:
@@ -126,10 +136,10 @@ def read_key(settings: Settings, metadata: Metadata) -> bytes | None:
     return key
 
 
-def put_key(settings: Settings, metadata: Metadata, key: bytes) -> None:
-    """Puts the key into the vault."""
-    text = base64.b64encode(key).decode()
+def _make_key(settings: Settings, metadata: Metadata) -> None:
+    text = base64.b64encode(secrets.token_bytes(_BYTES)).decode()
     _vault(settings, metadata).write(settings.secret, text, "munge key, base64")
+    _log.info("a new munge key is in the vault")
 
 
 def install_key(settings: Settings, key: bytes) -> bool:
@@ -149,7 +159,7 @@ def install_key(settings: Settings, key: bytes) -> bool:
 
 
 def _vault(settings: Settings, metadata: Metadata) -> KeyVault:
-    return KeyVault(settings.vault, metadata, settings.authority)
+    return KeyVault(settings.vault, metadata.bearer, settings.authority)
 
 
 if __name__ == "__main__":

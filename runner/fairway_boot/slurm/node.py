@@ -17,14 +17,13 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_boot.http import Failure
 from fairway_boot.imds import physical_host
 from fairway_boot.slurm import munge
 from fairway_boot.slurm.commands import HARDWARE
 from fairway_boot.slurm.settings import begin
 
 if TYPE_CHECKING:
-    from fairway_boot.imds import Machine, Metadata
+    from fairway_boot.imds import Machine
     from fairway_boot.slurm.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ def main() -> int:
         # Without them there is nobody to tell but the console.
         _log.critical("%s", lacks)
         return 1
-    while not _has_key(settings, metadata):
+    while not munge.has_key(settings, metadata):
         time.sleep(settings.poll)
     me = metadata.machine()
     if lacks := missing(settings, "slurmd"):
@@ -57,7 +56,7 @@ def main() -> int:
     while (name := ask_for_name(settings, me)) is None:
         time.sleep(settings.poll)
         # The scheduler may have another by now, without which it takes no question.
-        _has_key(settings, metadata)
+        munge.has_key(settings, metadata)
     _log.info("this is %s", name)
     start(settings, name)
     return 0
@@ -112,20 +111,6 @@ def start(settings: Settings, name: str) -> None:
     Path(settings.first_file).write_text('SLURMD_FIRST="-b"\n', encoding="utf-8")
     subprocess.run([*settings.set_host_name, name], check=True)
     subprocess.run(settings.start, check=True)
-
-
-def _has_key(settings: Settings, metadata: Metadata) -> bool:
-    try:
-        key = munge.read_key(settings, metadata)
-    except Failure as failure:
-        _log.warning("%s", failure)
-        return False
-    if key is None:
-        _log.info("the scheduler has put no key into the vault yet")
-        return False
-    if munge.install_key(settings, key):
-        subprocess.run(settings.restart_munge, check=True)
-    return True
 
 
 def unsound(settings: Settings) -> str:

@@ -159,7 +159,7 @@ def main(service: str, where: str) -> int:
     if service == "tokens":
         server = token_server(metadata, int(where))
     else:
-        vault = KeyVault(settings.people_vault, metadata, settings.authority)
+        vault = KeyVault(settings.people_vault, metadata.bearer, settings.authority)
         server = secret_server(Path(where), vault)
     with server:
         _log.info("%s for people's jobs at %s", service, where)

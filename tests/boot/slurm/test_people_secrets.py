@@ -41,7 +41,7 @@ class FakeVault(KeyVault):
     """A vault that holds these."""
 
     def __init__(self) -> None:
-        super().__init__("https://lab.vault.azure.net", metadata=None)  # type: ignore[arg-type]
+        super().__init__("https://lab.vault.azure.net", bearer=None)  # type: ignore[arg-type]
 
     def look(self, name: str) -> Secret:
         if name not in SECRETS:
