@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent import job_facts, state_files
+from fairway_agent.kubernetes import cancel, clean, controller, reconcile, submit
 from fairway_agent.kubernetes.api import Refused
+from fairway_agent.kubernetes.objects import INDEX, JOB
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitRequest
+from fairway_agent.state_files import RunState, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,10 +60,26 @@ class Server:
     def delete(self, _base: str, kind: str, name: str, **_: bool) -> None:
         self.of(kind).pop(name, None)
 
+    def pod(self, job: str, index: int, phase: str = "Running", **status: Any) -> str:
+        """The name of a pod of the Job, as its controller makes it; its uid is the same."""
+        name, template = f"{job}-{index}-abcde", self.of("jobs")[job]["spec"]["template"]
+        labels = {**template["metadata"]["labels"], JOB: job, INDEX: str(index)}
+        facts = {"name": name, "uid": name, "labels": labels}
+        facts["creationTimestamp"] = "2023-11-14T19:50:00Z"
+        status = {"phase": phase, **status}
+        self.of("pods")[name] = {**template, "metadata": facts, "status": status}
+        return name
+
 
 @pytest.fixture
 def server() -> Server:
     return Server()
+
+
+@pytest.fixture(autouse=True)
+def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    for module in (submit, cancel, clean, reconcile):
+        monkeypatch.setattr(module, "Api", lambda: server)
 
 
 PLAN = {"version": 1, "run": "job-a", "tasks": 1, "retries": 0, "signal": "TERM", "grace": 10.0}
@@ -96,6 +118,45 @@ class Cluster:
     def request(self, run: str, submission: int = 0, key: str = "") -> SubmitRequest:
         """How the client asks to submit it."""
         return SubmitRequest(run, submission, "0123", resources={"cpu": "4"}, key=key)
+
+    def submit(self, run: str = "job-a", submission: int = 0, key: str = "") -> list[str]:
+        """Submits what was brought; the ids of its Jobs."""
+        request = self.request(run, submission, key)
+        return [*submit.answer(self.shared, request, io.BytesIO()).jobs]
+
+    def submitted(self, nodes: list[int], run: str = "job-a", **more: Any) -> Path:
+        """A run that is brought and submitted."""
+        folder = self.bring(run, nodes, **more)
+        self.submit(run)
+        return folder
+
+    def wrote(self, folder: Path, task: str, state: str, **more: Any) -> None:
+        """A task has written its state."""
+        (folder / "tasks" / task).mkdir(parents=True, exist_ok=True)
+        state_files.write(folder / "tasks" / task, TaskState(state, **more))
+
+    def ended(self, folder: Path, task: str, state: str = "succeeded") -> None:
+        """A task has written its end."""
+        self.wrote(folder, task, state, exit_code=0, ended=1.0)
+
+    def controller(self, folder: Path) -> controller.Controller:
+        """The run's controller, which has seen nothing yet."""
+        plan = job_facts.read_shared_plan(folder)
+        return controller.Controller(self.server, folder, 0, plan)  # type: ignore[arg-type]
+
+    def due(self, folder: Path, known: receive.Submission | None = None) -> list[int]:
+        """The parts that are to be made now, by the last submission or another one."""
+        known = known or receive.read(folder)
+        assert known is not None
+        plan = job_facts.read_shared_plan(folder)
+        return [part.number for part in controller.due(folder, known, plan)]
+
+    def state(self, folder: Path) -> RunState:
+        """The run's state once somebody has looked."""
+        assert reconcile.reconcile_all(self.server, [folder]) == {}  # type: ignore[arg-type]
+        found = state_files.read_run(folder)
+        assert found is not None
+        return found
 
 
 @pytest.fixture

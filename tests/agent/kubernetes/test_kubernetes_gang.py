@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    now = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
+    return now
+
+
+@pytest.fixture
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What a pod is told of itself; the run's folder."""
     told = {"POD": "job-a-0-0-1-abcde", "POD_UID": "u-1", "NODE": "nd-1"}
@@ -67,16 +74,14 @@ def test_pods_of_an_earlier_start_are_others(pod: Path) -> None:
     assert not Gang.of(pod, "3", 1, 1).is_whole()
 
 
-def test_it_is_not_waited_for_for_ever(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_waited_for_for_ever(pod: Path, clock: SimpleNamespace) -> None:
     """Another task may hold just the nodes that are lacking, and wait for these."""
-    now = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
     group = Gang.of(pod, "3", 0, 3)
-    group.began = now.now
+    group.begin()
     arrive(group, 0)
-    now.now += group.patience
+    clock.now += group.patience
     assert not group.is_whole()
-    now.now += 1
+    clock.now += 1
     with pytest.raises(Fault, match="1 of its 3 pods had started after 15 min") as raised:
         group.is_whole()
     assert "Kueue" in raised.value.record["hint"]
@@ -100,22 +105,20 @@ def test_it_waits_for_as_long_as_a_node_may_take(
 
 
 def test_it_does_not_give_up_while_nodes_are_being_started(
-    pod: Path, monkeypatch: pytest.MonkeyPatch
+    pod: Path, clock: SimpleNamespace
 ) -> None:
     """A node that does not come is tried again, which the autoscaler says with an event."""
-    now = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
     group = Gang.of(pod, "3", 0, 3)
-    group.began = now.now
+    group.begin()
     arrive(group, 0)
     why = "1 of its 3 pods run: waiting for 2 nodes: none fits; the pool scales up"
     for minute in range(4):
         control.note_lacking(pod, 0, "3", why, 60.0 * (minute + 1))
         assert not group.is_whole()
-        now.now += group.patience
+        clock.now += group.patience
         assert not group.is_whole()
     # From now on it says no more.
-    now.now += 1
+    clock.now += 1
     said = "1 of its 3 pods had started after 15 min without another node: "
     with pytest.raises(Fault) as raised:
         group.is_whole()
@@ -123,35 +126,29 @@ def test_it_does_not_give_up_while_nodes_are_being_started(
 
 
 def test_it_gives_up_where_nodes_are_started_for_ever_and_none_comes(
-    pod: Path, monkeypatch: pytest.MonkeyPatch
+    pod: Path, clock: SimpleNamespace
 ) -> None:
     """Azure lacks them: the autoscaler tries again after a while, and the first pod has its own."""
-    now = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
     group = Gang.of(pod, "3", 0, 3)
     group.begin()
     arrive(group, 0)
     for minute in range(17):
         control.note_lacking(pod, 0, "3", "the pool scales up", 60.0 * (minute + 1))
         assert not group.is_whole()
-        now.now += group.patience / 2
+        clock.now += group.patience / 2
     with pytest.raises(Fault, match="1 of its 3 pods had started after 120 min: the pool scales"):
         group.is_whole()
     group.begin()
     assert not group.is_whole(), "another attempt"
 
 
-def test_what_kueue_admitted_is_not_sent_to_kueue(
-    pod: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
+def test_what_kueue_admitted_is_not_sent_to_kueue(pod: Path, clock: SimpleNamespace) -> None:
     own = {"image": "a", "head_image": "b", "service_account": "c", "head": "d", "queue": "nd"}
     target = {"nodes": {"min": 1, "max": 4}, "kubernetes": own}
     (pod / "target.json").write_text(json.dumps(target))
     group = Gang.of(pod, "3", 0, 3)
-    group.began = now.now
-    now.now += group.patience + 1
+    group.begin()
+    clock.now += group.patience + 1
     with pytest.raises(Fault, match="0 of its 3 pods had started after 50 min") as raised:
         group.is_whole()
     assert raised.value.record["hint"].startswith("look at the nodes: `fairway nodes list TARGET`")
@@ -173,7 +170,7 @@ def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
 
 
 def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
-    pod: Path, monkeypatch: pytest.MonkeyPatch
+    pod: Path, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After an eviction of all, the first may be back before the others."""
     gone = {member(1).address}
@@ -184,14 +181,12 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
         return ",".join(hosts)
 
     monkeypatch.setattr(sshd_mesh, "connect", connect)
-    now = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
     group = Gang.of(pod, "3", 0, 2)
-    group.began = now.now
+    group.begin()
     arrive(group, 0)
     arrive(group, 1)
     assert group.gather() is None
-    now.now += group.patience + 1
+    clock.now += group.patience + 1
     with pytest.raises(OSError, match=r"10\.0\.0\.2 cannot be reached"):
         group.gather()
     new = Member("another", "pod-1b", "nd-9", "10.0.0.9")

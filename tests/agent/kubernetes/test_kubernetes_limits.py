@@ -1,5 +1,5 @@
-"""How often a task begins again on Kubernetes, and what its run may take and cost: by a clock of
-the test's own, and figures by hand."""
+"""How tasks are ended, by a person or by their run's own limits, and how often one begins again:
+by a clock of the test's own, and figures by hand."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import job_facts, reconcile, state_files
-from fairway_agent.kubernetes import pod, submit
-from fairway_agent.kubernetes.controller import Controller
-from fairway_agent.kubernetes.objects import INDEX, JOB
+from fairway_agent import control, reconcile, state_files
+from fairway_agent.kubernetes import cancel as cancelling
+from fairway_agent.kubernetes import pod
 from fairway_agent.nodes.pods import PodNodes
-from fairway_agent.shared import watch
+from fairway_agent.shared import receive, watch
+from fairway_agent.shared.reports import CancelRequest
 from fairway_agent.shared.watch import Watch
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import TaskState
@@ -28,9 +28,113 @@ from fairway_agent.task.task import Task
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Cluster, Server
+    from conftest import Cluster
 
     from fairway_agent.state_files import RunState
+
+
+def cancel(cluster: Cluster, task: str, submission: int = 0) -> None:
+    request = CancelRequest("job-a", submission, task=task)
+    cancelling.answer(cluster.shared, request, io.BytesIO())
+
+
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+def test_the_pod_of_a_sweeps_task_goes_and_no_other(cluster: Cluster, phase: str) -> None:
+    """With the signal and grace of its pod; the index of one that has ended has another's pod."""
+    folder = cluster.submitted([1, 1, 1])
+    kept = [cluster.server.pod("job-a-0-0", 0), cluster.server.pod("job-a-0-0", 2)]
+    gone = cluster.server.pod("job-a-0-0", 1, phase)
+    if phase == "Running":
+        cluster.wrote(folder, "1", "running", job=gone, started=1.0)
+    cancel(cluster, "1")
+    assert [*cluster.server.of("pods")] == kept
+    assert [*cluster.server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
+    if phase == "Running":
+        cluster.wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
+    assert cluster.state(folder).tasks["cancelled"] == 1
+
+
+def test_kubernetes_cancel_of_a_queued_task_ends_it_at_once_and_its_job_last(
+    cluster: Cluster,
+) -> None:
+    """The index has no pod yet; nothing waits for a node for it once the run is over."""
+    folder = cluster.submitted([1, 1], max_parallel=1)
+    first = cluster.server.pod("job-a-0-0", 0)
+    cluster.wrote(folder, "0", "running", job=first, started=1.0)
+    cancel(cluster, "1")
+    assert cluster.state(folder).tasks == {"running": 1, "cancelled": 1}
+    cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
+    cluster.server.of("pods").clear()
+    assert cluster.state(folder).tasks == {"succeeded": 1, "cancelled": 1}
+    assert "job-a-0-0" in cluster.server.of("jobs")  # a look changes nothing
+    cluster.controller(folder).step()
+    assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
+    known = state_files.read_run(folder)
+    assert known.state == "cancelled"
+
+
+def test_kubernetes_job_of_a_cancelled_task_stays_where_the_other_tasks_ended_it(
+    cluster: Cluster,
+) -> None:
+    """Its pods may be looked at: it waits for nothing."""
+    folder = cluster.submitted([1, 1])
+    cancel(cluster, "1")
+    cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
+    ended = [{"type": "Failed", "status": "True", "lastTransitionTime": "2026-11-23T19:00:00Z"}]
+    cluster.server.of("jobs")["job-a-0-0"]["status"] = {"conditions": ended}
+    cluster.wrote(folder, "1", "cancelled", exit_code=130, ended=2.0)
+    cluster.controller(folder).step()
+    assert cluster.state(folder).tasks == {"succeeded": 1, "cancelled": 1}
+    assert [*cluster.server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
+
+
+def test_a_task_on_several_nodes_goes_with_its_job(cluster: Cluster) -> None:
+    folder = cluster.submitted([2, 2])
+    cancel(cluster, "0")
+    assert [*cluster.server.of("jobs")] == ["job-a-0-1", "job-a-0-controller"]
+    assert cluster.state(folder).tasks == {"cancelled": 1, "queued": 1}
+
+
+def test_kubernetes_controller_does_not_start_cancelled_tasks(cluster: Cluster) -> None:
+    folder = cluster.submitted([2, 2, 2], last=True, max_parallel=1)
+    assert cluster.due(folder) == [0]
+    cancel(cluster, "0")
+    assert cluster.due(folder) == [1]
+    assert cluster.state(folder).tasks == {"cancelled": 1, "queued": 3}
+    for task in ("1", "2"):
+        cancel(cluster, task)
+    assert cluster.due(folder) == [3]  # the last task sees what there is
+    cancel(cluster, "finally")
+    assert cluster.due(folder) == []
+    assert cluster.state(folder).tasks == {"cancelled": 4}
+
+
+def test_a_retry_runs_it_again(cluster: Cluster) -> None:
+    """What was ended was that of the submission before."""
+    folder = cluster.submitted([2, 2], last=True, max_parallel=1)
+    cancel(cluster, "0")
+    known = receive.read(folder)
+    assert known is not None
+    later = receive.Submission(1, known.parts, complete=True)
+    assert (cluster.due(folder), cluster.due(folder, later)) == ([1], [0])
+
+
+def test_pods_of_another_folders_run_of_that_name_are_left_alone(cluster: Cluster) -> None:
+    folder = cluster.submitted([1, 1])
+    name = cluster.server.pod("job-a-0-0", 1)
+    [container] = cluster.server.of("pods")[name]["spec"]["containers"]
+    container["command"] = [
+        each.replace(str(cluster.shared), "/their") for each in container["command"]
+    ]
+    cancel(cluster, "1")
+    assert name in cluster.server.of("pods")
+    assert control.read(folder).cancelled_names == {"1"}
+
+
+def test_a_run_that_is_gone_has_no_tasks(cluster: Cluster) -> None:
+    cancel(cluster, "1")
+    assert not (cluster.shared / "runs").exists()
+
 
 AT = 1e9
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.
@@ -113,77 +217,63 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
     assert task.failures_by_cause == {**before, cause: before.get(cause, 0) + 1}
 
 
-def state(server: Server, folder: Path) -> RunState:
+def submitted(cluster: Cluster, **plan: Any) -> Path:
+    """Two tasks on four nodes each, of which the first has its pods."""
+    folder = cluster.submitted([4, 4], **plan)
+    cluster.server.pod("job-a-0-0", 0)
+    return folder
+
+
+def state(cluster: Cluster, folder: Path) -> RunState:
     """As the run's controller leaves it."""
-    Controller(server, folder, 0, job_facts.read_shared_plan(folder)).step()  # type: ignore[arg-type]
+    cluster.controller(folder).step()
     found = state_files.read_run(folder)
     assert found is not None
     return found
 
 
-def submitted(
-    cluster: Cluster, server: Server, monkeypatch: pytest.MonkeyPatch, **plan: Any
-) -> Path:
-    """Two tasks on four nodes each, of which the first has its pods."""
-    monkeypatch.setattr(submit, "Api", lambda: server)
-    folder = cluster.bring("job-a", [4, 4], **plan)
-    submit.answer(cluster.shared, cluster.request("job-a"), io.BytesIO())
-    facts = {
-        "name": "p",
-        "labels": {JOB: "job-a-0-0", INDEX: "0"},
-        "creationTimestamp": "2001-09-09T01:46:40Z",
-    }
-    server.of("pods")["p"] = {"metadata": facts, "status": {"phase": "Running"}}
-    return folder
-
-
-def wrote(folder: Path, task: str, status: TaskState) -> None:
-    (folder / "tasks" / task).mkdir(parents=True, exist_ok=True)
-    state_files.write(folder / "tasks" / task, status)
-
-
 def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
-    cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, clock: SimpleNamespace
 ) -> None:
     """4 nodes for 3 h until they were evicted are 12 of 16 node hours; the other 4 are one more
     hour of the pods in their place. What waits for nodes does not begin then."""
-    folder = submitted(cluster, cluster.server, monkeypatch, **COST)
+    folder = submitted(cluster, **COST)
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     first = Watch(folder, plan, 0)
     first.begin()
-    held = TaskState("running", job="p", attempt=1, started=AT, held=3 * 3600.0)
-    wrote(folder, "0", held)
+    pod = "job-a-0-0-0-abcde"
+    cluster.wrote(folder, "0", "running", job=pod, attempt=1, started=AT, held=3 * 3600.0)
     clock.now = AT + 3599
     assert not first.is_over()
     clock.now += 1
     assert Watch(folder, plan, 0).look_back()
-    assert state(cluster.server, folder).tasks == {"running": 1, "queued": 1}
-    wrote(folder, "0", TaskState("failed", exit_code=124, started=AT, ended=clock.now))
-    state(cluster.server, folder)
+    assert state(cluster, folder).tasks == {"running": 1, "queued": 1}
+    cluster.wrote(folder, "0", "failed", exit_code=124, started=AT, ended=clock.now)
+    state(cluster, folder)
     assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
-    found = state(cluster.server, folder)
+    found = state(cluster, folder)
     assert (found.state, found.limit, found.exit_code) == ("failed", "max_cost", 124)
     assert found.reason == "it was over its max_cost of 200 USD"
     assert found.tasks == {"failed": 1, "cancelled": 1}
 
 
 def test_kubernetes_max_duration_counts_while_an_evicted_task_waits_for_pods(
-    cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, clock: SimpleNamespace
 ) -> None:
     """Evicted, and nothing of it runs: who looks ends it when its time is over."""
-    folder = submitted(cluster, cluster.server, monkeypatch, max_duration=3600.0)
+    folder = submitted(cluster, max_duration=3600.0)
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
-    assert state(cluster.server, folder).state == "queued"
+    assert state(cluster, folder).state == "queued"
     clock.now += 7200  # in the queue: that costs nothing
-    assert state(cluster.server, folder).state == "queued"
+    assert state(cluster, folder).state == "queued"
     Watch(folder, plan, 0).begin()
-    wrote(folder, "0", TaskState("running", job="q", started=clock.now, stopped=True))
-    cluster.server.of("pods")["p"]["status"]["phase"] = "Pending"
+    cluster.wrote(folder, "0", "running", job="q", started=clock.now, stopped=True)
+    cluster.server.pod("job-a-0-0", 0, "Pending")
     clock.now += 3599
-    assert state(cluster.server, folder).limit is None
+    assert state(cluster, folder).limit is None
     clock.now += 1
-    state(cluster.server, folder)
+    state(cluster, folder)
     assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
-    found = state(cluster.server, folder)
+    found = state(cluster, folder)
     assert (found.state, found.limit) == ("failed", "max_duration")
     assert found.reason == "it was over its max_duration of 1h"

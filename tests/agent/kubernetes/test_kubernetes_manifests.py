@@ -3,7 +3,6 @@ by the API server."""
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -143,10 +142,8 @@ def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, shape: str, queue: str | None
 ) -> None:
     """Also what is made later, by its controller."""
-    monkeypatch.setattr(submit, "Api", lambda: cluster.server)
     monkeypatch.setattr(submit, "_require_quota", lambda *_: None)
-    cluster.bring("first", [1])
-    submit.answer(cluster.shared, cluster.request("first"), io.BytesIO())
+    cluster.submitted([1], "first")
     facts = dict(SHAPES[shape])
     folder = cluster.bring("job-a", facts.pop("nodes"), **facts)
     target = json.loads((folder / "target.json").read_text())
@@ -154,7 +151,7 @@ def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
     (folder / "target.json").write_text(json.dumps(target))
     container = {"image": "own:1", "shm_size": "8g"}
     (folder / "job.json").write_text(json.dumps({"container": container}))
-    submit.answer(cluster.shared, cluster.request("job-a", key="-----BEGIN"), io.BytesIO())
+    cluster.submit(key="-----BEGIN")
     written = [json.loads(each.read_text()) for each in (folder / "objects").iterdir()]
     known = receive.read(folder)
     assert len(written) == len(known.parts) + 1

@@ -1,17 +1,23 @@
-"""Why Kueue holds a Job back and what the autoscaler says, from objects as they give them: API
-v1beta2 of Kueue 0.19, cluster-autoscaler 1.36."""
+"""Why Kueue holds a Job back, what the autoscaler says, and what a queue can never admit.
+
+Objects are as Kueue 0.19 (API v1beta2) and cluster-autoscaler 1.36 give them."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.kubernetes.api import Refused
+from fairway_agent.kubernetes.api import FORBIDDEN, Refused
 from fairway_agent.kubernetes.objects import Objects, Scaling, held_by_queue, moment, scaling
+from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from conftest import Server
+    from pathlib import Path
+
+    from conftest import Cluster, Server
+
 
 LACKS = "couldn't assign flavors: insufficient unused quota for nvidia.com/gpu, 8 more needed"
 BACKOFF = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
@@ -197,3 +203,139 @@ def test_a_head_that_may_not_see_events_goes_on(
     else:
         with pytest.raises(Refused):
             scaling(server)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def team(server: Server) -> None:
+    """A queue that waits for what it may have."""
+    server.kueue = "/apis/kueue.x-k8s.io/v1beta2"
+    server.of("localqueues")["team"] = {"spec": {"clusterQueue": "all"}}
+
+
+def quota(server: Server, *cpus: str, borrow: str | None = None, **spec: Any) -> None:
+    """A quota of processors in each of some flavors."""
+    more = {} if borrow is None else {"borrowingLimit": borrow}
+    flavors = [
+        {"name": f"f{number}", "resources": [{"name": "cpu", "nominalQuota": each, **more}]}
+        for number, each in enumerate(cpus)
+    ]
+    group = {"coveredResources": ["cpu"], "flavors": flavors}
+    server.of("clusterqueues")["all"] = {"spec": {"resourceGroups": [group], **spec}}
+
+
+def bring(cluster: Cluster, nodes: list[int], priorities: dict[str, str] | None = None) -> Path:
+    folder = cluster.bring("job-a", nodes)
+    target = json.loads((folder / "target.json").read_text())
+    target["kubernetes"] |= {"queue": "team", "priorities": priorities or {}}
+    (folder / "target.json").write_text(json.dumps(target))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("cpus", "more"),
+    [
+        (["12"], {}),
+        (["4", "12000m"], {}),
+        (["8"], {"cohortName": "all", "borrow": "4"}),
+        (["0"], {"cohortName": "all"}),
+        (["0"], {"cohort": "all"}),
+    ],
+)
+@pytest.mark.usefixtures("team")
+def test_kubernetes_quota_accepts_jobs_that_fit_in_an_idle_queue(
+    cluster: Cluster, cpus: list[str], more: dict[str, Any]
+) -> None:
+    quota(cluster.server, *cpus, **more)
+    bring(cluster, [3])
+    assert cluster.submit() == ["job-a-0-0"]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "more"),
+    [
+        (["11"], {}),
+        (["8", "11500m"], {}),
+        (["8"], {"cohortName": "all", "borrow": "3"}),
+        (["8"], {"borrow": "100"}),
+    ],
+)
+@pytest.mark.usefixtures("team")
+def test_kubernetes_quota_refuses_jobs_that_never_fit(
+    cluster: Cluster, cpus: list[str], more: dict[str, Any]
+) -> None:
+    quota(cluster.server, *cpus, **more)
+    folder = bring(cluster, [1, 3])
+    with pytest.raises(
+        Fault, match="3 pods that start together ask for more than the queue team"
+    ) as (raised):
+        cluster.submit()
+    assert "max_parallel" in raised.value.record["hint"]
+    assert cluster.server.of("jobs") == {}
+    assert not folder.exists()
+
+
+@pytest.mark.usefixtures("team")
+def test_a_sweep_takes_as_many_nodes_as_there_are(cluster: Cluster) -> None:
+    quota(cluster.server, "32")
+    bring(cluster, [1] * 50)
+    cluster.submit()
+    assert cluster.server.of("jobs")["job-a-0-0"]["spec"]["parallelism"] == 8
+
+
+@pytest.mark.usefixtures("team")
+def test_a_queue_that_is_not_there_is_named(cluster: Cluster) -> None:
+    cluster.server.of("localqueues").clear()
+    bring(cluster, [1])
+    with pytest.raises(Fault, match="the cluster has no queue team") as raised:
+        cluster.submit()
+    assert "kubectl get localqueues" in raised.value.record["hint"]
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.parametrize("hidden", ["clusterqueues", "workloadpriorityclasses"])
+def test_a_head_that_may_not_see_quotas_or_classes_submits(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, hidden: str
+) -> None:
+    get = cluster.server.get
+
+    def forbidden(base: str, kind: str, name: str, **more: bool) -> Any:
+        if kind == hidden:
+            raise Refused(FORBIDDEN, f"{hidden} is forbidden")
+        return get(base, kind, name, **more)
+
+    monkeypatch.setattr(cluster.server, "get", forbidden)
+    quota(cluster.server, "0" if hidden == "clusterqueues" else "64")
+    with_priority(cluster, "normal" if hidden == "clusterqueues" else "high", high="urgent")
+    assert cluster.submit() == ["job-a-0-0"]
+
+
+def with_priority(cluster: Cluster, priority: object, **priorities: str) -> None:
+    folder = bring(cluster, [1], priorities)
+    (folder / "job.json").write_text(json.dumps({"priority": priority}))
+
+
+@pytest.mark.parametrize(
+    ("priority", "name"),
+    [("high", "urgent"), (500, "urgent"), ("normal", None), ("low", None), (-500, None)],
+)
+@pytest.mark.usefixtures("team")
+def test_a_priority_is_a_class_of_the_queue(
+    cluster: Cluster, priority: object, name: str | None
+) -> None:
+    quota(cluster.server, "64")
+    cluster.server.of("workloadpriorityclasses")["urgent"] = {"value": 1000}
+    with_priority(cluster, priority, high="urgent")
+    [made] = cluster.submit()
+    labels = cluster.server.of("jobs")[made]["metadata"]["labels"]
+    assert labels.get("kueue.x-k8s.io/priority-class") == name
+
+
+@pytest.mark.usefixtures("team")
+def test_a_class_that_is_not_there_is_refused(cluster: Cluster) -> None:
+    """Kueue would make no workload for the Job, and say so to nobody who waits."""
+    quota(cluster.server, "64")
+    with_priority(cluster, "high", high="urgent")
+    with pytest.raises(Fault, match="the cluster has no WorkloadPriorityClass urgent") as raised:
+        cluster.submit()
+    assert "kubectl get workloadpriorityclasses" in raised.value.record["hint"]
+    assert not cluster.server.of("jobs")

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import io
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import control, job_facts, reconcile, state_files
-from fairway_agent.kubernetes import controller, submit
+from fairway_agent import control, reconcile, state_files
+from fairway_agent.kubernetes import controller
 from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import DOWN
-from fairway_agent.kubernetes.controller import Controller
-from fairway_agent.kubernetes.objects import INDEX, Scaling, moment
-from fairway_agent.kubernetes.reconcile import reconcile_all
+from fairway_agent.kubernetes.objects import Scaling, moment
 from fairway_agent.kubernetes.task_state import PATIENCE
 from fairway_agent.limits import Over
-from fairway_agent.shared import receive
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.spec import Retry
-from fairway_agent.state_files import RunState, TaskState
+from fairway_agent.state_files import RunState
 from fairway_boot import files
 from fairway_boot.files import NO_ANSWER, Fault
 
@@ -30,56 +27,33 @@ if TYPE_CHECKING:
 
     from conftest import Cluster, Server
 
+    from fairway_agent.kubernetes.controller import Controller
+
 
 JOBS = ["job-a-0-0", "job-a-0-controller"]
 ONE_EACH = {"failed": 1, "cancelled": 1}
-JOB = "batch.kubernetes.io/job-name"
 ASKED = StatesRequest({"job-a": RunRequest()})
 
 
-@pytest.fixture(autouse=True)
-def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    for module in (submit, looking):
-        monkeypatch.setattr(module, "Api", lambda: server)
-
-
-def submitted(cluster: Cluster, nodes: list[int], run: str = "job-a", **more: Any) -> Path:
-    folder = cluster.bring(run, nodes, **more)
-    submit.answer(cluster.shared, cluster.request(run), io.BytesIO())
-    return folder
-
-
-def state(server: Server, folder: Path) -> RunState:
-    assert reconcile_all(server, [folder]) == {}  # type: ignore[arg-type]
-    found = state_files.read_run(folder)
-    assert found is not None
-    return found
-
-
-def wrote(folder: Path, task: str, status: TaskState) -> None:
-    (folder / "tasks" / task).mkdir(parents=True, exist_ok=True)
-    state_files.write(folder / "tasks" / task, status)
-
-
 def test_a_run_goes_from_queued_to_its_end(cluster: Cluster) -> None:
-    folder = submitted(cluster, [1, 1])
-    assert (state(cluster.server, folder).state, state(cluster.server, folder).reason) == (
+    folder = cluster.submitted([1, 1])
+    assert (cluster.state(folder).state, cluster.state(folder).reason) == (
         "queued",
         "waiting for its turn",
     )
-    wrote(folder, "0", TaskState("succeeded", exit_code=0, started=1.0, ended=2.0))
-    found = state(cluster.server, folder)
+    cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
+    found = cluster.state(folder)
     assert (found.state, found.tasks) == ("running", {"succeeded": 1, "queued": 1})
-    wrote(folder, "1", TaskState("failed", exit_code=3, started=1.0, ended=4.0))
-    found = state(cluster.server, folder)
+    cluster.wrote(folder, "1", "failed", exit_code=3, started=1.0, ended=4.0)
+    found = cluster.state(folder)
     assert (found.state, found.ended) == ("failed", 4.0)
     assert found.tasks == {"succeeded": 1, "failed": 1}
 
 
 def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster) -> None:
-    folder = submitted(cluster, [1])
+    folder = cluster.submitted([1])
     cluster.server.objects.clear()
-    assert state(cluster.server, folder).state == "lost"
+    assert cluster.state(folder).state == "lost"
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -87,37 +61,30 @@ def test_jobs_that_were_made_after_the_list_are_not_lost(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, last: bool
 ) -> None:
     """Somebody looks while somebody else, or the controller, submits."""
-    folder = submitted(cluster, [1], last=last)
+    folder = cluster.submitted([1], last=last)
     if last:
-        wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
+        cluster.wrote(folder, "0", "succeeded", exit_code=0, ended=1.0)
     monkeypatch.setattr(cluster.server, "list", lambda *_, **__: iter(()))
-    found = state(cluster.server, folder)
+    found = cluster.state(folder)
     assert found.tasks == ({"succeeded": 1, "queued": 1} if last else {"queued": 1})
 
 
 def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(cluster: Cluster) -> None:
     """A cluster that grows would get nodes for it."""
-    folder = submitted(cluster, [1, 1])
-    wrote(folder, "0", TaskState("running", started=1.0))
-    cluster.server.of("pods")["p"] = {
-        "metadata": {
-            "name": "p",
-            "labels": {JOB: "job-a-0-0", INDEX: "0"},
-            "creationTimestamp": "2023-11-14T19:50:00Z",
-        },
-        "status": {"phase": "Running"},
-    }
+    folder = cluster.submitted([1, 1])
+    cluster.wrote(folder, "0", "running", started=1.0)
+    cluster.server.pod("job-a-0-0", 0)
     control.change(folder, 0, limit=Over("max_cost", "more than 1 USD"))
-    assert state(cluster.server, folder).tasks == {"running": 1, "queued": 1}
-    mine = Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder))  # type: ignore[arg-type]
+    assert cluster.state(folder).tasks == {"running": 1, "queued": 1}
+    mine = cluster.controller(folder)
     assert mine.step()
     assert [*cluster.server.of("jobs")] == JOBS  # it has its grace
-    wrote(folder, "0", TaskState("failed", exit_code=124, ended=2.0))
-    state(cluster.server, folder)
+    cluster.wrote(folder, "0", "failed", exit_code=124, ended=2.0)
+    cluster.state(folder)
     assert [*cluster.server.of("jobs")] == JOBS
     mine.step()
     assert [*cluster.server.of("jobs")] == JOBS[1:]
-    found = state(cluster.server, folder)
+    found = cluster.state(folder)
     assert (found.state, found.limit, found.tasks) == ("failed", "max_cost", ONE_EACH)
 
 
@@ -125,24 +92,17 @@ def test_the_controller_notes_that_nodes_are_started_for_a_task(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first pod may not ask the API server, and waits for as long as they come."""
-    folder, when = submitted(cluster, [2]), 1_795_860_000.0
+    folder, when = cluster.submitted([2]), 1_795_860_000.0
     lacks = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: no."}
-    statuses = {"Running": {}, "Pending": {"conditions": [lacks]}}
-    for index, (phase, more) in enumerate(statuses.items()):
-        labels = {JOB: "job-a-0-0", INDEX: str(index)}
-        facts = {"name": f"p-{index}", "uid": f"u-{index}", "labels": labels}
-        facts["creationTimestamp"] = "2023-11-14T19:50:00Z"
-        cluster.server.of("pods")[f"p-{index}"] = {
-            "metadata": facts,
-            "status": {"phase": phase, **more},
-        }
+    cluster.server.pod("job-a-0-0", 0)
+    second = cluster.server.pod("job-a-0-0", 1, "Pending", conditions=[lacks])
     said = Scaling("the pool scales up", when)
-    monkeypatch.setattr("fairway_agent.kubernetes.objects.scaling", lambda _: {"u-1": said})
-    mine = Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder))  # type: ignore[arg-type]
+    monkeypatch.setattr("fairway_agent.kubernetes.objects.scaling", lambda _: {second: said})
+    mine = cluster.controller(folder)
     assert mine.step()
     why = "1 of its 2 pods run: waiting for a node: no; the pool scales up"
     assert control.read(folder).lacking == {"0": (why, when)}
-    cluster.server.of("pods")["p-1"]["status"] = {"phase": "Running"}
+    cluster.server.of("pods")[second]["status"] = {"phase": "Running"}
     assert mine.step()
     assert control.read(folder).lacking == {}
 
@@ -160,13 +120,13 @@ class TestStuck:
         return now
 
     @pytest.fixture
-    def act(self, server: Server) -> Callable[[Path], RunState]:
+    def act(self, cluster: Cluster) -> Callable[[Path], RunState]:
         """One step of the run's controller, which remembers what it saw."""
         found: list[Controller] = []
 
         def step(folder: Path) -> RunState:
             if not found:
-                found.append(Controller(server, folder, 0, job_facts.read_shared_plan(folder)))  # type: ignore[arg-type]
+                found.append(cluster.controller(folder))
             found[0].step()
             known = state_files.read_run(folder)
             assert known is not None
@@ -176,11 +136,8 @@ class TestStuck:
 
     def hold(self, server: Server, index: int, job: str = "job-a-0-0") -> None:
         waiting = {"waiting": {"reason": "ErrImagePull", "message": "manifest unknown"}}
-        labels = {JOB: job, INDEX: str(index)}
-        name = f"{job}-{index}-abcde"
-        facts = {"name": name, "labels": labels, "creationTimestamp": "2023-11-14T19:50:00Z"}
-        status = {"phase": "Pending", "containerStatuses": [{"image": "own:1", "state": waiting}]}
-        server.of("pods")[name] = {"metadata": facts, "status": status}
+        status = [{"image": "own:1", "state": waiting}]
+        server.pod(job, index, "Pending", containerStatuses=status)
 
     @pytest.mark.parametrize("nodes", [[1, 1, 1], [3]])
     def test_they_end_the_run_after_a_while(
@@ -190,7 +147,7 @@ class TestStuck:
         act: Callable[[Path], RunState],
         nodes: list[int],
     ) -> None:
-        folder = submitted(cluster, nodes)
+        folder = cluster.submitted(nodes)
         self.hold(cluster.server, 0)
         assert (act(folder).state, act(folder).reason) == ("queued", self.WHY)
         clock.now += PATIENCE - 1
@@ -201,14 +158,14 @@ class TestStuck:
         found = state_files.read_task(folder / "tasks" / "0")
         assert (found.state, found.reason) == ("failed", self.WHY)
         assert [*cluster.server.of("jobs")] == JOBS[1:]  # nothing of it starts later
-        assert (state(cluster.server, folder), act(folder)) == (state(cluster.server, folder),) * 2
+        assert (cluster.state(folder), act(folder)) == (cluster.state(folder),) * 2
 
     def test_whoever_looks_ends_nothing(self, cluster: Cluster, clock: SimpleNamespace) -> None:
-        folder = submitted(cluster, [1])
+        folder = cluster.submitted([1])
         self.hold(cluster.server, 0)
-        state(cluster.server, folder)
+        cluster.state(folder)
         clock.now += 9 * PATIENCE
-        assert (state(cluster.server, folder).state, state(cluster.server, folder).reason) == (
+        assert (cluster.state(folder).state, cluster.state(folder).reason) == (
             "queued",
             self.WHY,
         )
@@ -217,7 +174,7 @@ class TestStuck:
     def test_one_that_is_pulled_after_all_is_as_any_other(
         self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
     ) -> None:
-        folder = submitted(cluster, [1])
+        folder = cluster.submitted([1])
         self.hold(cluster.server, 0)
         act(folder)
         [pod] = cluster.server.of("pods").values()
@@ -230,9 +187,9 @@ class TestStuck:
     def test_where_others_have_begun_one_fails_alone(
         self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
     ) -> None:
-        folder = submitted(cluster, [1, 1])
+        folder = cluster.submitted([1, 1])
         self.hold(cluster.server, 1)
-        wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
+        cluster.wrote(folder, "0", "succeeded", exit_code=0, ended=1.0)
         act(folder)
         clock.now += PATIENCE
         assert act(folder).tasks == {"succeeded": 1, "failed": 1}
@@ -242,7 +199,7 @@ class TestStuck:
         self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
     ) -> None:
         """It has the last word, as it may have begun before: see `gang`."""
-        folder = submitted(cluster, [3])
+        folder = cluster.submitted([3])
         self.hold(cluster.server, 2)
         act(folder)
         clock.now += PATIENCE - 1
@@ -256,7 +213,7 @@ class TestStuck:
     def test_what_has_come_after_all_is_no_reason_for_a_first_one_that_comes_later(
         self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
     ) -> None:
-        folder = submitted(cluster, [3])
+        folder = cluster.submitted([3])
         self.hold(cluster.server, 1)
         self.hold(cluster.server, 2)
         act(folder)
@@ -273,23 +230,23 @@ class TestStuck:
     def test_what_a_controller_that_is_stuck_was_to_start_has_failed(
         self, cluster: Cluster, clock: SimpleNamespace
     ) -> None:
-        folder = submitted(cluster, [2, 2], max_parallel=1)
+        folder = cluster.submitted([2, 2], max_parallel=1)
         clock.now = moment("2023-11-14T19:50:00Z")
         self.hold(cluster.server, -1, job="job-a-0-controller")
-        assert state(cluster.server, folder).reason == f"waiting for its turn: {self.WHY}"
+        assert cluster.state(folder).reason == f"waiting for its turn: {self.WHY}"
         clock.now += PATIENCE
-        assert state(cluster.server, folder).tasks == {"failed": 2}
+        assert cluster.state(folder).tasks == {"failed": 2}
         found = state_files.read_task(folder / "tasks" / "0")
         assert found.reason == f"nothing could start it: {self.WHY}"
 
 
 def test_a_controller_that_failed_for_good_is_the_reason(cluster: Cluster) -> None:
-    folder = submitted(cluster, [1], last=True)
-    wrote(folder, "0", TaskState("succeeded", exit_code=0, started=1.0, ended=2.0))
+    folder = cluster.submitted([1], last=True)
+    cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
     failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
     cluster.server.of("jobs")["job-a-0-controller"]["status"] = {"conditions": [failed]}
     control.note_blocked(folder, 0, "controller", "what it last said")
-    assert state(cluster.server, folder).tasks == {"succeeded": 1, "failed": 1}
+    assert cluster.state(folder).tasks == {"succeeded": 1, "failed": 1}
     found = state_files.read_task(folder / "tasks" / "finally")
     assert found.reason == (
         "its controller has failed for good: kubectl logs job/job-a-0-controller; what it last said"
@@ -297,58 +254,56 @@ def test_a_controller_that_failed_for_good_is_the_reason(cluster: Cluster) -> No
 
 
 def test_what_the_controller_is_refused_is_why_a_task_waits(cluster: Cluster) -> None:
-    folder = submitted(cluster, [2, 2], max_parallel=1)
+    folder = cluster.submitted([2, 2], max_parallel=1)
     control.note_blocked(folder, 0, "controller", "exceeded quota: team")
-    assert state(cluster.server, folder).reason == "waiting for its turn: exceeded quota: team"
+    assert cluster.state(folder).reason == "waiting for its turn: exceeded quota: team"
 
 
 def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster) -> None:
-    folder = submitted(cluster, [1], last=True)
-    wrote(folder, "0", TaskState("succeeded", exit_code=0, ended=1.0))
-    found = state(cluster.server, folder)
+    folder = cluster.submitted([1], last=True)
+    cluster.wrote(folder, "0", "succeeded", exit_code=0, ended=1.0)
+    found = cluster.state(folder)
     assert (found.state, found.reason) == ("running", None)
     cluster.server.of("jobs").pop("job-a-0-controller")
-    assert state(cluster.server, folder).tasks == {"succeeded": 1, "lost": 1}
+    assert cluster.state(folder).tasks == {"succeeded": 1, "lost": 1}
 
 
 def test_a_run_whose_predecessor_failed_says_so(cluster: Cluster) -> None:
-    first = submitted(cluster, [1], run="first")
-    folder = submitted(cluster, [1], after=["first"])
-    assert state(cluster.server, folder).reason == "waiting for its turn"
+    first = cluster.submitted([1], run="first")
+    folder = cluster.submitted([1], after=["first"])
+    assert cluster.state(folder).reason == "waiting for its turn"
     state_files.write(first, RunState("failed", ended=1.0))
-    found = state(cluster.server, folder)
+    found = cluster.state(folder)
     assert (found.state, found.reason) == ("cancelled", "not started: first failed")
 
 
 def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster) -> None:
-    first = submitted(cluster, [1], run="first")
-    folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
-    plan, known = job_facts.read_shared_plan(folder), receive.read(folder)
-    assert known is not None
-    assert [*controller.due(folder, known, plan)] == []
+    first = cluster.submitted([1], run="first")
+    folder = cluster.submitted([1], after=["first"], conditions={"first": "failed"})
+    assert cluster.due(folder) == []
     state_files.write(first, RunState("failed", ended=1.0))
-    assert len([*controller.due(folder, known, plan)]) == 1
+    assert cluster.due(folder) == [0]
     state_files.write(first, RunState("succeeded", ended=1.0))  # somebody has retried it
-    assert len([*controller.due(folder, known, plan)]) == 1
-    assert state(cluster.server, folder).state == "queued"
+    assert cluster.due(folder) == [0]
+    assert cluster.state(folder).state == "queued"
 
 
 def test_a_run_whose_predecessor_was_to_fail_and_has_not_says_so(cluster: Cluster) -> None:
-    first = submitted(cluster, [1], run="first")
-    folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
+    first = cluster.submitted([1], run="first")
+    folder = cluster.submitted([1], after=["first"], conditions={"first": "failed"})
     state_files.write(first, RunState("succeeded", ended=1.0))
-    found = state(cluster.server, folder)
+    found = cluster.state(folder)
     assert (found.state, found.reason) == ("cancelled", "not started: first succeeded")
 
 
 def test_a_retry_whose_predecessor_has_ended_otherwise_ends_and_says_so(cluster: Cluster) -> None:
-    first = submitted(cluster, [1], run="first")
-    folder = submitted(cluster, [1], after=["first"], conditions={"first": "failed"})
+    first = cluster.submitted([1], run="first")
+    folder = cluster.submitted([1], after=["first"], conditions={"first": "failed"})
     state_files.write(first, RunState("succeeded", ended=1.0))
-    assert state(cluster.server, folder).state == "cancelled"
+    assert cluster.state(folder).state == "cancelled"
     files.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
-    submit.answer(cluster.shared, cluster.request("job-a", 1), io.BytesIO())
-    found = state(cluster.server, folder)
+    cluster.submit("job-a", 1)
+    found = cluster.state(folder)
     assert (found.state, found.submission) == ("cancelled", 1)
     assert found.reason == "not started: first succeeded"
 
@@ -356,7 +311,7 @@ def test_a_retry_whose_predecessor_has_ended_otherwise_ends_and_says_so(cluster:
 def test_a_server_that_is_away_leaves_what_was_known(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submitted(cluster, [1])
+    cluster.submitted([1])
 
     def silent(*_: object, **__: object) -> None:
         raise Fault(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
@@ -369,7 +324,7 @@ def test_a_server_that_is_away_leaves_what_was_known(
 
 
 def test_a_damaged_file_is_named(cluster: Cluster) -> None:
-    folder = submitted(cluster, [1])
+    folder = cluster.submitted([1])
     (folder / "control.json").write_text('{"parts": [')
     report = looking.answer(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]
     assert report is not None

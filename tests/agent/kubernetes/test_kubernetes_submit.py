@@ -11,42 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, job_facts, state_files
-from fairway_agent.kubernetes import cancel, clean, controller, submit
-from fairway_agent.kubernetes.controller import Controller
+from fairway_agent import control, state_files
+from fairway_agent.kubernetes import cancel, clean, submit
 from fairway_agent.records import Damaged
 from fairway_agent.shared import receive, watch
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
-from fairway_agent.state_files import RunState, TaskState
+from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Cluster, Server
 
 RECEIVER = {"webhook": "http://127.0.0.1:1/x", "on": ["failed"], "form": "json"}
 
 
-@pytest.fixture(autouse=True)
-def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    for module in (submit, cancel, clean):
-        monkeypatch.setattr(module, "Api", lambda: server)
-
-
-def ask(cluster: Cluster, run: str, **more: Any) -> list[str]:
-    return [*submit.answer(cluster.shared, cluster.request(run, **more), io.BytesIO()).jobs]
-
-
-def ended(folder: Path, task: str, state: str = "succeeded") -> None:
-    (folder / "tasks" / task).mkdir(parents=True, exist_ok=True)
-    state_files.write(folder / "tasks" / task, TaskState(state, exit_code=0, ended=1.0))
-
-
 def test_tasks_of_one_node_are_one_job_and_others_one_each(cluster: Cluster) -> None:
     cluster.bring("job-a", [1, 4, 1, 4])
     key = "-----BEGIN"
-    assert ask(cluster, "job-a", key=key) == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
+    assert cluster.submit("job-a", key=key) == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
     jobs = cluster.server.of("jobs")
     assert sorted(jobs) == ["job-a-0-0", "job-a-0-1", "job-a-0-2", "job-a-0-controller"]
     assert [jobs[name]["spec"]["completions"] for name in sorted(jobs)[:3]] == [2, 4, 4]
@@ -55,8 +37,7 @@ def test_tasks_of_one_node_are_one_job_and_others_one_each(cluster: Cluster) -> 
 
 
 def test_a_sweep_of_thousands_is_one_job(cluster: Cluster) -> None:
-    cluster.bring("job-a", [1] * 5000)
-    ask(cluster, "job-a")
+    cluster.submitted([1] * 5000)
     assert cluster.server.created == ["job-a-0-0", "job-a-0-controller"]
     assert cluster.server.of("jobs")["job-a-0-0"]["spec"]["completions"] == 5000
 
@@ -82,17 +63,17 @@ def test_whoever_goes_on_makes_none_twice(
 
     monkeypatch.setattr(cluster.server, "create", die)
     with pytest.raises(Killed):
-        ask(cluster, "job-a")
+        cluster.submit()
     monkeypatch.setattr(cluster.server, "create", create)
     assert not receive.read(cluster.shared / "runs/job-a").complete  # type: ignore[union-attr]
-    assert ask(cluster, "job-a") == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
+    assert cluster.submit() == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
     assert sorted(cluster.server.created) == [
         "job-a-0-0",
         "job-a-0-1",
         "job-a-0-2",
         "job-a-0-controller",
     ]
-    again = ask(cluster, "job-a")
+    again = cluster.submit()
     assert again == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
     assert len(cluster.server.created) == 4
 
@@ -101,7 +82,7 @@ def test_what_is_refused_leaves_nothing(cluster: Cluster) -> None:
     folder = cluster.bring("job-a", [2, 2])
     cluster.server.refuse = lambda name: "exceeded quota: team" if name.endswith("-1") else ""
     with pytest.raises(Fault, match="Kubernetes refuses the job: exceeded quota: team") as raised:
-        ask(cluster, "job-a")
+        cluster.submit()
     assert raised.value.record["exit_code"] == 2
     assert "kubectl describe quota" in raised.value.record["hint"]
     assert cluster.server.of("jobs") == {}
@@ -109,20 +90,18 @@ def test_what_is_refused_leaves_nothing(cluster: Cluster) -> None:
 
 
 def test_a_retry_has_names_of_its_own(cluster: Cluster) -> None:
-    folder = cluster.bring("job-a", [1, 1, 1])
-    ask(cluster, "job-a")
-    ended(folder, "2", "failed")
+    folder = cluster.submitted([1, 1, 1])
+    cluster.ended(folder, "2", "failed")
     retry = {"only": [2], "done": {"succeeded": 2}, "is_set_up": False, "submission": 1}
     (folder / "retry.json").write_text(json.dumps(retry))
-    assert ask(cluster, "job-a", submission=1) == ["job-a-1-0"]
+    assert cluster.submit("job-a", submission=1) == ["job-a-1-0"]
     [part] = receive.read(folder).parts  # type: ignore[union-attr]
     assert part.indices == (2,)
     assert cluster.server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
 
 
 def test_clean_leaves_no_object(cluster: Cluster) -> None:
-    folder = cluster.bring("job-a", [1], last=True)
-    ask(cluster, "job-a")
+    folder = cluster.submitted([1], last=True)
     assert len(cluster.server.of("jobs")) == 2
     clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
     assert cluster.server.of("jobs") == {}
@@ -148,7 +127,7 @@ class TestNames:
     def leave(self, cluster: Cluster, server: Server, run: str = "job-a") -> dict[str, Any]:
         """A Job of a run that is over; its folder is gone."""
         folder = cluster.bring(run, [1])
-        ask(cluster, run)
+        cluster.submit(run)
         del server.of("jobs")[f"{run}-0-controller"]
         [job] = server.of("jobs").values()
         shutil.rmtree(folder)
@@ -173,7 +152,7 @@ class TestNames:
         self.being_deleted(cluster.server, monkeypatch)
         clock.after[20.0] = cluster.server.of("jobs").clear
         cluster.bring("job-a", [1])
-        assert ask(cluster, "job-a") == ["job-a-0-0"]
+        assert cluster.submit() == ["job-a-0-0"]
         assert cluster.server.created == ["job-a-0-0", "job-a-0-controller"]
         assert "deletionTimestamp" not in cluster.server.of("jobs")["job-a-0-0"]["metadata"]
 
@@ -185,12 +164,12 @@ class TestNames:
         self.being_deleted(cluster.server, monkeypatch)
         folder = cluster.bring("job-a", [1])
         with pytest.raises(Fault, match="the deleted Job job-a-0-0 still exists") as said:
-            ask(cluster, "job-a")
+            cluster.submit()
         assert said.value.record["hint"].endswith("kubectl get pods -l fairway.dev/run=job-a")
         assert folder.exists()
         assert clock.now >= end
         cluster.server.of("jobs").clear()
-        assert ask(cluster, "job-a") == ["job-a-0-0"]
+        assert cluster.submit() == ["job-a-0-0"]
 
     def test_a_conflict_with_no_job_is_waited_for_with_an_end(
         self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
@@ -207,10 +186,10 @@ class TestNames:
         with pytest.raises(
             Fault, match="could not create the Job job-a-0-0, because of a conflict with another"
         ):
-            ask(cluster, "job-a")
+            cluster.submit()
         assert len(asked) == len(set(asked))  # none at once after another
         monkeypatch.setattr(cluster.server, "create", create)
-        assert ask(cluster, "job-a") == ["job-a-0-0"]
+        assert cluster.submit() == ["job-a-0-0"]
 
     @pytest.mark.parametrize("other", ["folder", "claim"])
     def test_a_run_of_another_shared_folder_keeps_its_own(
@@ -230,7 +209,7 @@ class TestNames:
         folder = cluster.bring("job-a", [1], last=True)
         words = "Jobs of a run job-a with another shared folder"
         with pytest.raises(Fault, match=words) as said:
-            ask(cluster, "job-a")
+            cluster.submit()
         assert said.value.record["exit_code"] == 2
         assert "choose another --run-id" in said.value.record["hint"]
         assert not folder.exists()
@@ -255,7 +234,7 @@ class TestNames:
 
         monkeypatch.setattr(cluster.server, "create", race)
         with pytest.raises(Fault, match="with another shared folder"):
-            ask(cluster, "job-a")
+            cluster.submit()
         assert [*cluster.server.of("jobs")] == ["job-a-0-1"]
         assert not folder.exists()
 
@@ -263,59 +242,46 @@ class TestNames:
 class TestWhatWaits:
     """The controller's part of what is submitted."""
 
-    def due(self, folder: Path) -> list[int]:
-        known = receive.read(folder)
-        assert known is not None
-        return [
-            part.number
-            for part in controller.due(folder, known, job_facts.read_shared_plan(folder))
-        ]
-
     def test_the_last_task_waits_for_all_others(self, cluster: Cluster) -> None:
-        folder = cluster.bring("job-a", [1, 1], last=True)
-        ask(cluster, "job-a")
+        folder = cluster.submitted([1, 1], last=True)
         assert "job-a-0-1" not in cluster.server.of("jobs")
-        ended(folder, "0")
-        assert self.due(folder) == []
-        ended(folder, "1", "failed")
-        assert self.due(folder) == [1]
+        cluster.ended(folder, "0")
+        assert cluster.due(folder) == []
+        cluster.ended(folder, "1", "failed")
+        assert cluster.due(folder) == [1]
 
     def test_as_many_run_as_may(self, cluster: Cluster) -> None:
-        folder = cluster.bring("job-a", [2, 2, 2, 2], max_parallel=2)
-        ask(cluster, "job-a")
-        assert self.due(folder) == [0, 1]
+        folder = cluster.submitted([2, 2, 2, 2], max_parallel=2)
+        assert cluster.due(folder) == [0, 1]
         known = receive.read(folder)
         assert known is not None
-        Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder)).start()  # type: ignore[arg-type]
+        cluster.controller(folder).start()
         assert sorted(cluster.server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-controller"]
-        assert self.due(folder) == []
-        ended(folder, "0")
-        assert self.due(folder) == [2]
+        assert cluster.due(folder) == []
+        cluster.ended(folder, "0")
+        assert cluster.due(folder) == [2]
 
     def test_a_run_waits_until_another_has_succeeded(self, cluster: Cluster) -> None:
-        first = cluster.bring("first", [1])
-        ask(cluster, "first")
+        first = cluster.submitted([1], "first")
         folder = cluster.bring("job-a", [1], after=["first"])
-        assert ask(cluster, "job-a") == []
-        assert self.due(folder) == []
+        assert cluster.submit() == []
+        assert cluster.due(folder) == []
         state_files.write(first, RunState("succeeded", ended=1.0))
-        assert self.due(folder) == [0]
+        assert cluster.due(folder) == [0]
 
     @pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
     def test_a_run_after_one_that_failed_is_refused(self, cluster: Cluster, state: str) -> None:
-        first = cluster.bring("first", [1])
-        ask(cluster, "first")
+        first = cluster.submitted([1], "first")
         state_files.write(first, RunState(state, ended=1.0))
         cluster.bring("job-a", [1], after=["first"])
         with pytest.raises(Fault, match=f"`after`: first {state}"):
-            ask(cluster, "job-a")
+            cluster.submit()
 
     @pytest.mark.parametrize("kill", [False, True])
     def test_who_wants_to_hear_of_its_end_hears_that_it_was_cancelled(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kill: bool
     ) -> None:
-        folder = cluster.bring("job-a", [1, 1], notify=RECEIVER)
-        ask(cluster, "job-a")
+        folder = cluster.submitted([1, 1], notify=RECEIVER)
         for part in ("controller", "0"):
             name = f"job-a-0-{part}-abcde"
             job = cluster.server.of("jobs")[f"job-a-0-{part}"]
@@ -329,13 +295,11 @@ class TestWhatWaits:
         cluster.server.of("pods").clear()
         told: list[str] = []
         monkeypatch.setattr(watch, "send", lambda *facts, **_: told.append(facts[2].state))
-        plan = job_facts.read_shared_plan(folder)
-        assert not Controller(cluster.server, folder, 0, plan).step()  # type: ignore[arg-type]
+        assert not cluster.controller(folder).step()
         assert told == ["cancelled"]
 
     def test_a_controller_of_what_was_not_submitted_whole_goes_too(self, cluster: Cluster) -> None:
-        folder = cluster.bring("job-a", [1], notify=RECEIVER)
-        ask(cluster, "job-a")
+        folder = cluster.submitted([1], notify=RECEIVER)
         known = receive.read(folder)
         assert known is not None
         replace(known, complete=False).write(folder)
@@ -343,36 +307,31 @@ class TestWhatWaits:
         assert cluster.server.of("jobs") == {}
 
     def test_nothing_of_a_cancelled_run_is_started(self, cluster: Cluster) -> None:
-        folder = cluster.bring("job-a", [1], last=True)
-        ask(cluster, "job-a")
-        ended(folder, "0", "cancelled")
+        folder = cluster.submitted([1], last=True)
+        cluster.ended(folder, "0", "cancelled")
         cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         assert cluster.server.of("jobs") == {}
         known = receive.read(folder)
         assert known is not None
-        Controller(cluster.server, folder, 0, job_facts.read_shared_plan(folder)).start()  # type: ignore[arg-type]
+        cluster.controller(folder).start()
         assert cluster.server.of("jobs") == {}
 
     def test_what_is_refused_to_the_controller_is_tried_again_and_said(
         self, cluster: Cluster
     ) -> None:
-        folder = cluster.bring("job-a", [1], last=True)
-        ask(cluster, "job-a")
-        ended(folder, "0")
+        folder = cluster.submitted([1], last=True)
+        cluster.ended(folder, "0")
         cluster.server.refuse = lambda _: "exceeded quota: team"
-        plan = job_facts.read_shared_plan(folder)
-        assert Controller(cluster.server, folder, 0, plan).step()  # type: ignore[arg-type]
+        assert cluster.controller(folder).step()
         why = control.read(folder).blocked.get("controller", "")
         assert why == "exceeded quota: team"
         cluster.server.refuse = lambda _: ""
-        assert Controller(cluster.server, folder, 0, plan).step()  # type: ignore[arg-type]
+        assert cluster.controller(folder).step()
         assert control.read(folder).blocked.get("controller", "") == ""
         assert cluster.server.created[-1] == "job-a-0-1"
 
     def test_a_controller_ends_with_words_where_a_file_is_damaged(self, cluster: Cluster) -> None:
-        folder = cluster.bring("job-a", [1], last=True)
-        ask(cluster, "job-a")
-        plan = job_facts.read_shared_plan(folder)
+        folder = cluster.submitted([1], last=True)
         (folder / "control.json").write_text("{")
         with pytest.raises(Damaged, match=r"control\.json: damaged"):
-            Controller(cluster.server, folder, 0, plan).step()  # type: ignore[arg-type]
+            cluster.controller(folder).step()
