@@ -83,13 +83,13 @@ def send(
     certificates to trust; `passing` are statuses that this service gives for a moment only.
     """
     data = None if body is None else json.dumps(body).encode()
-    head = {"Accept": "application/json", **(headers or {})}
+    asks = {"Accept": "application/json", **(headers or {})}
     if data is not None:
-        head["Content-Type"] = "application/json"
+        asks["Content-Type"] = "application/json"
     if form is not None:
         data = urlencode(form).encode()
-        head["Content-Type"] = "application/x-www-form-urlencoded"
-    request = _request(method, url, head, data)
+        asks["Content-Type"] = "application/x-www-form-urlencoded"
+    request = _request(method, url, asks, data)
 
     def ask() -> Answer:
         try:
@@ -100,7 +100,8 @@ def send(
                 # Which says nothing of an answer that breaks off where it is read to some length.
                 if response.length:
                     raise IncompleteRead(text, response.length)
-                return Answer(response.status, _lower(response.headers), _json(text))
+                head = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(response.status, head, json.loads(text) if text.strip() else {})
         except (OSError, ValueError, HTTPException) as error:
             raise Failure(0, "NoAnswer", f"{method} {url}: {error}") from None
 
@@ -173,14 +174,6 @@ def _failure(status: int, reason: str, text: bytes, retry_after: float | None) -
         error = {"code": str(error), "message": body.get("error_description", "")}
     code, message = error.get("code", f"HTTP {status}"), error.get("message", reason)
     return Failure(status, str(code), str(message), retry_after)
-
-
-def _json(text: bytes) -> Any:
-    return json.loads(text) if text.strip() else {}
-
-
-def _lower(headers: Any) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _seconds(text: str | None) -> float | None:

@@ -10,35 +10,27 @@ from fairway_boot.files import Fault
 
 # Each is imported when it is wanted: a node runs many.
 _COMMANDS = {
-    "prepare": ("preparation", "prepare"),
-    "release": ("preparation", "release"),
-    "coordinate": ("preparation", "coordinate"),
-    "task": ("attempt", "run_task"),
-    "tell": ("notifications", "send"),
-    "watch": ("attempt", "watch_for_main"),
+    "prepare": ("batch.preparation", "prepare"),
+    "release": ("batch.preparation", "release"),
+    "coordinate": ("batch.preparation", "coordinate"),
+    "task": ("batch.attempt", "run_task"),
+    "tell": ("batch.notifications", "send"),
+    "watch": ("batch.attempt", "watch_for_main"),
+    "serve": ("fanout.sshd_mesh", "serve"),
 }
 
 
 def main() -> int:
     """Runs the command that the arguments name; returns the exit code."""
     use_proxy()
-    name, *rest = sys.argv[1:]
+    name, *words = sys.argv[1:]
+    if name not in _COMMANDS:
+        print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
+        return 2
+    module, function = _COMMANDS[name]
     try:
-        return _run(name, rest)
+        code: int = getattr(import_module(f"fairway_agent.{module}"), function)(*words)
     except Fault as fault:
         print(f"fairway: {fault}", file=sys.stderr)  # noqa: T201
         return 74  # "I/O error" in sysexits.h
-
-
-def _run(name: str, rest: list[str]) -> int:
-    if name == "serve":
-        from fairway_agent.fanout.sshd_mesh import serve
-
-        return serve(rest[0])
-    found = _COMMANDS.get(name)
-    if found is None:
-        print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
-        return 2
-    module, function = found
-    code: int = getattr(import_module(f"fairway_agent.batch.{module}"), function)()
     return code

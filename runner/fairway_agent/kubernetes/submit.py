@@ -212,7 +212,8 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             _require_names(api, folder, known)
             known.write(folder)
         if known.submission == number and not known.complete:
-            known = _submit(api, folder, known)
+            _submit(api, folder, known)
+            replace(known, complete=True).write(folder)
     return SubmitReport(tuple(part.job for part in known.parts if part.job))
 
 
@@ -237,7 +238,7 @@ def _program(module: str, *words: str) -> list[str]:
     return ["python3", "-s", str(processes.here()), f"fairway_agent.kubernetes.{module}", *words]
 
 
-def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
+def _submit(api: Api, folder: Path, wanted: Submission) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
         folders = [Path(each) for each in plan.after]
@@ -259,9 +260,6 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> Submission:
         text = " ".join(str(fault).split())
         hint = next((hint for key, hint in _REFUSED.items() if key in text), "")
         raise Fault("refused-job", f"Kubernetes refuses the job: {text}", hint, 2) from None
-    done = replace(wanted, complete=True)
-    done.write(folder)
-    return done
 
 
 def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:

@@ -108,14 +108,6 @@ def _queue(partition: str) -> list[tuple[int, int]]:
     ]
 
 
-def _ahead(queue: Iterable[tuple[int, int]], priority: str, job: str) -> int:
-    """How many jobs of a queue come before one: of a higher priority, or of the same and older."""
-    if not (priority.isdecimal() and job.isdecimal()):
-        return 0
-    own = (-int(priority), int(job))
-    return len({other for level, other in queue if (-level, other) < own and other != own[1]})
-
-
 def _element(
     words: Sequence[str],
     whys: Mapping[str, str],
@@ -125,7 +117,11 @@ def _element(
     number = int(index) if index.isdecimal() else -1
     if reason.startswith(_LACKS_NODES):
         reason = whys.get(partition, reason)
-    ahead = _ahead(queues.get(partition, ()), priority, job) if reason in TURNS else 0
+    ahead = 0
+    if reason in TURNS and priority.isdecimal() and job.isdecimal():
+        # Those of a higher priority, or of the same and older.
+        own, queue = (-int(priority), int(job)), queues.get(partition, ())
+        ahead = len({each for level, each in queue if (-level, each) < own and each != own[1]})
     return Element(job, number, state, reason, nodes, ended, comment, starts, ahead, partition)
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from fairway_agent.control import Part
     from fairway_agent.shared.receive import Submission
     from fairway_agent.slurm.jobs import Element
-    from fairway_agent.spec import RunPlan
-    from fairway_agent.state_files import RunState
 
 
 REQUEST = StatesRequest
@@ -51,7 +49,8 @@ def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
             with control.locked(folder):
                 known = receive.read(folder)
                 if known is not None and known.complete and goes_on(folder):
-                    news = _Reconciliation(folder, known, jobs).news()
+                    plan, state = _Reconciliation(folder, known, jobs).run()
+                    news = (plan, state) if watch.should_notify(folder, plan, state) else None
         except Damaged as fault:
             damaged[folder.name] = str(fault)
         if news is not None:
@@ -87,11 +86,6 @@ class _Reconciliation(Reconciliation):
     ) -> None:
         super().__init__(folder, known)
         self.jobs = jobs
-
-    def news(self) -> tuple[RunPlan, RunState] | None:
-        """The plan and the run's state, where somebody is to be told of it."""
-        plan, state = self.run()
-        return (plan, state) if watch.should_notify(self.folder, plan, state) else None
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """By what squeue says of its element, or sacct; without a job it was not to begin."""

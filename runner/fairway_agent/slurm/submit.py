@@ -143,14 +143,10 @@ def arguments(
     if longest is not None:
         minutes = math.ceil((longest + _NOTICE + _SLACK) / 60)
         words.append(f"--time={min(minutes, _LONGEST_LIMIT)}")
-    if resources.feature:
-        words.append(f"--constraint={resources.feature}")
-    if resources.gpus and not part.wanted:
-        words.append(f"--gres=gpu:{resources.gpus}")
-    if resources.account:
-        words.append(f"--account={resources.account}")
-    if resources.qos:
-        words.append(f"--qos={resources.qos}")
+    gpus = f"gpu:{resources.gpus}" if resources.gpus and not part.wanted else ""
+    named = {"constraint": resources.feature, "gres": gpus}
+    named |= {"account": resources.account, "qos": resources.qos}
+    words += [f"--{name}={value}" for name, value in named.items() if value]
     if dependency:
         words += [f"--dependency={dependency}", "--kill-on-invalid-dep=yes"]
     return words
@@ -240,7 +236,8 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             known = receive.Submission(number, parts, complete=False)
             known.write(folder)
         if known.submission == number and not known.complete:
-            known = _submit(folder, known, request)
+            _submit(folder, known, request)
+            replace(known, complete=True).write(folder)
     if job_facts.read_plan(folder).notify is not None:
         # It may have to wait, or have ended already. Slurm has it: where it does not answer now,
         # the next look tells it.
@@ -249,7 +246,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     return SubmitReport(tuple(part.job for part in known.parts if part.job))
 
 
-def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submission:
+def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     resources = partition_resources(request)
     try:
@@ -257,13 +254,12 @@ def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> Submiss
     except Fault:
         if not wanted.submission or not predecessors.decide(folder, plan, wanted.submission):
             raise
-        return _completed(folder, wanted)  # a retry that begins nothing has ended, and says why
+        return  # a retry that begins nothing has ended, and says why
     try:
         _hand_over(folder, wanted, plan, resources, before)
     except commands.Refused as refused:
         _withdraw(folder, wanted)
         raise _refusal(str(refused)) from None
-    return _completed(folder, wanted)
 
 
 def _hand_over(
@@ -286,12 +282,6 @@ def _hand_over(
             job = commands.run([*words, str(script)]).strip().partition(";")[0]
         wanted.parts[position] = replace(part, job=job, part=resources.part_of(part.wanted))
         wanted.write(folder)
-
-
-def _completed(folder: Path, wanted: Submission) -> Submission:
-    done = replace(wanted, complete=True)
-    done.write(folder)
-    return done
 
 
 def _dependency(wanted: Submission, part: Part, plan: RunPlan, before: str) -> str:

@@ -36,7 +36,8 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> Done:
     folder, number = shared / "runs" / request.run, request.submission
     while True:
         with free_lock(folder) as lock:
-            if _submitted(folder) >= number:
+            known = state_files.read_run(folder)
+            if known is not None and known.submission >= number:
                 return Done()
             if lock is not None:
                 if not (folder / "code").is_dir():
@@ -52,11 +53,6 @@ def is_watched(folder: Path) -> bool:
     """True if another process holds the run's lock."""
     with free_lock(folder) as lock:
         return lock is None
-
-
-def _submitted(folder: Path) -> int:
-    known = state_files.read_run(folder)
-    return -1 if known is None else known.submission
 
 
 def _supervise(folder: Path, lock: int, *, retry: bool) -> None:

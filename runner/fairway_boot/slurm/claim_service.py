@@ -92,17 +92,13 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
         return None
     _log.info("%s instance %s at %s is %s", scale_set, instance, address, name or "not needed")
     if name:
-        _tell_slurm(settings, name, f"host={host},vm={vm},resource={resource}")
+        # The node's comment says which machine it is, for `fairway nodes report`.
+        comment = f"comment=host={host},vm={vm},resource={resource}"
+        try:
+            tell(settings, "scontrol", "update", f"nodename={name}", comment)
+        except CommandFailed as error:
+            _log.warning("%s", error)
     return name
-
-
-def _tell_slurm(settings: Settings, name: str, comment: str) -> None:
-    """Sets the node's comment in Slurm to its machine, for reports to Azure: `fairway nodes
-    report`."""
-    try:
-        tell(settings, "scontrol", "update", f"nodename={name}", f"comment={comment}")
-    except CommandFailed as error:
-        _log.warning("%s", error)
 
 
 def _word(value: object) -> str:

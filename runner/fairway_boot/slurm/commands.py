@@ -156,11 +156,6 @@ def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: s
         tell(settings, "scontrol", "update", f"nodename={listed}", f"state={state}", *why)
 
 
-def update_partition(settings: Settings, name: str, state: str) -> None:
-    """Tells slurmctld a new state of the partition."""
-    tell(settings, "scontrol", "update", f"partitionname={name}", f"state={state}")
-
-
 def partition_is_up(settings: Settings, name: str) -> bool:
     """The partition gives nodes to jobs."""
     return " State=UP" in tell(settings, "scontrol", "-o", "show", "partition", name)

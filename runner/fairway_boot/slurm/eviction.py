@@ -71,7 +71,9 @@ def leave(settings: Settings, metadata: Metadata, event: Event) -> None:
             asked = [job for job, comment in jobs.items() if comment.startswith(_OURS)]
             for job in jobs:
                 (_ask if job in asked else _requeue)(settings, job)
-            _wait_for_jobs(settings, name, _deadline(event))
+            deadline = _deadline(event)
+            while datetime.now(timezone.utc) < deadline and _jobs(settings, name):
+                time.sleep(_SECOND)
             for job in set(asked) & set(_jobs(settings, name)):
                 _requeue(settings, job)
     except (commands.CommandFailed, OSError) as error:
@@ -118,11 +120,6 @@ def _jobs(settings: Settings, name: str) -> dict[str, str]:
     )
     found = (line.partition(" ") for line in text.splitlines() if line.strip())
     return {job: comment for job, _, comment in sorted(found)}
-
-
-def _wait_for_jobs(settings: Settings, name: str, deadline: datetime) -> None:
-    while datetime.now(timezone.utc) < deadline and _jobs(settings, name):
-        time.sleep(_SECOND)
 
 
 def _deadline(event: Event) -> datetime:

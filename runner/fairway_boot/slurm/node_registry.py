@@ -105,12 +105,8 @@ def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] =
     ]
     commands.update_nodes(settings, asleep, "down", hold.reason)
     if hold.closed:
-        commands.update_partition(settings, partition, "down")
-
-
-def reopened(settings: Settings, partition: str, hold: Hold) -> bool:
-    """Somebody has put a closed partition up again."""
-    return hold.closed and commands.partition_is_up(settings, partition)
+        words = (f"partitionname={partition}", "state=down")
+        commands.tell(settings, "scontrol", "update", *words)
 
 
 def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:

@@ -65,15 +65,12 @@ class _TokenHandler(BaseHTTPRequestHandler):
                 403, "Forbidden", f"people's jobs get no token for {resource} on this node"
             )
         else:
-            self._give(resource)
-
-    def _give(self, resource: str) -> None:
-        try:
-            token, until = self.metadata.token_until(resource)
-        except Failure as failure:
-            self._refuse(failure.status or 502, failure.code, failure.message)
-            return
-        self._answer(200, {"access_token": token, "expires_on": str(int(until))})
+            try:
+                token, until = self.metadata.token_until(resource)
+            except Failure as failure:
+                self._refuse(failure.status or 502, failure.code, failure.message)
+                return
+            self._answer(200, {"access_token": token, "expires_on": str(int(until))})
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         self._answer(status, {"error": {"code": code, "message": message}})

@@ -24,7 +24,7 @@ from fairway_boot.slurm.node_registry import locked, opened
 from fairway_boot.slurm.settings import begin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fairway_boot.imds import Metadata
     from fairway_boot.slurm.node_registry import Hold, NodeRegistry
@@ -72,11 +72,6 @@ def answer(what: str, host_list: str, settings: Settings, metadata: Metadata) ->
     return 0 if all(done) and len(known) == len(groups) else 1
 
 
-def resume(capacity: Capacity, names: list[str], _: Settings) -> None:
-    """Has Azure make instances for the nodes that Slurm is going to use."""
-    capacity.grow(names)
-
-
 def suspend(capacity: Capacity, names: list[str], settings: Settings) -> None:
     """Deletes the instances of nodes that nobody needs."""
     unwanted = still_unwanted(settings, names)
@@ -95,7 +90,11 @@ def resume_fail(capacity: Capacity, names: list[str], _: Settings) -> None:
         capacity.put_back(names)
 
 
-_WORK = {"resume": resume, "suspend": suspend, "resume-fail": resume_fail}
+_WORK: dict[str, Callable[[Capacity, list[str], Settings], None]] = {
+    "resume": lambda capacity, names, _: capacity.grow(names),
+    "suspend": suspend,
+    "resume-fail": resume_fail,
+}
 
 
 def still_unwanted(settings: Settings, names: list[str]) -> list[str]:
@@ -165,7 +164,7 @@ def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozens
             if not claim.joined and states.get(node, _NOT_THERE).isdisjoint(_NOT_THERE):
                 claim.joined = True
                 registry.hold.joined()
-        if node_registry.reopened(settings, name, registry.hold):
+        if registry.hold.closed and commands.partition_is_up(settings, name):
             _log.info("%s: the partition was opened again", name)
             registry.hold.open()
         return registry.hold
