@@ -77,15 +77,11 @@ EXCHANGE = f"/{TENANT}/oauth2/v2.0/token"
 
 
 @pytest.mark.usefixtures("pod")
-def test_secrets_are_read_by_it_and_never_by_the_nodes(services: Services) -> None:
+def test_secrets_and_blobs_are_read_by_it_and_never_by_the_nodes(services: Services) -> None:
     assert access.secret_values({"KEY": "keyvault:key"}, services.url) == {"KEY": "42"}
     assert asked(services) == [EXCHANGE, "/secrets/key"]
-
-
-@pytest.mark.usefixtures("pod")
-def test_blobs_are_read_by_the_workload_identity_alone(services: Services) -> None:
     assert identity.bearer(STORAGE) == {"Authorization": f"Bearer token for {STORAGE}"}
-    assert asked(services) == [EXCHANGE]
+    assert asked(services) == [EXCHANGE, "/secrets/key", EXCHANGE]
 
 
 def test_without_one_the_nodes_is_asked(

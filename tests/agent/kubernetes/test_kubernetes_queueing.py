@@ -74,39 +74,53 @@ def test_kubernetes_queueing_reason_counts_workloads_that_come_first(server: Ser
     assert found["high"] == f"waiting for quota: {LACKS}"
 
 
+NONE_FOUND = "Provisioning Request's atomic scale-up failed: CapacityIsNotFound"
+PUT_BACK = "Evicted due to AdmissionCheck in Retry state: Retrying after failure: it is expired"
+ENDED = "The workload is deactivated due to AdmissionCheck in Rejected state"
+
+
+def evicted(reason: str, message: str) -> dict[str, Any]:
+    return {"type": "Evicted", "status": "True", "reason": reason, "message": message}
+
+
+def check(state: str, message: str = "") -> list[dict[str, str]]:
+    return [{"name": "nodes", "state": state, "message": message}]
+
+
 @pytest.mark.parametrize(
-    "reason", ["ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible"]
+    ("facts", "said"),
+    [
+        *(
+            ({"why": (reason, "ClusterQueue nd is inactive")}, "for quota: ClusterQueue nd is in")
+            for reason in ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible")
+        ),
+        *(
+            ({"admissionChecks": check(state, NONE_FOUND)}, f"for nodes: {NONE_FOUND}")
+            for state in ("Retry", "Rejected")
+        ),
+        ({"admissionChecks": check("Pending")}, "for quota: "),  # it is not done, and says nothing
+    ],
 )
-def test_kubernetes_queueing_reason_that_does_not_pass_means_no_capacity(
-    server: Server, reason: str
+def test_kubernetes_queueing_reason_is_that_of_the_queue_or_of_a_check(
+    server: Server, facts: dict[str, Any], said: str
 ) -> None:
-    found = held(server, workload("x", why=(reason, "ClusterQueue nd is inactive")))
-    assert found["x"] == "waiting for quota: ClusterQueue nd is inactive"
+    assert held(server, workload("x", **facts))["x"].startswith(f"waiting {said}")
+    # One that Kueue has not looked at yet.
+    assert held(server, workload("new", conditions=[])).get("new") is None
 
 
-@pytest.mark.parametrize("state", ["Retry", "Rejected"])
-def test_a_check_that_finds_no_nodes(server: Server, state: str) -> None:
-    said = "Provisioning Request's atomic scale-up failed: CapacityIsNotFound"
-    checks = [{"name": "nodes", "state": state, "message": said}]
-    found = held(server, workload("x", admissionChecks=checks))
-    assert found["x"] == f"waiting for nodes: {said}"
-
-
-def test_what_a_check_has_put_back_waits_for_no_quota(server: Server) -> None:
-    why = "Evicted due to AdmissionCheck in Retry state: Retrying after failure: it is expired"
-    evicted = {"type": "Evicted", "status": "True", "reason": "AdmissionCheck", "message": why}
-    waits = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": why}
-    found = held(server, workload("x", conditions=[evicted, waits]))
-    assert found["x"] == f"waiting to try again: {why}"
-
-
-def test_what_a_check_has_ended_does_not_wait_for_it(server: Server) -> None:
-    why = "The workload is deactivated due to AdmissionCheck in Rejected state"
-    evicted = {"type": "Evicted", "status": "True", "reason": "Deactivated", "message": why}
-    checks = [{"name": "fairway-nodes", "state": "Rejected", "message": "it is expired"}]
-    stopped = {"active": False}
-    found = workload("x", spec=stopped, conditions=[evicted], admissionChecks=checks)
-    assert held(server, found)["x"] == f"its queue has put it back: {why}"
+def test_what_a_check_has_put_back_or_ended_does_not_wait_for_it(server: Server) -> None:
+    waits = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": PUT_BACK}
+    conditions = [evicted("AdmissionCheck", PUT_BACK), waits]
+    found = held(server, workload("x", conditions=conditions))
+    assert found["x"] == f"waiting to try again: {PUT_BACK}"
+    stopped = workload(
+        "x",
+        spec={"active": False},
+        conditions=[evicted("Deactivated", ENDED)],
+        admissionChecks=check("Rejected", "it is expired"),
+    )
+    assert held(server, stopped)["x"] == f"its queue has put it back: {ENDED}"
 
 
 @pytest.mark.parametrize(
@@ -129,13 +143,6 @@ def test_a_check_that_asks_for_nodes(server: Server, count: int, message: str, s
     assert held(server, waits)["x"] == f"waiting for nodes for {said}"
     done = workload("x", spec=pods, conditions=[reserved], admissionChecks=[])
     assert held(server, done).get("x") is None
-
-
-def test_a_check_that_is_not_done_says_nothing(server: Server) -> None:
-    checks = [{"name": "nodes", "state": "Pending", "message": ""}]
-    assert held(server, workload("x", admissionChecks=checks))["x"].startswith("waiting for quota")
-    # One that Kueue has not looked at yet.
-    assert held(server, workload("new", conditions=[])).get("new") is None
 
 
 def event(uid: str, reason: str, message: str, minute: int, second: str = "00") -> dict[str, Any]:

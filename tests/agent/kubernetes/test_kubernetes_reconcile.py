@@ -288,24 +288,17 @@ def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster) -> No
     assert cluster.state(folder).state == "queued"
 
 
-def test_a_run_whose_predecessor_was_to_fail_and_has_not_says_so(cluster: Cluster) -> None:
+def test_a_run_and_its_retry_whose_predecessor_has_ended_otherwise_say_so(cluster: Cluster) -> None:
     first = cluster.submitted([1], run="first")
     folder = cluster.submitted([1], after=["first"], conditions={"first": "failed"})
     state_files.write(first, RunState("succeeded", ended=1.0))
-    found = cluster.state(folder)
-    assert (found.state, found.reason) == ("cancelled", "not started: first succeeded")
-
-
-def test_a_retry_whose_predecessor_has_ended_otherwise_ends_and_says_so(cluster: Cluster) -> None:
-    first = cluster.submitted([1], run="first")
-    folder = cluster.submitted([1], after=["first"], conditions={"first": "failed"})
-    state_files.write(first, RunState("succeeded", ended=1.0))
-    assert cluster.state(folder).state == "cancelled"
     files.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
-    cluster.submit("job-a", 1)
-    found = cluster.state(folder)
-    assert (found.state, found.submission) == ("cancelled", 1)
-    assert found.reason == "not started: first succeeded"
+    for submission in (0, 1):
+        if submission:
+            cluster.submit("job-a", submission)
+        found = cluster.state(folder)
+        assert (found.state, found.submission) == ("cancelled", submission)
+        assert found.reason == "not started: first succeeded"
 
 
 def test_a_server_that_is_away_leaves_what_was_known(

@@ -36,12 +36,6 @@ def test_tasks_of_one_node_are_one_job_and_others_one_each(cluster: Cluster) -> 
     assert (file.read_text(), file.stat().st_mode & 0o777) == (key, 0o600)
 
 
-def test_a_sweep_of_thousands_is_one_job(cluster: Cluster) -> None:
-    cluster.submitted([1] * 5000)
-    assert cluster.server.created == ["job-a-0-0", "job-a-0-controller"]
-    assert cluster.server.of("jobs")["job-a-0-0"]["spec"]["completions"] == 5000
-
-
 class Killed(BaseException):
     """The program that submits is killed."""
 

@@ -146,6 +146,12 @@ def test_a_run_without_limits_leaves_no_file(run: Path, clock: Any) -> None:
     assert sorted(run.iterdir()) == before
 
 
+def _begin(run: Path) -> None:
+    (run / "plan.json").write_text(TIME.text())
+    state_files.write(run, RunState(tasks={"queued": 3}))
+    Watch(run, TIME, 0).begin()
+
+
 def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[str, Any]:
     found = [
         Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
@@ -160,9 +166,7 @@ def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[st
 def test_the_run_says_which_limit_it_was_over(
     run: Path, clock: Any, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (run / "plan.json").write_text(TIME.text())
-    state_files.write(run, RunState(tasks={"queued": 3}))
-    Watch(run, TIME, 0).begin()
+    _begin(run)
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
     assert _settle(run, monkeypatch, "RUNNING", "PENDING", "PENDING")["state"] == "running"
     clock.now += 3600
@@ -180,9 +184,7 @@ def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
     run: Path, clock: Any, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first task has lost its node, and waits for another."""
-    (run / "plan.json").write_text(TIME.text())
-    state_files.write(run, RunState(tasks={"queued": 3}))
-    Watch(run, TIME, 0).begin()
+    _begin(run)
     _write(run, 0, TaskState("queued", attempt=0, started=1e9))
     clock.now += 3599
     _settle(run, monkeypatch, "PENDING", "PENDING", "PENDING")

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from fairway_agent.control import Numbers, Part
-from fairway_agent.shared import receive
-from fairway_agent.shared.receive import Submission
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import jobs, submit
 from fairway_agent.slurm.submit import Node, Resources
@@ -34,27 +32,36 @@ def words(part: Part, plan: dict[str, Any] | None = None, **more: Any) -> list[s
     return submit.arguments(FOLDER, part, 2, made, resources, dependency, **more)
 
 
-def test_a_task_is_a_job_of_whole_nodes() -> None:
-    found = words(Part("tasks", 0, [0], 4, 8))
-    for word in ("--nodes=4", "--ntasks-per-node=8", "--exclusive", "--requeue", "--nice=1000"):
-        assert word in found
-    assert "--comment=fairway job-abc tasks 0 2" in found
-    assert "--signal=B:USR1@85" in found
-    assert not [word for word in found if word.startswith(("--array", "--time", "--gres"))]
+ONE = Part("tasks", 0, [0], 1, 8)
+POINTS = Part("tasks", 0, [0, 1, 2, 5, 7, 8], 1, 1)
+WHOLE = ["--nodes=4", "--ntasks-per-node=8", "--exclusive", "--requeue", "--nice=1000"]
+WHOLE += ["--comment=fairway job-abc tasks 0 2", "--signal=B:USR1@85"]
+H100 = Resources("nd", "Standard_ND96isr_H100_v5", 8, 96, 500)
+OF_H100 = ["--constraint=Standard_ND96isr_H100_v5", "--gres=gpu:8"]
+OF_TEAM = ["--account=vision", "--qos=urgent"]
+FEW = Resources("nd", "", 0, 4, 1000)
 
 
-def test_a_sweep_is_an_array_with_its_limit() -> None:
-    part = Part("tasks", 0, [0, 1, 2, 5, 7, 8], 1, 1)
-    assert "--array=0-2,5,7-8" in words(part)
-    assert "--array=0-2,5,7-8%4" in words(part, {"max_parallel": 4})
-
-
-def test_gpus_features_and_dependencies() -> None:
-    resources = Resources("nd", "Standard_ND96isr_H100_v5", 8, 96, 500)
-    found = words(Part("tasks", 0, [0], 1, 8), resources=resources, dependency="afterok:7")
-    assert "--constraint=Standard_ND96isr_H100_v5" in found
-    assert "--gres=gpu:8" in found
-    assert found[-2:] == ["--dependency=afterok:7", "--kill-on-invalid-dep=yes"]
+@pytest.mark.parametrize(
+    ("part", "more", "has", "lacks"),
+    [
+        (Part("tasks", 0, [0], 4, 8), {}, WHOLE, ("--array", "--time", "--gres")),
+        (POINTS, {}, ["--array=0-2,5,7-8"], ()),
+        (POINTS, {"plan": {"max_parallel": 4}}, ["--array=0-2,5,7-8%4"], ()),
+        (ONE, {"resources": H100}, OF_H100, ("--account", "--qos", "--dependency")),
+        (ONE, {"resources": replace(H100, account="vision", qos="urgent")}, OF_TEAM, ()),
+        (ONE, {"dependency": "afterok:7"}, ["--kill-on-invalid-dep=yes"], ("--constraint",)),
+        (ONE, {"dependency": "afterok:7"}, ["--dependency=afterok:7"], ()),
+        (ONE, {"resources": FEW}, ["--overcommit"], ()),
+        (Part("tasks", 0, [0], 1, 4), {"resources": FEW}, [], ("--overcommit",)),
+    ],
+)
+def test_slurm_part_of_a_run_is_described_to_sbatch(
+    part: Part, more: dict[str, Any], has: list[str], lacks: tuple[str, ...]
+) -> None:
+    found = words(part, **more)
+    assert {*has} <= {*found}
+    assert not [word for word in found if lacks and word.startswith(lacks)]
 
 
 NODE = Node(("nd96",), 8, 96, 1_900_000)
@@ -88,13 +95,6 @@ def test_more_gpus_than_slurm_knows_of() -> None:
     assert "--cpus-per-task=1" in words(Part("tasks", 0, [0], 1, 9, gpus=1), resources=few)
 
 
-def test_accounts_and_qualities_of_service_are_named_where_the_job_does() -> None:
-    part = Part("tasks", 0, [0], 1, 8)
-    resources = Resources("nd", "", 0, 96, 500, account="vision", qos="urgent")
-    assert {"--account=vision", "--qos=urgent"} <= set(words(part, resources=resources))
-    assert not [word for word in words(part) if word.startswith(("--account", "--qos"))]
-
-
 @pytest.mark.parametrize(
     ("plan", "has_setup", "minutes"),
     [
@@ -119,12 +119,6 @@ def test_limits_stay_within_what_sbatch_takes() -> None:
     assert limit * 60 < 2**31
 
 
-def test_more_ranks_than_cores_are_asked_for_as_such() -> None:
-    few = Resources("nd", "", 0, 4, 1000)
-    assert "--overcommit" in words(Part("tasks", 0, [0], 1, 8), resources=few)
-    assert "--overcommit" not in words(Part("tasks", 0, [0], 1, 4), resources=few)
-
-
 def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> None:
     folder = tmp_path / "it's $(touch owned) here"
     folder.mkdir()
@@ -135,15 +129,6 @@ def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> Non
     done = subprocess.run(["bash", script], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[2:] == [str(folder), "tasks", "0", "0", "4"]
     assert list(folder.iterdir()) == []
-
-
-def test_slurm_submission_record_round_trips(tmp_path: Path) -> None:
-    """What each task takes of its node too: a submission that was cut off goes on with it."""
-    parts = [Part("tasks", 0, Numbers([0, 1]), 1, 2, "7", gpus=1, cores=4, part=0.25)]
-    parts.append(Part("finally", 1, Numbers([2]), 1, 1))
-    written = Submission(3, parts, complete=False)
-    written.write(tmp_path)
-    assert receive.read(tmp_path) == written
 
 
 @pytest.mark.parametrize(("index", "name"), [("finally", "finally"), (2, "2")])

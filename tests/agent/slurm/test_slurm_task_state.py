@@ -186,16 +186,26 @@ def sacct(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return says
 
 
-def test_a_job_that_ended(sacct: Callable[[str], None]) -> None:
-    sacct("CANCELLED by 1000|None|nd-1|2026-01-02T03:04:05|fairway r tasks 0 0\n")
+@pytest.mark.parametrize(
+    ("rows", "state"),
+    [
+        (("CANCELLED by 1000|None|nd-1|2026-01-02T03:04:05|fairway r tasks 0 0",), "CANCELLED"),
+        (
+            (
+                "NODE_FAIL|None|nd-2|2026-01-02T03:04:05|c",
+                "TIMEOUT|None|nd-1|2026-01-02T04:04:05|c",
+            ),
+            "TIMEOUT",
+        ),
+    ],
+    ids=["cancelled", "the last row of one that was requeued"],
+)
+def test_slurm_accounting_gives_the_end_of_a_job(
+    sacct: Callable[[str], None], rows: tuple[str, ...], state: str
+) -> None:
+    sacct("".join(f"{each}\n" for each in rows))
     found = jobs.look_up("12", 3)
-    assert (found.state, found.nodes, found.id) == ("CANCELLED", "nd-1", "12_3")
-
-
-def test_slurm_accounting_of_a_requeued_job_uses_the_last_row(sacct: Callable[[str], None]) -> None:
-    sacct("NODE_FAIL|None|nd-1|2026-01-02T03:04:05|c\nTIMEOUT|None|nd-2|2026-01-02T04:04:05|c\n")
-    found = jobs.look_up("12", -1)
-    assert (found.state, found.nodes) == ("TIMEOUT", "nd-2")
+    assert (found.state, found.nodes, found.id) == (state, "nd-1", "12_3")
 
 
 @pytest.mark.parametrize(
