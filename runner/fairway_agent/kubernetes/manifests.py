@@ -108,7 +108,7 @@ def controller_job(
     }
     pod: Manifest = {
         "restartPolicy": "Never",
-        "serviceAccountName": settings.head_account,
+        "serviceAccountName": settings.head,
         "enableServiceLinks": False,
         "containers": [container],
         "volumes": _volumes(settings),
@@ -174,7 +174,7 @@ def _template(
         _show_topology(spec, settings.topology)
     if settings.selector:
         spec["nodeSelector"] = dict(settings.selector)
-    preparation = _PREPARATION + (MOST_WAITS * settings.patience if part.nodes > 1 else 0)
+    preparation = _PREPARATION + (MOST_WAITS * (settings.patience or 0) if part.nodes > 1 else 0)
     if (longest := limits.longest(plan, preparation)) is not None:  # for a task that hangs
         spec["activeDeadlineSeconds"] = min(math.ceil(longest + 10 * _LAST_WORDS), _LONGEST)
     labels = {**_labels(run, submission, part.number), "azure.workload.identity/use": "true"}
@@ -260,7 +260,9 @@ def _container(settings: Settings, command: Sequence[str]) -> Manifest:
             _field(POD_UID, "metadata.uid"),
             _field("_FAIRWAY_NODE", "spec.nodeName"),
         ],
-        "volumeMounts": [{"name": each.name, "mountPath": each.path} for each in settings.volumes],
+        "volumeMounts": [
+            {"name": name, "mountPath": path} for name, path in settings.paths.items()
+        ],
     }
 
 
@@ -270,6 +272,6 @@ def _field(name: str, path: str) -> Manifest:
 
 def _volumes(settings: Settings) -> list[Manifest]:
     return [
-        {"name": each.name, "persistentVolumeClaim": {"claimName": each.claim}}
-        for each in settings.volumes
+        {"name": name, "persistentVolumeClaim": {"claimName": claim}}
+        for name, claim in settings.volumes.items()
     ]

@@ -86,41 +86,19 @@ def pods_of(run: Path) -> PodFacts | None:
 
 
 @dataclass(frozen=True)
-class Volume:
-    """A claim, and the path at which each pod has it."""
+class Settings(PodFacts):
+    """How the pods of a run are made: the facts of its target, with the job's own image, and
+    `volumes` as far as they are mounted, at these `paths`. `resources` are those of a whole node,
+    `most` is how many nodes there can be, 0 for any number, `priority` the class of priority in
+    the queue, `shm_size` the size of /dev/shm, "" for all that there is, and `topology` the path
+    of NCCL's topology file, "" for none."""
 
-    name: str
-    claim: str
-    path: str
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the pods of a run are made: their image and service account, the labels of the nodes that
-    they may have and the taints that they bear, what each takes of its node, the queue of Kueue's
-    in which they wait ("" for none) with their class of priority there, and the size of /dev/shm
-    ("" for all that there is). `head_image` is that of pods which run none of the job's programs,
-    `head_tolerations` keys of taints that these bear, `most` how many nodes there can be, 0 for any
-    number, `topology` the path of NCCL's topology file, "" for none, `patience` for how many
-    seconds the pods of a task on several nodes wait for each other, and `scratch` a folder of the
-    nodes, or how much a whole one's task has on the system disk."""
-
-    image: str
-    head_image: str
-    service_account: str
-    head_account: str
-    head_tolerations: tuple[str, ...] = ()
-    queue: str = ""
-    priority: str = ""
-    shm_size: str = ""
-    selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: tuple[str, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    paths: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
     most: int = 0
+    priority: str = ""
+    shm_size: str = ""
     topology: str = ""
-    patience: float = _TOGETHER
-    scratch: str = ""
 
 
 def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Settings:
@@ -128,24 +106,15 @@ def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Se
     job, target = job_facts.of_job(folder), job_facts.of_target(folder)
     pods, container = pods_of(folder), job.container
     assert pods is not None, "it is a target of Kubernetes"
-    volumes = pods.volumes.items()
+    own = {"image": container.image} if container else {}
     return Settings(
-        image=container.image if container else pods.image,
-        head_image=pods.head_image,
-        service_account=pods.service_account,
-        head_account=pods.head,
-        head_tolerations=pods.head_tolerations,
-        queue=pods.queue or "",
-        priority=pods.priorities.get(job.priority_word, ""),
-        shm_size=_quantity(container.shm_size or "") if container else "",
-        selector=pods.selector,
-        tolerations=pods.tolerations,
-        volumes=tuple(Volume(name, claim, target.mounts[name]) for name, claim in volumes),
+        **{**vars(pods), **own},
+        paths={name: target.mounts[name] for name in pods.volumes},
         resources=resources,
         most=target.most_nodes,
+        priority=pods.priorities.get(job.priority_word, ""),
+        shm_size=_quantity(container.shm_size) if container else "",
         topology=topology,
-        patience=pods.patience or 0.0,
-        scratch=pods.scratch,
     )
 
 

@@ -12,7 +12,7 @@ from kubernetes_validate import ValidationError, validate
 
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import manifests, settings, submit
-from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, Volume, of_run
+from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, of_run
 from fairway_agent.resources import Wanted
 from fairway_agent.shared import receive
 from fairway_agent.spec import RunPlan
@@ -30,10 +30,12 @@ SETTINGS = Settings(
     image="myregistry.azurecr.io/train:1",
     head_image="python:3.12-slim",
     service_account="fairway-task",
-    head_account="fairway-head",
+    head="fairway-head",
     selector={"agentpool": "nd"},
     tolerations=("team",),
-    volumes=(Volume("data", "data-claim", "/data"),),
+    volumes={"data": "data-claim"},
+    paths={"data": "/data"},
+    patience=900.0,
     resources={"cpu": "86", "nvidia.com/gpu": "8", "rdma/ib": "8"},
 )
 SWEEP = Part("tasks", 0, [0, 2, 5], 1, 8)
@@ -358,7 +360,7 @@ def test_kubernetes_settings_are_read_from_target_and_job(tmp_path: Any) -> None
     found = of_run(tmp_path, {"cpu": "4"})
     assert (found.image, found.shm_size, found.queue) == ("usual:1", "", "nd")
     # Only what has a claim is there.
-    assert found.volumes == (Volume("data", "claim", "/data"),)
+    assert (found.volumes, found.paths) == ({"data": "claim"}, {"data": "/data"})
     own = {"container": {"image": "own:2", "shm_size": "512m"}}
     (tmp_path / "job.json").write_text(json.dumps(own))
     found = of_run(tmp_path, {"cpu": "4"})
