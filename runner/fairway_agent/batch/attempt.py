@@ -65,12 +65,12 @@ class ScheduledEvents(threading.Thread):
 
     def run(self) -> None:
         """Asks until there is one, which it acts on once."""
-        asks, failures, name = True, 0, None
+        failures, name = 0, None
         while not self.stopped.wait(_PAUSE):
             if self._file.exists():
                 self._act(self._file.read_text(encoding="ascii"))
                 return
-            if not asks:
+            if failures >= _TRIES:
                 continue
             try:
                 name = self._metadata.name() if name is None else name
@@ -78,7 +78,6 @@ class ScheduledEvents(threading.Thread):
                 failures = 0
             except Failure:
                 failures += 1
-                asks = failures < _TRIES
                 continue
             if self._event is not None:
                 self._act(self._event.kind)
@@ -97,12 +96,10 @@ def watch_for_main() -> int:
     """On a node that is not the main one: tells that one of an event."""
     folders = Folders()
     main = machine.batch_nodes()[0].address
-    told = threading.Event()
 
     def pass_on(kind: str) -> None:
         config = sshd_mesh.connect(folders.meeting, [main])
         sshd_mesh.order(config, [main], f"fairway-event {kind}")
-        told.set()
 
     events = ScheduledEvents(folders.base / f"event.{os.getpid()}", pass_on)
     events.start()
@@ -251,11 +248,11 @@ def run_task() -> int:
         why = f"the setup failed on this node with exit code {code}"
         return _not_begun(folders, code, why)
     spec = folders.spec()
-    first, counted = int(os.environ.get("FAIRWAY_FIRST", "0")), folders.shared / "attempts"
+    first = int(os.environ.get("FAIRWAY_FIRST", "0"))
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     while True:
         try:
-            number, task, nodes = _task_here(folders, spec, counted, first)
+            number, task, nodes = _task_here(folders, spec, first)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
             return _not_begun(folders, NO_START, f"{_NOT_STARTED}{error}")
         watch = watch_of(folders, task.plan, folders.submission)
@@ -288,12 +285,10 @@ def _watched(task: Task, scheduler: Batch) -> int:
     return code
 
 
-def _task_here(
-    folders: Folders, spec: TaskSpec, counted: Path, first: int
-) -> tuple[int, Task, BatchNodes]:
+def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[int, Task, BatchNodes]:
     """The attempt's number, its task and nodes; the next attempt is told if it cannot begin."""
     folders.make_directories(spec)
-    number = count_attempt(counted, folders.task, first)
+    number = count_attempt(folders.shared / "attempts", folders.task, first)
     try:
         _bring_earlier_logs(folders, number)
         return number, *task_of(folders, spec, number)

@@ -151,13 +151,9 @@ def _tasks(folder: Path, part: Part) -> set[str]:
 
 def _width(folder: Path, part: Part, plan: RunPlan) -> int:
     """How many tasks of a part may run at once; 0 once all have ended."""
-    going = sum(not _has_ended(part.task_folder(folder, index)) for index in part.indices)
+    states = [state_files.read_task(part.task_folder(folder, index)) for index in part.indices]
+    going = sum(known is None or not known.is_final for known in states)
     return going if plan.max_parallel is None else min(going, plan.max_parallel)
-
-
-def _has_ended(task: Path) -> bool:
-    known = state_files.read_task(task)
-    return known is not None and known.is_final
 
 
 if __name__ == "__main__":

@@ -103,11 +103,12 @@ class Gang:
 
     def members(self) -> list[Member | None]:
         """The members by rank; None for one that is not there, or that was asked to end."""
-        return [self._member(rank) for rank in range(self.size)]
-
-    def _member(self, rank: int) -> Member | None:
-        found = records.read(self.folder / f"{rank}.json", Member.from_json)
-        return None if found is not None and self._told(rank) == found.uid else found
+        paths = [self.folder / f"{rank}.json" for rank in range(self.size)]
+        found = [records.read(file, Member.from_json) for file in paths]
+        return [
+            None if member is not None and self._told(rank) == member.uid else member
+            for rank, member in enumerate(found)
+        ]
 
     def _told(self, rank: int) -> str:
         """The id of the last pod in that place that was told to end."""
@@ -234,18 +235,12 @@ def serve(
 def _wait(wakeup: socket.socket, deadline: float | None) -> None:
     """Also collects what its server leaves behind, which is its pod's first process to do."""
     processes.wait(wakeup, deadline)
-    while _reap():
-        pass
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _served() -> set[int]:
     """The processes here that other pods of the task have started."""
     own = base()
     return processes.members(sshd_mesh.sessions(own) | sshd_mesh.served(own))
-
-
-def _reap() -> bool:
-    try:
-        return os.waitpid(-1, os.WNOHANG)[0] > 0
-    except ChildProcessError:
-        return False

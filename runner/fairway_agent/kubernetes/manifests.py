@@ -151,7 +151,8 @@ def _template(
         **_container(settings, command),
         "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
     }
-    own = [{"name": "shm", "mountPath": _SHM}, _scratch_mount(settings)]
+    scratch, scratch_mount = _scratch(settings, part.wanted)
+    own = [{"name": "shm", "mountPath": _SHM}, scratch_mount]
     container["volumeMounts"] = [*container["volumeMounts"], *own]
     if settings.resources:
         resources = resources_of(settings.resources, part.wanted)
@@ -167,7 +168,7 @@ def _template(
         "volumes": [
             *_volumes(settings),
             {"name": "shm", "emptyDir": memory},
-            _scratch(settings, part.wanted),
+            scratch,
         ],
     }
     if settings.topology:
@@ -194,23 +195,18 @@ def _tolerating(keys: Sequence[str]) -> list[Manifest]:
     return [{"key": key, "operator": "Exists"} for key in keys]
 
 
-def _scratch(settings: Settings, wanted: Wanted | None) -> Manifest:
-    """The volume of a task's scratch: where it is a folder of the node, once that is set up."""
+def _scratch(settings: Settings, wanted: Wanted | None) -> tuple[Manifest, Manifest]:
+    """The volume of a task's scratch, and its mount. In a folder of the node, once that is set up,
+    each pod has one of its own, which goes when nothing holds it: see `pod`."""
+    mount = {"name": _SCRATCH, "mountPath": SCRATCH}
     if settings.scratch.startswith("/"):
-        return {"name": _SCRATCH, "hostPath": {"path": settings.scratch, "type": "Directory"}}
+        folder = {"path": settings.scratch, "type": "Directory"}
+        return {"name": _SCRATCH, "hostPath": folder}, {**mount, "subPathExpr": OWN_SCRATCH}
     most = {}
     if settings.scratch:
         part = part_of(settings.resources, wanted) or 1
         most["sizeLimit"] = f"{int(parse(settings.scratch) * Fraction(part) / _MI)}Mi"
-    return {"name": _SCRATCH, "emptyDir": most}
-
-
-def _scratch_mount(settings: Settings) -> Manifest:
-    """With a folder of its own for each pod, which goes when nothing holds it: see `pod`."""
-    mount = {"name": _SCRATCH, "mountPath": SCRATCH}
-    if settings.scratch.startswith("/"):
-        mount["subPathExpr"] = OWN_SCRATCH
-    return mount
+    return {"name": _SCRATCH, "emptyDir": most}, mount
 
 
 def topology_map(path: str) -> str:

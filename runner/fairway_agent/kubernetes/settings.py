@@ -113,7 +113,7 @@ def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Se
         resources=resources,
         most=target.most_nodes,
         priority=pods.priorities.get(job.priority_word, ""),
-        shm_size=_quantity(container.shm_size) if container else "",
+        shm_size=_quantity(container.shm_size or "") if container else "",
         topology=topology,
     )
 

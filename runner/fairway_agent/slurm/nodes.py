@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 _FIELDS = "%N|%T|%o|%c|%f|%E"
-_JOBS = "%j|%N|%k"
 
 _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
 
@@ -58,9 +57,9 @@ def _nodes(partition: str) -> list[NodeReport]:
 def _runs(partition: str) -> dict[str, list[str]]:
     """The runs, or the names of others' jobs, on each node."""
     found: dict[str, list[str]] = {}
-    listed = commands.run(["squeue", "-h", "-t", "R,CF,CG", "-p", partition, "-o", _JOBS])
+    listed = commands.run(["squeue", "-h", "-t", "R,CF,CG", "-p", partition, "-o", "%j|%N"])
     for line in listed.splitlines():
-        name, nodes, _ = line.split("|", 2)
+        name, _, nodes = line.rpartition("|")
         for node in commands.run(["scontrol", "show", "hostnames", nodes]).split() if nodes else ():
             found.setdefault(node, []).append(name)
     return found

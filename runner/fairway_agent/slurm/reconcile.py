@@ -54,7 +54,7 @@ def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
         except Damaged as fault:
             damaged[folder.name] = str(fault)
         if news is not None:
-            watch.send(folder, *news, waits=_in_job())
+            watch.send(folder, *news, waits="SLURM_JOB_ID" in os.environ)
     return damaged
 
 
@@ -69,11 +69,7 @@ def notify_end(folder: Path) -> None:
         plan = job_facts.read_shared_plan(folder, retry=known.submission > 0)
         if not watch.should_notify(folder, plan, state):
             return
-    watch.send(folder, plan, state, waits=_in_job())
-
-
-def _in_job() -> bool:
-    return "SLURM_JOB_ID" in os.environ
+    watch.send(folder, plan, state, waits="SLURM_JOB_ID" in os.environ)
 
 
 class _Reconciliation(Reconciliation):

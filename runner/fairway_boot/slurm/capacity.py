@@ -29,7 +29,7 @@ class Capacity:
     def __init__(self, settings: Settings, metadata: Metadata, name: str) -> None:
         self._settings = settings
         self._name = name
-        self._client = ScaleSetClient(settings, metadata, settings.scale_sets[name].id)
+        self.client = ScaleSetClient(settings, metadata, settings.scale_sets[name].id)
 
     def grow(self, names: list[str]) -> None:
         """Instances for these nodes; those that cannot be had go back to the cloud.
@@ -43,7 +43,7 @@ class Capacity:
             started = self._ask_for_more(names)
             if started is None:
                 return
-            self._client.wait(started)
+            self.client.wait(started)
         except Failure as failure:
             reason = str(failure)
             _log.error("%s: %s", self._name, failure)
@@ -116,25 +116,21 @@ class Capacity:
         if not instances:
             return
         # Azure refuses all where one is not there.
-        known = {each.id: each for each in self._client.instances()}
+        known = {each.id: each for each in self.client.instances()}
         present = [id for id in instances if id in known and not known[id].leaving]  # noqa: A001
         if present:
             _log.info("%s: deleting %s", self._name, " ".join(present))
             try:
-                self._client.wait(self._client.delete(present))
+                self.client.wait(self.client.delete(present))
             except Failure as failure:
                 # `reconcile` tries again: they stand in the registry.
                 _log.error("%s: %s", self._name, failure)
                 return
-        there = {each.id for each in self._client.instances()}
+        there = {each.id for each in self.client.instances()}
         with opened(self._settings, self._name) as registry:
             for id in set(registry.leaving) - there:  # noqa: A001
                 del registry.leaving[id]
                 registry.troubles.pop(id, None)
-
-    def instances(self) -> list[Instance]:
-        """All instances of the scale set."""
-        return self._client.instances()
 
     def make_do(self, reason: str) -> list[str] | None:
         """Gives nodes back to Slurm for which Azure has made no instance; `reason` says why.
@@ -142,9 +138,9 @@ class Capacity:
         Returns these nodes, or None while Azure is still working: the program that waits for
         that work reports it.
         """
-        if self._client.size().busy:
+        if self.client.size().busy:
             return None
-        instances = self._client.instances()
+        instances = self.client.instances()
         with opened(self._settings, self._name) as registry:
             registry.see([each.id for each in nameless(instances, registry)])
             working = self._free(instances, registry)
@@ -159,7 +155,7 @@ class Capacity:
         if not given_up:
             return []
         with locked(self._settings, f"{self._name}.scale"):
-            size, there = self._client.size(), len(self._client.instances())
+            size, there = self.client.size(), len(self.client.instances())
             if not size.busy and size.capacity > there:
                 self._settle(there)
         _log.warning("%s: no instance for %s: %s", self._name, " ".join(given_up), reason)
@@ -170,7 +166,7 @@ class Capacity:
     def _ask_for_more(self, names: list[str]) -> Answer | None:
         """Raises the capacity by what is missing; None where enough is under way already."""
         with locked(self._settings, f"{self._name}.scale"):
-            size, instances = self._client.size(), self._client.instances()
+            size, instances = self.client.size(), self.client.instances()
             with opened(self._settings, self._name) as registry:
                 registry.want(lost(instances, registry, among=names))
                 missing = len(registry.wanted) - len(self._free(instances, registry))
@@ -183,7 +179,7 @@ class Capacity:
             if missing <= 0:
                 return None
             _log.info("%s: %d more instances", self._name, missing)
-            return self._client.set_capacity(size, size.capacity + missing)
+            return self.client.set_capacity(size, size.capacity + missing)
 
     def _free(self, instances: list[Instance], registry: NodeRegistry) -> list[Instance]:
         """Instances that may yet ask for a name.
@@ -201,8 +197,8 @@ class Capacity:
 
     def _settle(self, count: int) -> Size:
         """Says that what is there is all that there should be, which deletes nothing."""
-        self._client.wait(self._client.set_capacity(self._client.size(), count))
-        return self._client.size()
+        self.client.wait(self.client.set_capacity(self.client.size(), count))
+        return self.client.size()
 
 
 def lost(instances: list[Instance], registry: NodeRegistry, among: Collection[str]) -> list[str]:

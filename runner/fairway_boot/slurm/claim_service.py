@@ -13,8 +13,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-from fairway_boot.slurm import munge
-from fairway_boot.slurm.commands import CommandFailed, one_line, tell
+from fairway_boot.slurm import commands, munge
 from fairway_boot.slurm.node_registry import opened
 from fairway_boot.slurm.settings import begin
 
@@ -78,7 +77,7 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
     vm, host, resource = (_word(question.get(key)) for key in ("vm", "host", "resource"))
     if scale_set not in settings.scale_sets or not vm or not _NUMBER.fullmatch(instance):
         raise munge.Refused("no instance of a scale set of ours")
-    trouble = one_line(str(question.get("trouble", "")))
+    trouble = commands.one_line(str(question.get("trouble", "")))
     with opened(settings, scale_set) as registry:
         if trouble and question.get("hardware"):
             registry.fail_host(host, trouble)
@@ -95,8 +94,8 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
         # The node's comment says which machine it is, for `fairway nodes report`.
         comment = f"comment=host={host},vm={vm},resource={resource}"
         try:
-            tell(settings, "scontrol", "update", f"nodename={name}", comment)
-        except CommandFailed as error:
+            commands.tell(settings, "scontrol", "update", f"nodename={name}", comment)
+        except commands.Refused as error:
             _log.warning("%s", error)
     return name
 

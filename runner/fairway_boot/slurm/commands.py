@@ -83,10 +83,6 @@ _REASONS = (
 )
 
 
-class CommandFailed(Exception):
-    """A command of Slurm's did not do what it was asked for; the text is its reason."""
-
-
 @dataclass(frozen=True)
 class Node:
     """A node as slurmctld has it: its state and flags, in capitals, the last reason that was
@@ -140,12 +136,12 @@ def by_partition(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def tell(settings: Settings, *command: str, timeout: float = TIMEOUT) -> str:
-    """Runs a command with the settings' programs; CommandFailed where it fails or never answers."""
+    """Runs a command with the settings' programs; Refused where it fails or never answers."""
     program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
     try:
         return run([program, *command[1:]], timeout=timeout)
     except (Refused, Fault) as error:
-        raise CommandFailed(f"{' '.join(command)}: {error}") from None
+        raise Refused(f"{' '.join(command)}: {error}") from None
 
 
 def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: str = "") -> None:

@@ -76,7 +76,7 @@ def leave(settings: Settings, metadata: Metadata, event: Event) -> None:
                 time.sleep(_SECOND)
             for job in set(asked) & set(_jobs(settings, name)):
                 _requeue(settings, job)
-    except (commands.CommandFailed, OSError) as error:
+    except (commands.Refused, OSError) as error:
         _log.error("%s", error)
     try:
         metadata.acknowledge(event)
@@ -98,7 +98,7 @@ def _ask(settings: Settings, job: str) -> None:
     try:
         commands.tell(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
         _log.info("job %s was asked to go back to the queue", job)
-    except commands.CommandFailed as error:
+    except commands.Refused as error:
         _log.warning("%s", error)
         _requeue(settings, job)
 
@@ -107,7 +107,7 @@ def _requeue(settings: Settings, job: str) -> None:
     try:
         commands.tell(settings, "scontrol", "requeue", job, timeout=10)
         _log.info("job %s is back in the queue", job)
-    except commands.CommandFailed as error:
+    except commands.Refused as error:
         # It was submitted with --no-requeue: then it ends with the node.
         _log.warning("%s", error)
 

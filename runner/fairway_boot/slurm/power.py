@@ -62,7 +62,7 @@ def answer(what: str, host_list: str, settings: Settings, metadata: Metadata) ->
     def one(name: str) -> bool:
         try:
             _WORK[what](Capacity(settings, metadata, name), known[name], settings)
-        except (Failure, commands.CommandFailed) as error:
+        except (Failure, commands.Refused) as error:
             _log.error("%s: %s", name, error)
             return False
         return True
@@ -77,7 +77,7 @@ def suspend(capacity: Capacity, names: list[str], settings: Settings) -> None:
     unwanted = still_unwanted(settings, names)
     try:
         capacity.keep_out(unwanted)
-    except commands.CommandFailed as error:
+    except commands.Refused as error:
         _log.warning("%s", error)
     capacity.release(unwanted)
 
@@ -105,7 +105,7 @@ def still_unwanted(settings: Settings, names: list[str]) -> list[str]:
     """
     try:
         states = commands.states(settings)
-    except commands.CommandFailed as error:
+    except commands.Refused as error:
         _log.warning("%s; deleting as told", error)
         return names
     return [name for name in names if "POWERING_UP" not in states.get(name, ())]
@@ -118,7 +118,7 @@ def reconcile_all(settings: Settings, metadata: Metadata) -> int:
         for name in settings.scale_sets:
             try:
                 reconcile(settings, Capacity(settings, metadata, name), name)
-            except (Failure, commands.CommandFailed) as error:
+            except (Failure, commands.Refused) as error:
                 _log.error("%s: %s", name, error)
                 failed = True
     return int(failed)
@@ -126,7 +126,7 @@ def reconcile_all(settings: Settings, metadata: Metadata) -> int:
 
 def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     """One round over one scale set."""
-    instances = capacity.instances()
+    instances = capacity.client.instances()
     with opened(settings, name) as registry:
         gone = lost(instances, registry, among=list(registry.claims))
         _mark_orphans(registry, instances, settings.orphan_after)
@@ -142,8 +142,12 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     _remember_bad_hosts(settings, name, nodes)
     hold = _look_after_hold(settings, name, states)
     commands.update_nodes(settings, node_registry.releasable(settings, name, hold), "resume")
+    # Those that always stay, where they are in the cloud, and neither on their way nor out of use.
     kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
-    commands.update_nodes(settings, _asleep(states, kept), "power_up")
+    asleep = [each for each in kept if "POWERED_DOWN" in states.get(each, ())]
+    busy = {"POWERING_UP", "POWER_UP", "POWERING_DOWN", "DOWN", "DRAIN"}
+    names = [each for each in asleep if not states[each] & busy]
+    commands.update_nodes(settings, names, "power_up")
 
 
 def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, commands.Node]) -> None:
@@ -168,16 +172,6 @@ def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozens
             _log.info("%s: the partition was opened again", name)
             registry.hold.open()
         return registry.hold
-
-
-def _asleep(states: Mapping[str, frozenset[str]], names: list[str]) -> list[str]:
-    """Picks the nodes that are in the cloud and not on their way, nor out of use."""
-    return [
-        name
-        for name in names
-        if "POWERED_DOWN" in states.get(name, ())
-        and not states[name] & {"POWERING_UP", "POWER_UP", "POWERING_DOWN", "DOWN", "DRAIN"}
-    ]
 
 
 def _mark_orphans(registry: NodeRegistry, instances: list[Instance], after: float) -> None:

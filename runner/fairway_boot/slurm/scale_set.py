@@ -135,13 +135,9 @@ def _finished(operation: dict[str, Any]) -> bool:
     if status == "Succeeded":
         return True
     if status in ("Failed", "Canceled"):
-        error = _innermost(operation.get("error") or {})
+        error = operation.get("error") or {}
+        # Azure wraps the reason in errors that only say that something went wrong.
+        while error.get("details"):
+            error = error["details"][0]
         raise Failure(0, str(error.get("code", status)), str(error.get("message", "")))
     return False
-
-
-def _innermost(error: dict[str, Any]) -> dict[str, Any]:
-    """Azure wraps the reason in errors that only say that something went wrong."""
-    while error.get("details"):
-        error = error["details"][0]
-    return error

@@ -145,10 +145,10 @@ class TestAttempts:
         monkeypatch.setattr(attempt, "task_of", here)
         before = tmp_path / "0.ending"
         folders: Any = SimpleNamespace(
-            task="0", before_file=before, make_directories=lambda _: None
+            task="0", before_file=before, make_directories=lambda _: None, shared=tmp_path
         )
         with pytest.raises(OSError, match="cannot be reached"):
-            attempt._task_here(folders, TaskSpec(0, nodes=2), tmp_path / "attempts", 0)
+            attempt._task_here(folders, TaskSpec(0, nodes=2), 0)
         why = before.read_text()
         assert why == "the one before was not started: the node 10.0.0.2 cannot be reached"
 
