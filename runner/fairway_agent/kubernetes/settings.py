@@ -87,11 +87,11 @@ def pods_of(run: Path) -> PodFacts | None:
 
 @dataclass(frozen=True)
 class Settings(PodFacts):
-    """How the pods of a run are made: the facts of its target, with the job's own image, and
-    `volumes` as far as they are mounted, at these `paths`. `resources` are those of a whole node,
-    `most` is how many nodes there can be, 0 for any number, `priority` the class of priority in
-    the queue, `shm_size` the size of /dev/shm, "" for all that there is, and `topology` the path
-    of NCCL's topology file, "" for none."""
+    """How the pods of a run are made: the facts of its target, with the job's own image, and its
+    volumes at these `paths`. `resources` are those of a whole node, `most` is how many nodes there
+    can be, 0 for any number, `priority` the class of priority in the queue, `shm_size` the size of
+    /dev/shm, "" for all that there is, and `topology` the path of NCCL's topology file, "" for
+    none."""
 
     paths: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)

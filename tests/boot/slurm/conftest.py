@@ -70,12 +70,9 @@ class Azure:
     def change(self, capacity: int) -> dict[str, Any]:
         """What a PATCH of the capacity starts: its operation."""
         with self.lock:
-            made = []
             wanted, self.capacity = capacity - len(self.instances), capacity
-            for _ in range(max(0, wanted)):
-                if len(self.instances) >= self.room:
-                    break
-                made.append(self._make())
+            possible = min(wanted, self.room - len(self.instances))
+            made = [self._make() for _ in range(max(0, possible))]
             error = None if len(self.instances) >= capacity else "AllocationFailed"
             error = self.ends_with or error
         for instance in made:
@@ -104,11 +101,8 @@ class Azure:
     def _operation(self, error: str | None) -> dict[str, Any]:
         inner = {"code": error, "message": "no room\nfor it"}
         name = f"op{len(self.operations)}"
-        self.operations[name] = (
-            {"status": "Failed", "error": {"code": "VMFailure", "details": [inner]}}
-            if error
-            else {"status": "Succeeded"}
-        )
+        failed = {"status": "Failed", "error": {"code": "VMFailure", "details": [inner]}}
+        self.operations[name] = failed if error else {"status": "Succeeded"}
         return {"name": name}
 
 
@@ -143,37 +137,39 @@ class _Handler(Handler):
     do_GET = do_PATCH = do_POST = do_PUT = _handle  # noqa: N815
 
     def _result(self, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        azure, path = self.azure, self.path.partition("?")[0]
+        azure, path = self.azure, self.path.partition("?")[0].removeprefix(SCALE_SET)
         busy = azure.hold.is_set()
-        match self.command, path.removeprefix(SCALE_SET):
+        match self.command, path:
             case "GET", "":
                 sku = {"name": "Standard_HB176rs_v4", "tier": "Standard"}
-                state = "Updating" if busy else "Succeeded"
+                state = {"provisioningState": "Updating" if busy else "Succeeded"}
                 with azure.lock:
                     sku_now = {**sku, "capacity": azure.capacity}
-                return 200, {"sku": sku_now, "properties": {"provisioningState": state}}, {}
+                return 200, {"sku": sku_now, "properties": state}, {}
             case "GET", "/virtualMachines":
                 return 200, self._page(), {}
             case "PATCH", "":
                 return self._started(azure.change(body["sku"]["capacity"]))
-            case "POST", "/delete":
-                if set(body["instanceIds"]) - set(azure.instances):
-                    return 404, {"error": {"code": "NotFound", "message": "no such"}}, {}
+            case "POST", "/delete" if set(body["instanceIds"]) <= set(azure.instances):
                 return self._started(azure.delete(body["instanceIds"]))
         if found := re.fullmatch(r"/operations/(\w+)", path):
             if not azure.readable:
                 return 403, {"error": {"code": "AuthorizationFailed", "message": "no"}}, {}
             return 200, {"status": "InProgress"} if busy else azure.operations[found[1]], {}
-        return self._others(path, body)
+        return self._of_machines(path, body)
 
-    def _others(self, path: str, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+    def _of_machines(self, path: str, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        """What the metadata service and the vault say."""
         azure = self.azure
         match self.command, path:
             case "GET", "/metadata/identity/oauth2/token":
                 until = str(int(time.time()) + 3600)
                 return 200, {"access_token": "token", "expires_on": until}, {}
             case "GET", "/metadata/instance/compute":
-                return self._instance()
+                # The test's VM, or the instance in whose name `/as/NUMBER` stands before.
+                place = f"{SCALE_SET}/virtualMachines/{self.asks}"
+                own = {"name": f"v_{self.asks}", "vmId": f"AAAA-{self.asks}", "resourceId": place}
+                return 200, own, {}
             case "GET", "/metadata/scheduledevents":
                 return 200, {"DocumentIncarnation": 1, "Events": azure.events}, {}
             case "POST", "/metadata/scheduledevents":
@@ -182,21 +178,9 @@ class _Handler(Handler):
             case "PUT", "/secrets/munge-key":
                 azure.secret = body["value"]
                 return 200, {"value": azure.secret}, {}
-            case "GET", "/secrets/munge-key":
-                if azure.secret is None:
-                    return 404, {"error": {"code": "SecretNotFound", "message": "none"}}, {}
+            case "GET", "/secrets/munge-key" if azure.secret is not None:
                 return 200, {"value": azure.secret}, {}
-        return 404, {"error": {"code": "NoSuchPath", "message": path}}, {}
-
-    def _instance(self) -> tuple[int, Any, dict[str, str]]:
-        """Who asks: the test's VM, or the instance in whose name `/as/NUMBER` stands before."""
-        number = self.asks
-        body = {
-            "name": f"v_{number}",
-            "vmId": f"AAAA-{number}",
-            "resourceId": f"{SCALE_SET}/virtualMachines/{number}",
-        }
-        return 200, body, {}
+        return 404, {"error": {"code": "NotFound", "message": path}}, {}
 
     def _page(self) -> dict[str, Any]:
         """Two instances at a time, as Azure gives long lists in pages."""
@@ -208,10 +192,8 @@ class _Handler(Handler):
             {"instanceId": id, "properties": {"vmId": f"VM-{id}", "provisioningState": state}}
             for id, state in rows[start : start + 2]  # noqa: A001
         ]
-        page: dict[str, Any] = {"value": value}
-        if start + 2 < len(rows):
-            page["nextLink"] = f"{azure.url}{SCALE_SET}/virtualMachines?after={start + 2}"
-        return page
+        more = f"{azure.url}{SCALE_SET}/virtualMachines?after={start + 2}"
+        return {"value": value, **({"nextLink": more} if start + 2 < len(rows) else {})}
 
     def _started(self, operation: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         return 202, {}, {"Azure-AsyncOperation": f"{self.azure.url}/operations/{operation['name']}"}
@@ -375,32 +357,17 @@ def real_slurm() -> None:
 @pytest.fixture
 def munge(real_slurm: None) -> Iterator[Path]:
     """The socket of a munged of the test's own, which every user of the machine reaches."""
-    with TemporaryDirectory(prefix="fairway-munge-") as folder:
-        Path(folder).chmod(0o755)
-        yield from _munged(Path(folder))
-
-
-def _munged(folder: Path) -> Iterator[Path]:
-    key = folder / "key"
-    key.write_bytes(os.urandom(64))
-    key.chmod(0o400)
-    socket = folder / "socket"
-    process = subprocess.Popen(
-        [
-            "munged",
-            "--foreground",
-            "--force",
-            f"--socket={socket}",
-            f"--key-file={key}",
-            f"--pid-file={folder / 'pid'}",
-            f"--log-file={folder / 'log'}",
-            f"--seed-file={folder / 'seed'}",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    command = ["munge", f"--socket={socket}", "--no-input"]
-    until(lambda: not subprocess.run(command, capture_output=True, check=False).returncode)
-    yield socket
-    process.terminate()
-    process.wait(timeout=300)
+    with TemporaryDirectory(prefix="fairway-munge-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "key").write_bytes(os.urandom(64))
+        (folder / "key").chmod(0o400)
+        socket, null = folder / "socket", subprocess.DEVNULL
+        words = ["munged", "--foreground", "--force", f"--socket={socket}"]
+        words += [f"--{each}-file={folder / each}" for each in ("key", "pid", "log", "seed")]
+        process = subprocess.Popen(words, stdout=null, stderr=null)
+        command = ["munge", f"--socket={socket}", "--no-input"]
+        until(lambda: not subprocess.run(command, capture_output=True, check=False).returncode)
+        yield socket
+        process.terminate()
+        process.wait(timeout=300)
