@@ -15,7 +15,7 @@ _COMMANDS = {
     "coordinate": ("batch.preparation", "coordinate"),
     "task": ("batch.attempt", "run_task"),
     "tell": ("batch.notifications", "send"),
-    "watch": ("batch.attempt", "watch_for_main"),
+    "watch": ("batch.events", "watch_for_main"),
     "serve": ("fanout.sshd_mesh", "serve"),
 }
 

@@ -1,10 +1,11 @@
-"""The nodes of a partition and how they are, and what is done with one."""
+"""The nodes of a partition: how they are, what is done with one, and what a run asks of them."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent.shared import runs
@@ -15,6 +16,9 @@ from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fairway_agent.resources import Wanted
+    from fairway_agent.shared.reports import SubmitRequest
 
 
 _FIELDS = "%N|%T|%o|%c|%f|%E"
@@ -97,3 +101,77 @@ def _health(shared: Path, partition: str) -> Health:
         available=listed[0] if listed else "missing",
         held=tuple(job for job in jobs if job.reason.startswith(HELD)),
     )
+
+
+@dataclass(frozen=True)
+class Node:
+    """A kind of node: its features, the GPUs that Slurm knows of, its CPUs, its memory in MiB."""
+
+    features: tuple[str, ...] = ()
+    gpus: int = 0
+    cpus: int = 1
+    memory: int = 0
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Resources of a partition that a run asks for: one of the `features` of every node (or ""),
+    the number of GPUs of each (0 if Slurm knows of none), its niceness, and the account and the
+    quality of service that it names (or ""). `node` is the largest kind of node, of which some
+    tasks may request a part."""
+
+    partition: str
+    feature: str
+    gpus: int
+    cpus: int
+    nice: int
+    account: str = ""
+    qos: str = ""
+    node: Node = Node()
+
+    def cpus_of(self, wanted: Wanted) -> int:
+        """How many CPUs of a node a task gets, one at least: Slurm gives no job less."""
+        return max(1, wanted.cores_of(self.node.cpus, self.node.gpus))
+
+    def part_of(self, wanted: Wanted | None) -> float | None:
+        """How large a part of a node it wants, by what it has most of; None for whole nodes."""
+        if wanted is None:
+            return None
+        gpus = (wanted.gpus or 0) / max(1, self.node.gpus)
+        return round(min(1.0, max(gpus, self.cpus_of(wanted) / self.node.cpus)), 6)
+
+
+def partition_resources(request: SubmitRequest) -> Resources:
+    """The resources that a run asks for in its partition; Fault if there is none. The target's
+    settings of a node are asked for only as far as Slurm knows of them."""
+    nodes = _kinds(request.partition)
+    largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has what the others have
+    # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
+    size = request.vm_size.lower().removeprefix("standard_")
+    has_feature = size and any(size in node.features for node in nodes)
+    return Resources(
+        partition=request.partition,
+        feature=size if has_feature else "",
+        gpus=min(request.gpus, largest.gpus),
+        cpus=max(node.cpus for node in nodes),
+        node=largest,
+        nice=request.nice,
+        account=request.account,
+        qos=request.qos,
+    )
+
+
+def _kinds(name: str) -> list[Node]:
+    """Each kind of node."""
+    listed = commands.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c|%m"]).split()
+    if not listed:
+        known = commands.run(["sinfo", "-h", "-o", "%R"]).split()
+        hint = f"it has: {', '.join(sorted(set(known)))}" if known else ""
+        raise Fault("no-partition", f"Slurm has no partition `{name}`", hint, 2)
+    found = []
+    for line in listed:
+        features, gres, cpus, memory = line.split("|")
+        gpus = sum(int(count) for count in re.findall(r"gpu(?::[^:,(]+)?:(\d+)", gres))
+        size = int(cpus.rstrip("+")), int(memory.rstrip("+"))
+        found.append(Node(tuple(features.split(",")), gpus, *size))
+    return found

@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from fairway_agent.resources import Wanted, ranges
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm.jobs import ENDED, jobs_named
+from fairway_agent.slurm.nodes import partition_resources
 from fairway_agent.slurm.reconcile import reconcile_all
 from fairway_boot import files
 from fairway_boot.files import Fault
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from fairway_agent.control import Part
     from fairway_agent.shared.receive import Submission
     from fairway_agent.slurm.jobs import Element
+    from fairway_agent.slurm.nodes import Resources
     from fairway_agent.spec import RunPlan
 
 
@@ -53,44 +55,6 @@ python={python}
 [[ -x $python ]] || python=python3
 exec "$python" -s {bundle} fairway_agent.slurm.job {words}
 """
-
-
-@dataclass(frozen=True)
-class Node:
-    """A kind of node: its features, the GPUs that Slurm knows of, its CPUs, its memory in MiB."""
-
-    features: tuple[str, ...] = ()
-    gpus: int = 0
-    cpus: int = 1
-    memory: int = 0
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Resources of a partition that a run asks for: one of the `features` of every node (or ""),
-    the number of GPUs of each (0 if Slurm knows of none), its niceness, and the account and the
-    quality of service that it names (or ""). `node` is the largest kind of node, of which some
-    tasks may request a part."""
-
-    partition: str
-    feature: str
-    gpus: int
-    cpus: int
-    nice: int
-    account: str = ""
-    qos: str = ""
-    node: Node = Node()
-
-    def cpus_of(self, wanted: Wanted) -> int:
-        """How many CPUs of a node a task gets, one at least: Slurm gives no job less."""
-        return max(1, wanted.cores_of(self.node.cpus, self.node.gpus))
-
-    def part_of(self, wanted: Wanted | None) -> float | None:
-        """How large a part of a node it wants, by what it has most of; None for whole nodes."""
-        if wanted is None:
-            return None
-        gpus = (wanted.gpus or 0) / max(1, self.node.gpus)
-        return round(min(1.0, max(gpus, self.cpus_of(wanted) / self.node.cpus)), 6)
 
 
 def batch_script(folder: Path, part: Part, submission: int) -> str:
@@ -167,42 +131,6 @@ def _of_node(part: Part, resources: Resources) -> list[str]:
     memory = max(1, resources.node.memory * cpus // resources.node.cpus)
     words = [f"--cpus-per-task={cpus}", f"--mem={memory}M"]
     return [*words, f"--gres=gpu:{wanted.gpus}"] if wanted.gpus else words
-
-
-def partition_resources(request: SubmitRequest) -> Resources:
-    """The resources that a run asks for in its partition; Fault if there is none. The target's
-    settings of a node are asked for only as far as Slurm knows of them."""
-    nodes = _nodes(request.partition)
-    largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has what the others have
-    # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
-    size = request.vm_size.lower().removeprefix("standard_")
-    has_feature = size and any(size in node.features for node in nodes)
-    return Resources(
-        partition=request.partition,
-        feature=size if has_feature else "",
-        gpus=min(request.gpus, largest.gpus),
-        cpus=max(node.cpus for node in nodes),
-        node=largest,
-        nice=request.nice,
-        account=request.account,
-        qos=request.qos,
-    )
-
-
-def _nodes(name: str) -> list[Node]:
-    """Each kind of node."""
-    listed = commands.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c|%m"]).split()
-    if not listed:
-        known = commands.run(["sinfo", "-h", "-o", "%R"]).split()
-        hint = f"it has: {', '.join(sorted(set(known)))}" if known else ""
-        raise Fault("no-partition", f"Slurm has no partition `{name}`", hint, 2)
-    found = []
-    for line in listed:
-        features, gres, cpus, memory = line.split("|")
-        gpus = sum(int(count) for count in re.findall(r"gpu(?::[^:,(]+)?:(\d+)", gres))
-        size = int(cpus.rstrip("+")), int(memory.rstrip("+"))
-        found.append(Node(tuple(features.split(",")), gpus, *size))
-    return found
 
 
 # Seconds in which a job that is cancelled has to have ended: Slurm kills what does not end itself

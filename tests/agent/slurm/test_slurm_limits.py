@@ -19,6 +19,7 @@ from fairway_agent.shared.receive import Submission
 from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import Element
+from fairway_agent.slurm.nodes import Resources
 from fairway_agent.spec import Budget, RunPlan, TaskSpec
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.slurm import commands
@@ -26,7 +27,7 @@ from fairway_boot.slurm import commands
 TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.
 COST = RunPlan("job-a", "/x", tasks=3, max_cost=Budget(200.0, "USD", 12.5))
-RESOURCES = submit.Resources("nd", "", gpus=0, cpus=4, nice=0)
+RESOURCES = Resources("nd", "", gpus=0, cpus=4, nice=0)
 
 
 @pytest.fixture

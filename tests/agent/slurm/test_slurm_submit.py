@@ -15,7 +15,7 @@ import pytest
 from fairway_agent.control import Numbers, Part
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import jobs, submit
-from fairway_agent.slurm.submit import Node, Resources
+from fairway_agent.slurm.nodes import Node, Resources
 from fairway_agent.spec import RunPlan, Staged, TaskSpec
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands

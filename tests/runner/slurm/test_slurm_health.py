@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport, SubmitRequest
-from fairway_agent.slurm import nodes, submit
+from fairway_agent.slurm import nodes
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 from fairway_core.target import SlurmAccess
@@ -104,12 +104,12 @@ def test_a_partition_offers_what_slurm_knows_of_it(
     monkeypatch.setattr(commands, "run", lambda *_: f"{line}|1900000\n")
     size = "Standard_ND96isr_H100_v5"
     request = SubmitRequest("job-a", 0, partition="nd", vm_size=size, gpus=8, nice=1000)
-    found = submit.partition_resources(request)
+    found = nodes.partition_resources(request)
     assert (found.feature, found.gpus) == (feature, gpus)
 
 
 def test_a_partition_that_is_not_there_names_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "run", lambda words: "" if "-p" in words else "nd\nhb\n")
     with pytest.raises(Fault) as raised:
-        submit.partition_resources(SubmitRequest("job-a", 0, partition="nb"))
+        nodes.partition_resources(SubmitRequest("job-a", 0, partition="nb"))
     assert raised.value.record["hint"] == "it has: hb, nd"
