@@ -8,13 +8,8 @@ none of their comments and docstrings.
 
 from __future__ import annotations
 
-import ast
-import bz2
-import gzip
 import hashlib
 import io
-import tarfile
-import tokenize
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +19,7 @@ import fairway_agent
 import fairway_boot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _LEVEL = 3  # of compression: text shrinks nearly as much as with 9, in a fifth of the time
 _DIGITS = 16  # of a digest
@@ -54,6 +49,9 @@ def pack(files: Iterable[tuple[str, bytes | Path, bool]]) -> bytes:
 
     What lies in a file is read as it is packed: it may be very large.
     """
+    import gzip
+    import tarfile
+
     buffer = io.BytesIO()
     with gzip.GzipFile("", "wb", _LEVEL, buffer, mtime=0) as out:
         _write_tar(cast("IO[bytes]", out), files, tarfile.PAX_FORMAT)
@@ -76,6 +74,17 @@ def pack_folder(folder: Path) -> bytes:
 def agent() -> tuple[str, bytes]:
     """All that runs where jobs run, as an archive, and its digest: a folder that Python can run,
     with the programs that Batch starts at its top."""
+    return agent_digest(), pack(_agent_files())
+
+
+@cache
+def agent_digest() -> str:
+    """The digest alone: most hosts have the archive already, and packing takes long."""
+    return _digest(_agent_files())
+
+
+@cache
+def _agent_files() -> Sequence[tuple[str, bytes, bool]]:
     top = _AGENT / "batch" / "bin"
     files = [("__main__.py", (_AGENT / "main.py").read_bytes(), False)]
     for path in (*_AGENT.rglob("*"), *_BOOT.rglob("*")):
@@ -83,7 +92,7 @@ def agent() -> tuple[str, bytes]:
             base = top if path.parent == top else _AGENT.parent
             name = path.relative_to(base).as_posix()
             files.append((name, path.read_bytes(), _is_executable(path)))
-    return _digest(files), pack(files)
+    return files
 
 
 def boot_files(modules: Iterable[str]) -> dict[str, str]:
@@ -117,6 +126,9 @@ def code(text: str) -> str:
     >>> code("x = 1  # why\\n\\n# because\\ny = '#'\\n")
     "x = 1\\ny = '#'\\n"
     """
+    import ast
+    import tokenize
+
     lines = text.splitlines()
     quoted: set[int] = set()  # lines that go on with a string, where empty ones count
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -128,7 +140,13 @@ def code(text: str) -> str:
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            texts = [each for each in body if _is_text(each)]
+            texts = [
+                each
+                for each in body
+                if isinstance(each, ast.Expr)
+                and isinstance(each.value, ast.Constant)
+                and isinstance(each.value.value, str)
+            ]
             for each in texts:
                 last = each.end_lineno or each.lineno
                 lines[each.lineno - 1 : last] = [""] * (last - each.lineno + 1)
@@ -139,17 +157,15 @@ def code(text: str) -> str:
     return "".join(f"{line}\n" for line in kept)
 
 
-def _is_text(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
-
-
 def boot(modules: Iterable[str]) -> tuple[str, bytes]:
     """These modules as an archive that bzip2 has made small, and its digest.
 
     Other compressors have several implementations, whose bytes differ; and where these differ
     Terraform would replace a VM.
     """
+    import bz2
+    import tarfile
+
     files = [(name, text.encode(), False) for name, text in boot_files(modules).items()]
     buffer = io.BytesIO()
     _write_tar(buffer, files, tarfile.USTAR_FORMAT)
@@ -162,6 +178,8 @@ def _write_tar(
     format: int,  # noqa: A002
 ) -> None:
     """Without times and owners, so that the same files are the same archive anywhere."""
+    import tarfile
+
     with tarfile.open(fileobj=out, mode="w", format=format) as archive:
         for name, content, executable in sorted(files, key=itemgetter(0)):
             entry = tarfile.TarInfo(name)

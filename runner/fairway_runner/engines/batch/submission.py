@@ -142,7 +142,7 @@ class Submission:
         )
         blobs = Blobs(
             code=names.code_blob(snapshot.name),
-            node=names.node_blob(archives.agent()[0]),
+            node=names.node_blob(archives.agent_digest()),
             record=names.record_blob(run),
             key=f"{names.private_folder(run)}key",
         )

@@ -81,12 +81,12 @@ class RemoteHost:
     ) -> R:
         """Calls the module's `answer(shared, request, payload)` on the host, perhaps twice;
         UserError if the host refuses, gives no answer, or one of another type."""
-        name, files = archives.agent()
+        name = archives.agent_digest()
         words = ["sh", "-c", _CALL, "sh", self.shared, name, module]
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         if ended.code == _NO_BUNDLE:
-            self._ship(name, files)
+            self._ship()
             ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         try:
             return kind.from_json(self._answer(ended))
@@ -98,7 +98,8 @@ class RemoteHost:
         message = f"{self.connection.name} gave an answer that cannot be read: {error}"
         return UserError.of("host-failed", message, STRANGE, exit_code=5)
 
-    def _ship(self, name: str, files: bytes) -> None:
+    def _ship(self) -> None:
+        name, files = archives.agent()
         words = ["sh", "-c", SHIP, "sh", self.shared, name]
         ended = self.connection.run(words, input=files, deadline=self.deadline)
         if ended.code:

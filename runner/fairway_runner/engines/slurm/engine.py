@@ -150,7 +150,7 @@ class SlurmEngine(ScheduledEngine):
         if node is None:
             return connection.interactive(command, forward=forward)
         # ssh begins at home, and so does a path that a shell would expand.
-        files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent()[0]}"
+        files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent_digest()}"
         enter = ["python3", "-s", files, f"{self.NODE}.node_access"]
         enter += [self.access.partition, self._require_node(node)]
         if not forward:
