@@ -100,9 +100,9 @@ class Engine:
         """True if a run here starts by itself once one on the other target has ended."""
         return False
 
-    def input_from(self, name: str, kept: KeptOutput) -> Chained | Staged:
-        """How the plan of a later run names an input that this task has kept: where it lies, if the
-        target's tasks see it, or else where `start` copies it from this machine."""
+    def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained | Staged:
+        """How the plan of a later run of that id names an input that this task has kept: where it
+        lies, if the target's tasks see it, or else where `start` copies it from this machine."""
         raise NotImplementedError
 
     def start(

@@ -153,17 +153,21 @@ def prepare(
     launchers = Launchers()
     source = launchers.of(first, job).source
     folder = code_folder or _code_folder(job_file, job)
+    run_id = run_id or store.new_id(job.name)
     chained, staged, origins = list[Chained](), list[Staged](), dict[str, Any]()
     if any(isinstance(each, KeptInput | BestInput) for each in job.inputs.values()):
         from fairway_runner.submit.run_inputs import resolve_inputs
 
         going = [each.id for each in before]
         kept = resolve_inputs(
-            *(job_file, job, engine, store), coming=coming, going=going, copies=copies, asks=asks
+            *(job_file, job, engine, store, run_id),
+            coming=coming,
+            going=going,
+            copies=copies,
+            asks=asks,
         )
         chained, staged, origins = kept.chained, kept.staged, kept.facts
     before = [*before, *(require_one_job(store.find(each)) for each in job.after)]
-    run_id = run_id or store.new_id(job.name)
     inputs = input_directories(first, job, target)
     staged = [*staged_inputs(first, job, target), *staged]
     after = tuple(engine.predecessor(each) for each in before)

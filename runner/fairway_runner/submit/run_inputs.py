@@ -59,16 +59,17 @@ def resolve_inputs(
     job: Job,
     engine: Engine,
     store: RunStore,
+    run_id: str,
     *,
     coming: Collection[str] = (),
     going: Collection[str] = (),
     copies: bool = True,
     asks: bool = True,
 ) -> ResolvedInputs:
-    """Looks for them, but for those of the runs that are `coming`; UserError at its line for one
-    that is not there. What runs that are `going` keep is there once they have ended. `copies` is
-    whether those on another target are brought here, without which nothing can start; `asks` is
-    whether the targets of other runs are asked how these stand."""
+    """Looks for those of the run of that id, but not for those of runs that are `coming`; UserError
+    at its line for one that is not there. What runs that are `going` keep is there once they have
+    ended. `copies` is whether those on another target are brought here, without which nothing can
+    start; `asks` is whether the targets of other runs are asked how these stand."""
     found = ResolvedInputs()
     for name, source in job.inputs.items():
         if not isinstance(source, KeptInput | BestInput):
@@ -84,7 +85,7 @@ def resolve_inputs(
             kept, found.facts[name] = find_kept(
                 *(name, source, store), going=going, brings=copies, asks=asks
             )
-            place = engine.input_from(name, kept)
+            place = engine.input_from(run_id, name, kept)
             if isinstance(place, Chained):
                 found.chained.append(place)
             else:

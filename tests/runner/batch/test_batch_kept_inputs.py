@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from threading import Event, Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +77,7 @@ def kept(run: Run, brought: list[str]) -> KeptOutput:
 
 def test_batch_kept_input_in_the_same_account_is_staged_from_there(make_run: MakeRun) -> None:
     brought: list[str] = []
-    found = outputs.staged_input("init", kept(run_on(make_run, pool()), brought), pool())
+    found = outputs.staged_input("score-a", "init", kept(run_on(make_run, pool()), brought), pool())
     assert found == Staged("init", "outputs", "train-a/0/outputs/model/", "scratch")
     assert brought == []
 
@@ -91,9 +90,9 @@ def test_batch_kept_input_in_the_same_account_is_staged_from_there(make_run: Mak
 def test_batch_kept_input_elsewhere_is_copied_once(make_run: MakeRun, elsewhere: Target) -> None:
     brought: list[str] = []
     run = run_on(make_run, elsewhere)
-    found = outputs.staged_input("init", kept(run, brought), pool())
+    found = outputs.staged_input("score-a", "init", kept(run, brought), pool())
     assert brought == [run.id]
-    assert found.container == "code"
+    assert (found.container, found.path) == ("code", "runs/score-a/inputs/init/")
     assert found.source == "runs/train-a/tasks/0/outputs/model"
     planned(run, found)
     storage: Any = Blobs()
@@ -123,7 +122,13 @@ def test_batch_kept_input_digest_follows_from_its_contents(make_run: MakeRun) ->
     "entry",
     [
         Staged("init", "outputs", "gone-a/0/outputs/model/", "scratch"),
-        Staged("init", "code", "chained/0/", "scratch", source="runs/gone-a/tasks/0/outputs/m"),
+        Staged(
+            "init",
+            "code",
+            "runs/score-a/inputs/init/",
+            "scratch",
+            source="runs/gone-a/tasks/0/outputs/m",
+        ),
     ],
 )
 def test_batch_kept_input_that_no_longer_exists_is_refused(
@@ -136,92 +141,23 @@ def test_batch_kept_input_that_no_longer_exists_is_refused(
         outputs.bring_inputs(run, storage)
 
 
-def test_a_copy_goes_with_the_last_run_that_has_it(make_run: MakeRun) -> None:
+def test_a_copy_goes_with_the_run_or_the_schedule_that_has_it(make_run: MakeRun) -> None:
     storage: Any = Blobs()
     own = kept(run_on(make_run, Target.local()), [])
-    entry = outputs.staged_input("init", own, pool())
-    runs = [make_run(f"score-{letter}") for letter in "ab"]
-    for run in runs:
-        planned(run, entry)
-        outputs.bring_inputs(run, storage)
-    outputs.forget_inputs(runs[0], storage)
-    assert f"code:{entry.path}y" in storage.known
-    outputs.forget_inputs(runs[0], storage)  # what was removed already, as by another command
-    assert f"code:{entry.path}y" in storage.known
-    outputs.forget_inputs(runs[1], storage)
-    assert storage.known == {}
-
-
-def test_a_run_that_comes_while_the_last_is_removed_has_its_copy(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It notes itself after the other has looked who else has the copy."""
-    monkeypatch.setattr(outputs, "_PAUSE", 0)
-    has_looked = Event()
-
-    class Slow(Blobs):
-        coming: Thread | None = None
-
-        def blobs(self, container: str, prefix: str) -> Iterator[Any]:
-            found = list(super().blobs(container, prefix))
-            if prefix.startswith("chained-going/") and found:
-                has_looked.set()
-            if prefix.startswith("chained-users/") and self.coming is None:
-                self.coming = Thread(target=outputs.bring_inputs, args=(runs[1], self))
-                self.coming.start()
-                while self.coming.is_alive() and not has_looked.wait(0.01):
-                    pass
-            yield from found
-
-    storage: Any = Slow()
-    own = kept(run_on(make_run, Target.local()), [])
-    entry = outputs.staged_input("init", own, pool())
-    runs = [make_run(f"score-{letter}") for letter in "ab"]
-    for run in runs:
-        planned(run, entry)
-    outputs.bring_inputs(runs[0], storage)
-    outputs.forget_inputs(runs[0], storage)
-    storage.coming.join(300)
-    digest = entry.path.split("/")[1]
-    expected = [f"chained-users/{digest}/score-b", f"{entry.path}deep/x", f"{entry.path}y"]
-    assert sorted(storage.known) == sorted(f"code:{name}" for name in expected)
-
-
-def test_a_removal_that_was_cut_off_keeps_nobody_waiting(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outputs, "_PATIENCE", -1.0)
-    storage: Any = Blobs()
-    entry = outputs.staged_input("init", kept(run_on(make_run, Target.local()), []), pool())
-    storage.known = {f"code:chained-going/{entry.path.split('/')[1]}/gone-a": 0}
-    run = make_run("score-a")
-    planned(run, entry)
-    outputs.bring_inputs(run, storage)
-    assert f"code:{entry.path}y" in storage.known
-    assert not any("going" in name for name in storage.known)
-
-
-def test_a_copy_goes_with_the_schedule_that_has_it(make_run: MakeRun) -> None:
-    storage: Any = Blobs()
-    entry = outputs.staged_input("init", kept(run_on(make_run, Target.local()), []), pool())
-    for name in ("nightly", "nightly-2"):
+    names = ("score-a", "nightly", "nightly-2")
+    for name in names:
         run = make_run(name)
-        planned(run, entry)
+        planned(run, outputs.staged_input(run.id, "init", own, pool()))
         outputs.bring_inputs(run, storage)
     engine: Any = SimpleNamespace(
         account=SimpleNamespace(order=lambda *_: None), storage=storage, target=pool()
     )
-    BatchSchedules(engine).act("delete", "nightly")
-    assert f"code:{entry.path}y" in storage.known
-    BatchSchedules(engine).act("delete", "nightly-2")
-    assert storage.known == {}
-
-
-def test_a_copy_without_users_and_what_was_not_copied_stay(make_run: MakeRun) -> None:
-    storage: Any = Blobs()
-    storage.known = {"code:chained/0/x": 1, "outputs:train-a/0/outputs/model/x": 1}
-    run = run_on(make_run, pool())
-    copied = Staged("init", "code", "chained/0/", "scratch", source="runs/a-a/tasks/0/outputs/m")
-    planned(run, copied, Staged("other", "outputs", "train-a/0/outputs/model/", "scratch"))
-    outputs.forget_inputs(run, storage)
-    assert len(storage.known) == 2
+    left = []
+    for remove in (
+        lambda: outputs.delete_stored("score-a", storage),
+        lambda: BatchSchedules(engine).act("delete", "nightly"),
+        lambda: BatchSchedules(engine).act("delete", "nightly-2"),
+    ):
+        remove()
+        left.append({name.split("/")[1] for name in storage.known})
+    assert left == [{"nightly", "nightly-2"}, {"nightly-2"}, set()]

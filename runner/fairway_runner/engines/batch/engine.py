@@ -63,9 +63,9 @@ class BatchEngine(Engine):
         """Programs that the launcher needs are looked for on the node: this machine is not one."""
         pools.require_pool(self.account, job)
 
-    def input_from(self, name: str, kept: KeptOutput) -> Staged:
+    def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Staged:
         """Staged from the storage account, into which `start` brings what is not there."""
-        return outputs.staged_input(name, kept, self.target)
+        return outputs.staged_input(run_id, name, kept, self.target)
 
     def start(
         self,
@@ -160,7 +160,6 @@ class BatchEngine(Engine):
             except ServiceError as error:
                 if not error.is_missing and error.code != "JobBeingDeleted":
                     raise
-        outputs.forget_inputs(run, self.storage)
         outputs.delete_stored(run.id, self.storage)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:

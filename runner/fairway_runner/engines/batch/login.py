@@ -1,23 +1,22 @@
-"""A shell on a node of a pool, and the removal of users and keys that one has left there."""
+"""A shell on a node of a pool, as a user who is there for the connection alone.
+
+A program that is killed cannot remove the user, who then expires within the hour.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from fairway_agent.records import JsonRecord
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
@@ -42,23 +41,22 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
     name = node or _any_node(account)
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
-    with _ended_by_signals(), TemporaryLogin(account, name, user) as left:
-        private, public = new_key(user)
-        key = left.folder / "key"
+    private, public = new_key(user)
+    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
+        key = Path(folder, "key")
         key.touch(mode=0o600)
         key.write_bytes(private)
         options: Any = {"name": user, "isAdmin": True, **_access(public)}
-        account.calls.call(
-            f"a user on {name}",
-            lambda: account.client.create_node_user(account.pool, name, options),
-        )
         try:
+            account.calls.call(
+                f"a user on {name}",
+                lambda: account.client.create_node_user(account.pool, name, options),
+            )
             with _renewed(account, name, user, public):
                 words = _words(key, user, host, port, command, forward, way)
                 return subprocess.run(die_with_parent(words), check=False).returncode
         finally:
-            delete_user(account, name, user)
-            left.user_is_gone()
+            _delete_user(account, name, user)
 
 
 @contextmanager
@@ -173,73 +171,7 @@ def _access(public: str) -> dict[str, str]:
     return {"sshPublicKey": public, "expiryTime": expiry}
 
 
-_GONE = b"gone\n"
-
-
-@dataclass(frozen=True)
-class _Order(JsonRecord):
-    """An order to another process to remove a `folder` here and the `user` of a `node`."""
-
-    CALLED = "the order"
-
-    folder: str
-    target: object
-    node: str
-    user: str
-    deadline: float
-
-
-class TemporaryLogin:
-    """A private folder, and a user of a node: both are removed, also where this program is killed.
-    The caller removes the user, and then calls `user_is_gone`."""
-
-    def __init__(self, account: Account, node: str, user: str) -> None:
-        self._account, self._node, self._user = account, node, user
-        self._is_gone = False
-
-    def __enter__(self) -> Self:
-        self.folder = Path(tempfile.mkdtemp(prefix="fairway-login-"))
-        # Nothing that a terminal sends reaches it: neither Ctrl-C, nor the end of the terminal.
-        self._remover = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        account = self._account
-        order = _Order(
-            *(str(self.folder), account.target.record(), self._node, self._user),
-            deadline=account.calls.deadline,
-        )
-        self._say(json.dumps(order.to_json()).encode() + b"\n")
-        return self
-
-    def user_is_gone(self) -> None:
-        """Tells the other process that the user is removed."""
-        self._is_gone = True
-        self._say(_GONE)
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        assert self._remover.stdin is not None
-        with suppress(BrokenPipeError):
-            self._remover.stdin.close()
-        if self._is_gone:
-            self._remover.wait()  # otherwise it removes the user, however long that takes
-
-    def _say(self, line: bytes) -> None:
-        assert self._remover.stdin is not None
-        with suppress(BrokenPipeError):  # the other process was killed
-            self._remover.stdin.write(line)
-            self._remover.stdin.flush()
-
-
-def delete_user(account: Account, node: str, user: str) -> None:
-    """Deletes a user of a node, if there is one."""
-    # Imported here: the process that waits needs nothing of Azure's most of the time.
-    from fairway_runner.engines.azure.calls import ServiceError
-
+def _delete_user(account: Account, node: str, user: str) -> None:
     try:
         account.calls.call(
             f"the end of a user on {node}",
@@ -248,21 +180,3 @@ def delete_user(account: Account, node: str, user: str) -> None:
     except ServiceError as error:
         if not error.is_missing:
             raise
-
-
-def main() -> None:
-    """The program."""
-    order = _Order.from_json(json.loads(sys.stdin.buffer.readline()))
-    if sys.stdin.buffer.read() == _GONE:
-        return
-    shutil.rmtree(order.folder, ignore_errors=True)
-    # Imported here for the same reason.
-    from fairway_core.target import Target
-    from fairway_runner.engines.batch.client import Account
-
-    account = Account(Target.model_validate(order.target), order.deadline)
-    delete_user(account, order.node, order.user)
-
-
-if __name__ == "__main__":
-    main()

@@ -53,7 +53,7 @@ def node_blob(digest: str) -> str:
 
 
 def private_folder(run: str) -> str:
-    """Where the run's key lies, in the container `code`."""
+    """Where the run's key and its copied inputs lie, in the container `code`."""
     return f"runs/{run}/"
 
 
@@ -80,27 +80,3 @@ def cancelled_folder(run: str, submission: int) -> str:
 def output_folder(run: str, task: int | str, output: str) -> str:
     """Where one output of a task is kept, in the container `outputs`."""
     return f"{task_folder(run, task)}outputs/{output}/"
-
-
-def chained_folder(digest: str) -> str:
-    """Where an input lies, in the container `code`, that a run elsewhere has kept."""
-    return f"chained/{digest}/"
-
-
-CHAINED_USERS = "chained-users/"
-
-
-def chained_users(digest: str) -> str:
-    """Where each run that has that input has an empty blob of its name, in the same container."""
-    return f"{CHAINED_USERS}{digest}/"
-
-
-def chained_going(digest: str) -> str:
-    """Where each run that is removed has an empty blob while it may be deleting that input."""
-    return f"chained-going/{digest}/"
-
-
-def chained_digest(folder: str) -> str:
-    """Of the folder of such an input what names it; "" for another folder."""
-    first, _, digest = folder.strip("/").partition("/")
-    return digest if first == "chained" else ""

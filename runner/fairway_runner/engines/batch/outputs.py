@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.spec import Staged
 from fairway_boot.files import read_json, write_json
-from fairway_core.findings import UserError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
@@ -112,11 +110,7 @@ def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[
     return found
 
 
-_PAUSE = 0.5
-_PATIENCE = 120.0  # seconds for which a command that removes a run may be deleting
-
-
-def staged_input(name: str, kept: KeptOutput, target: Target) -> Staged:
+def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> Staged:
     """How the plan of a run on the target names what a task of another run has kept."""
     run = kept.run
     accounts = [
@@ -127,7 +121,7 @@ def staged_input(name: str, kept: KeptOutput, target: Target) -> Staged:
         folder = names.output_folder(run.id, run.task_name(kept.task), kept.output)
         return Staged(name, OUTPUTS, folder, "scratch")
     kept.bring()
-    folder = names.chained_folder(kept.digest())
+    folder = f"{names.private_folder(run_id)}inputs/{name}/"
     return Staged(name, CODE, folder, "scratch", source=kept.path)
 
 
@@ -140,62 +134,15 @@ def bring_inputs(run: RunFolder, storage: Storage) -> None:
             raise gone_input(each.name, f"{each.container}:{each.path}")
 
 
-def forget_inputs(run: RunFolder, storage: Storage) -> None:
-    """The run is removed, and so are those of its copies that no other run has."""
-    try:
-        staged = read_plan(run.folder).staged
-    except (UserError, FileNotFoundError):  # a run that is damaged is removed too
-        return
-    for each in staged:
-        if each.source is not None and (digest := names.chained_digest(each.path)):
-            _leave(run.id, digest, storage)
-
-
-def forget_schedule_inputs(name: str, storage: Storage) -> None:
-    """Removes a schedule's copies that no run uses; its record is nowhere but there."""
-    for blob in list(storage.blobs(CODE, names.CHAINED_USERS)):
-        digest, _, user = blob.name.removeprefix(names.CHAINED_USERS).partition("/")
-        if user == name:
-            _leave(name, digest, storage)
-
-
 def delete_stored(run: str, storage: Storage) -> None:
-    """Deletes the key of a run or a schedule, its record, and what it has kept."""
+    """Deletes the key and the copied inputs of a run or a schedule, its record, and what it has
+    kept."""
     for container, prefix in ((CODE, names.private_folder(run)), (OUTPUTS, f"{run}/")):
         storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])
 
 
-def _leave(run: str, digest: str, storage: Storage) -> None:
-    """Removes the copy of an input from the run's, where no other run has it."""
-    users, going = names.chained_users(digest), f"{names.chained_going(digest)}{run}"
-    if not storage.delete(CODE, [f"{users}{run}"]):
-        return  # it was removed already
-    # Said before it is looked who has it: one that comes after that look sees it, and waits.
-    storage.upload(CODE, going, b"")
-    try:
-        if next(storage.blobs(CODE, users), None) is None:
-            copies = [blob.name for blob in storage.blobs(CODE, names.chained_folder(digest))]
-            storage.delete(CODE, copies)
-    finally:
-        storage.delete(CODE, [going])
-
-
-def _wait_until_deleted(digest: str, storage: Storage) -> None:
-    """Returns once nobody may be deleting it who has not seen that it is wanted."""
-    going, end = names.chained_going(digest), time.monotonic() + _PATIENCE
-    while left := [blob.name for blob in storage.blobs(CODE, going)]:
-        if time.monotonic() > end:  # a command that was killed
-            storage.delete(CODE, left)
-            return
-        time.sleep(_PAUSE)
-
-
 def _bring_input(run: RunFolder, entry: Staged, storage: Storage) -> None:
     assert entry.source is not None, "it is copied from here"
-    # First, so that removing another run with the same copy sees that it is still wanted.
-    digest = names.chained_digest(entry.path)
-    storage.upload(CODE, f"{names.chained_users(digest)}{run.id}", b"")
-    _wait_until_deleted(digest, storage)
     known = {blob.name: blob.size for blob in storage.blobs(CODE, entry.path)}
     folder = run.folder.parents[1] / entry.source
     missing = {

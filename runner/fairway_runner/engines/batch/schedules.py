@@ -189,7 +189,6 @@ class BatchSchedules:
             message = f"`{engine.target.name}` has no schedule `{name}`"
             raise UserError.of("unknown-schedule", message, hint) from None
         if action == "delete":
-            outputs.forget_schedule_inputs(name, engine.storage)
             outputs.delete_stored(name, engine.storage)
 
 

@@ -128,7 +128,7 @@ class LocalEngine(Engine):
         """True if the other target is this machine too."""
         return runs_here(other.engine)
 
-    def input_from(self, name: str, kept: KeptOutput) -> Chained:
+    def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
         """Its folder here, into which other engines bring what their tasks have kept."""
         kept.bring()
         from fairway_agent.spec import Chained

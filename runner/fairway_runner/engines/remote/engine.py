@@ -138,7 +138,7 @@ class RemoteEngine(Engine):
         """One command on the host for all of them."""
         self.mirror.refresh(runs, logs=logs, samples=samples)
 
-    def input_from(self, name: str, kept: KeptOutput) -> Chained:
+    def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
         """Its folder on the shared one, or one there that is named by what is in it."""
         if self._shares_folder(kept.run):
             return Chained(name, kept.path)
