@@ -69,15 +69,6 @@ def test_a_target_that_is_not_resized_says_so(name: str) -> None:
         engine(name).resize(2)
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_ends_by_cause(name: str) -> None:
-    """Failures are counted everywhere."""
-    facts: dict[str, object] = {"name": "x", "command": "true", "retry": {"error": 2}}
-    require(Job.model_validate(facts), target(name))
-    job = Job.model_validate({**facts, "retry": {"error": 2, "node": 3}})
-    require(job, target(name))
-
-
 @pytest.mark.parametrize(
     ("fields", "failures", "limits"),
     [
@@ -95,22 +86,6 @@ def test_retries_are_what_they_were(
 
 
 IDLE = {"name": "x", "command": "true", "idle_gpu": {"below": 5, "for": "30m"}}
-
-
-@pytest.mark.parametrize("gpus", [None, 1])
-@pytest.mark.parametrize("name", ENGINES)
-def test_idle_gpus(name: str, gpus: int | None) -> None:
-    job, able = Job.model_validate({**IDLE, "gpus": gpus}), capabilities(name)
-    if able.idle_gpu and (gpus is None or able.idle_parts):
-        require(job, target(name))
-        return
-    parts = "cannot tell which of a node's GPUs are idle"
-    message = parts if able.idle_gpu else "does not watch for idle GPUs"
-    with pytest.raises(UserError, match=f"{message}: its engine is `{name}`") as raised:
-        require(job, target(name))
-    [finding] = raised.value.findings
-    assert (finding.id, finding.path) == ("not-supported", "idle_gpu")
-    assert "-s idle_gpu=null" in finding.hint
 
 
 def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
@@ -152,71 +127,58 @@ def test_job_with_retries_or_idle_gpus_that_cannot_be_is_refused(
         Job.model_validate({**IDLE, **fields})
 
 
+WAITING = {"webhook": "https://x.io/", "on": ["waiting", "failed"]}
+SECRET = {
+    "notify": {"webhook": "secret:HOOK", "on": ["waiting"]},
+    "secrets": {"HOOK": "keyvault:hook"},
+}
+UNSEEN = "`nd` cannot notify of waiting runs: nothing runs there before they start"
+
+
+OTHERS = ("local", "ssh", "kubernetes")
+
+
 @pytest.mark.parametrize(
-    ("fields", "ability", "path", "said"),
+    ("fields", "path", "said"),
     [
-        ({"container": {"image": "ubuntu:24.04"}}, "containers", "container", ""),
         (
             {"setup": {"command": "apt-get install -y fio", "admin": True}},
-            "setup_as_admin",
             "setup.admin",
-            "use a target with `batch`",
+            dict.fromkeys((*OTHERS, "slurm"), "use a target with `batch`"),
         ),
         (
             {"setup": {"command": "mkdir /tmp/x", "release": "rm -r /tmp/x"}},
-            "releases",
             "setup.release",
-            "-s setup.release=null",
+            dict.fromkeys((*OTHERS, "slurm"), "-s setup.release=null"),
         ),
-        ({"after": ["other-run"]}, "after", "after", "`after` has no effect on `nd`: its engine"),
-        ({"account": "vision"}, "accounts", "account", "does not support `account`: its engine"),
-        ({"qos": "vision"}, "accounts", "qos", "does not support `qos`: its engine is"),
+        ({"after": ["other-run"]}, "after", {"batch": "`after` has no effect on `nd`: its engine"}),
+        *(
+            (
+                {name: "vision"},
+                name,
+                dict.fromkeys((*OTHERS, "batch"), f"does not support `{name}`: its engine is"),
+            )
+            for name in ("account", "qos")
+        ),
+        ({**IDLE, "gpus": 1}, "idle_gpu", {"slurm": "which of a node's GPUs are idle: its engine"}),
+        ({"notify": WAITING}, "notify.on", {"batch": UNSEEN}),
+        (SECRET, "notify.on", {"batch": UNSEEN, "slurm": "only their tasks can read `HOOK`"}),
+        ({**IDLE, "notify": {"webhook": "https://x.io/"}, "retry": {"node": 3}}, "", {}),
     ],
 )
 @pytest.mark.parametrize("name", ENGINES)
 def test_job_that_needs_an_ability_is_refused_where_the_engine_lacks_it(
-    name: str, fields: dict[str, object], ability: str, path: str, said: str
+    name: str, fields: dict[str, object], path: str, said: dict[str, str]
 ) -> None:
     job = Job.model_validate({"name": "x", "command": "true", **fields})
-    able = getattr(capabilities(name), ability)
-    assert able or ability != "containers", "every engine has these"
-    if able:
+    if name not in said:
         require(job, target(name))
         return
     with pytest.raises(UserError) as raised:
         require(job, target(name))
     [finding] = raised.value.findings
     assert (finding.id, finding.path) == ("not-supported", path)
-    assert said in f"{finding.message} {finding.hint}"
-
-
-@pytest.mark.parametrize("name", ENGINES)
-def test_word_of_runs(name: str) -> None:
-    facts = {"name": "x", "command": "true", "secrets": {"HOOK": "keyvault:hook"}}
-    waiting = {"webhook": "https://x.io/", "on": ["waiting", "failed"]}
-    secret = {"webhook": "secret:HOOK", "on": ["waiting"]}
-    able = capabilities(name)
-    for notify, fits in (
-        ({"webhook": "https://x.io/"}, able.notifies),
-        (waiting, able.tells_waiting),
-        (secret, able.tells_waiting and able.tells_secretly),
-    ):
-        job = Job.model_validate({**facts, "notify": notify})
-        if fits:
-            require(job, target(name))
-            continue
-        with pytest.raises(UserError) as raised:
-            require(job, target(name))
-        [finding] = raised.value.findings
-        if able.notifies and not able.tells_waiting:
-            said = "`nd` cannot notify of waiting runs: nothing runs there before they start"
-            assert (finding.message, finding.path) == (said, "notify.on")
-        elif able.notifies:
-            assert (
-                "cannot notify of waiting runs: only their tasks can read `HOOK`" in finding.message
-            )
-        else:
-            assert "-s notify=null" in finding.hint
+    assert said[name] in f"{finding.message} {finding.hint}"
 
 
 LATE = [name for name, able in ENGINES.items() if not able.after]
@@ -237,29 +199,6 @@ def test_a_submission_is_refused_by_what_the_engine_says_of_itself(
 
 def test_an_engine_that_is_not_known_is_elsewhere() -> None:
     assert not capabilities("pbs").runs_here
-
-
-@pytest.mark.parametrize("name", ENGINES)
-def test_a_part_of_a_node(name: str, tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text("name: x\ncommand: 'true'\ncores: 1\n")
-    job_file = load_job(file)
-    job = job_file.resolve(target(name))
-    nd = target(name)
-    if nd.batch is not None:
-        nd = nd.model_copy(update={"batch": nd.batch.model_copy(update={"task_slots": 2})})
-    if capabilities(name).shares:
-        require_share(job, nd, job_file.document)
-    elsewhere = nd.model_copy(update={"engine": "pbs"})
-    if not capabilities(name).shares:
-        elsewhere = nd
-    with pytest.raises(UserError) as raised:
-        require_share(job, elsewhere, job_file.document)
-    [finding] = raised.value.findings
-    said = f"`{nd.name}` gives each task whole nodes: its engine is `{elsewhere.engine}`"
-    assert finding.message == said
-    assert "use a target with `local` or `ssh` or `slurm` or `batch`" in finding.hint
-    assert finding.location.line == 3
 
 
 ND, D2S = "Standard_ND96isr_H100_v5", "Standard_D2s_v6"

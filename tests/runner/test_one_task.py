@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,12 +46,3 @@ def test_cancel_of_one_task_that_does_not_end_is_reported(
     ) as e:
         store.cancel_task(run, run.engine, "1", clock=lambda: next(now))
     assert (told, e.value.exit_code) == ([1], 5)
-
-
-def test_a_target_that_ends_whole_runs_alone_says_so(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "capabilities", lambda _: SimpleNamespace(ends_tasks=False))
-    with pytest.raises(UserError, match="cannot end one task of a run") as error:
-        run.cancel(1)
-    assert error.value.findings[0].hint == "end all: fairway cancel job-aaaaaa"

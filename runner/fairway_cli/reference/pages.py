@@ -360,7 +360,9 @@ _ENGINES_HEAD = """# Engines
 A target's engine starts its jobs: `local` is this machine, `ssh` a [cluster without a
 scheduler](ssh.md), `slurm` a [Slurm partition](slurm-jobs.md), `batch` an [Azure Batch
 pool](batch.md) and `kubernetes` a [namespace of a cluster](kubernetes.md). The same job file runs
-on all of them. A job that needs something its engine cannot do is refused at submission.
+on all of them, with `container:`, `notify:`, `max_duration:`, `max_cost:`, `idle_gpu:`, `retry:`,
+`gpus:`, `cores:` and `fairway cancel RUN --task`. A job that needs something its engine cannot do
+is refused at submission. They differ in:
 
 """
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.documents import Document
+    from fairway_core.notifications import Notify
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
 
@@ -29,7 +30,6 @@ class Capabilities:
 
     runs_here: bool = _row("Runs on this machine", False)
     """Its tasks are processes of this machine, and a run's folder here is where they work."""
-    containers: bool = _row("`container:`", False)
     setup_as_admin: bool = _row("`setup: {command, admin: true}`", False)
     releases: bool = _row("`setup: {command, release}`", False)
     """Whether something runs on the nodes of a run that has ended: elsewhere others have them."""
@@ -40,24 +40,12 @@ class Capabilities:
     priorities: bool = _row("`priority:`", False)
     """True if a run can overtake others that wait."""
     accounts: bool = _row("`account:` and `qos:`", False)
-    notifies: bool = _row("`notify:`", False)
-    """True if something there watches a run as a whole, beside its tasks."""
-    tells_waiting: bool = _row("`notify: {on: waiting}`", False)
+    tells_waiting: bool = _row("`notify: {on: waiting}`", True)
     """Whether something there sees that a run waits."""
-    tells_secretly: bool = _row("`notify: {on: waiting}` with a receiver in `secrets:`", False)
+    tells_secretly: bool = _row("`notify: {on: waiting}` with a receiver in `secrets:`", True)
     """Whether who tells that a run waits has the job's secrets."""
-    limits: bool = _row("`max_duration:` and `max_cost:`", False)
-    """Whether something there ends a run as a whole, beside its tasks."""
-    idle_gpu: bool = _row("`idle_gpu:`", False)
-    """Whether what watches a task there sees the samples of its nodes."""
-    idle_parts: bool = _row("`idle_gpu:` with `gpus:`", False)
-    """Whether the numbers of the GPUs in these are those of a task that has some of a node's."""
-    ends_tasks: bool = _row("`fairway cancel RUN --task`", True)
-    """Whether one task of a run can be ended while the others go on."""
-    counts_losses: bool = _row("`retry: {node, preemption}`", True)
-    """Whether it can tell a task that its node was lost before."""
-    shares: bool = _row("`gpus:` and `cores:`", False)
-    """Whether several tasks may share a node."""
+    idle_parts: bool = _row("`idle_gpu:` with `gpus:`", True)
+    """Whether the numbers of the GPUs in samples are those of a task that has some of a node's."""
     checks_gpus: bool = _row("`preflight: gpus` by default", False)
     """True if `preflight: gpus` is the default for whole nodes with GPUs."""
     schedules: bool = _row("`fairway schedule`", False)
@@ -74,71 +62,35 @@ class Capabilities:
 
 
 ENGINES = {
-    "local": Capabilities(
-        runs_here=True,
-        containers=True,
-        notifies=True,
-        tells_waiting=True,
-        tells_secretly=True,
-        limits=True,
-        idle_gpu=True,
-        idle_parts=True,
-        shares=True,
-        shell=False,
-    ),
-    "ssh": Capabilities(
-        containers=True,
-        notifies=True,
-        tells_waiting=True,
-        tells_secretly=True,
-        limits=True,
-        idle_gpu=True,
-        idle_parts=True,
-        shares=True,
-    ),
+    "local": Capabilities(runs_here=True, shell=False),
+    "ssh": Capabilities(),
     "slurm": Capabilities(
-        containers=True,
         priorities=True,
         accounts=True,
-        limits=True,
-        idle_gpu=True,
-        notifies=True,
-        tells_waiting=True,
-        shares=True,
+        tells_secretly=False,
+        idle_parts=False,
         node_actions=("drain", "resume", "reboot"),
         machines=True,
     ),
     "batch": Capabilities(
-        containers=True,
         setup_as_admin=True,
         releases=True,
         after=False,
         begins_steps=False,
         priorities=True,
-        notifies=True,
-        limits=True,
-        idle_gpu=True,
-        idle_parts=True,
-        shares=True,
+        tells_waiting=False,
+        tells_secretly=False,
         schedules=True,
         resizes=True,
         one_copy=False,
         node_actions=("drain", "resume", "reboot", "reimage"),
     ),
     "kubernetes": Capabilities(
-        containers=True,
         priorities=True,
-        notifies=True,
-        tells_waiting=True,
-        tells_secretly=True,
-        limits=True,
-        idle_gpu=True,
-        idle_parts=True,
-        shares=True,
+        checks_gpus=True,
         node_actions=("drain", "resume"),
         prepares=True,
         machines=True,
-        checks_gpus=True,
     ),
 }
 """Of each engine that there is."""
@@ -146,14 +98,20 @@ ENGINES = {
 HERE = next(name for name, able in ENGINES.items() if able.runs_here)
 """The engine of this machine."""
 
-_UNKNOWN = Capabilities(
-    after=False, begins_steps=False, ends_tasks=False, shell=False, one_copy=False
+_NONE = Capabilities(
+    after=False,
+    begins_steps=False,
+    tells_waiting=False,
+    tells_secretly=False,
+    idle_parts=False,
+    shell=False,
+    one_copy=False,
 )
 
 
 def capabilities(engine: str) -> Capabilities:
-    """The capabilities of the engine of this name; an unknown one supports nothing."""
-    return ENGINES.get(engine, _UNKNOWN)
+    """The capabilities of the engine of this name; that of steps, which are no job, has none."""
+    return ENGINES.get(engine, _NONE)
 
 
 def runs_here(engine: str) -> bool:
@@ -163,32 +121,58 @@ def runs_here(engine: str) -> bool:
 
 def require(job: Job, target: Target) -> None:
     """Refuses what no job can have on this target, whatever its state."""
-    able, findings = capabilities(target.engine), []
-    if job.container is not None and not able.containers:
-        message = f"`{target.name}` cannot run containers: its engine is `{target.engine}`"
-        hint = (
-            f"leave it out (-s container=null), or use a target with {engines_with('containers')}"
-        )
-        findings.append(Finding("no-containers", message, hint, "container"))
-    findings += _about_setup(job, target, able)
-    if job.after and not able.after:
-        message = f"`after` has no effect on `{target.name}`: its engine is `{target.engine}`"
-        hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
-        findings.append(Finding("not-supported", message, hint, "after"))
-    findings += _about_notify(job, target, able)
-    for name in ("max_duration", "max_cost") if not able.limits else ():
-        if getattr(job, name) is not None:
-            message = f"`{target.name}` cannot limit a whole run: its engine is `{target.engine}`"
-            hint = f"limit each attempt instead: -s {name}=null -s timeout=SPAN"
-            findings.append(Finding("not-supported", message, hint, name))
-    findings += _about_idle_gpu(job, target, able)
-    for name in ("account", "qos") if not able.accounts else ():
-        if getattr(job, name) is not None:
-            message = f"`{target.name}` does not support `{name}`: its engine is `{target.engine}`"
-            hint = f"leave it out (-s {name}=null), or use a target with {engines_with('accounts')}"
-            findings.append(Finding("not-supported", message, hint, name))
-    if findings:
+    if findings := [*_refusals(job, target, capabilities(target.engine))]:
         raise UserError(findings)
+
+
+def _refusals(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
+    def refused(cannot: str, path: str, hint: str) -> Finding:
+        message = f"{cannot}: its engine is `{target.engine}`"
+        return Finding("not-supported", message, hint, path)
+
+    name = f"`{target.name}`"
+    if job.setup_is_admin and not able.setup_as_admin:
+        hint = (
+            "leave `admin: true` out, and install what needs these rights in the nodes' "
+            f"image; or use a target with {engines_with('setup_as_admin')}"
+        )
+        yield refused(f"{name} cannot run setup as administrator", "setup.admin", hint)
+    if job.release_command is not None and not able.releases:
+        cannot = f"{name} cannot run anything on the nodes of an ended run"
+        hint = (
+            "leave it out (-s setup.release=null), and end with it in `command`; "
+            f"or use a target with {engines_with('releases')}"
+        )
+        yield refused(cannot, "setup.release", hint)
+    if job.after and not able.after:
+        hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
+        yield refused(f"`after` has no effect on {name}", "after", hint)
+    if job.notify and "waiting" in job.notify.on:
+        yield from _about_waiting(job.notify, name, able)
+    if job.idle_gpu is not None and job.gpus is not None and not able.idle_parts:
+        hint = (
+            "leave `idle_gpu` out (-s idle_gpu=null), take whole nodes (-s gpus=null), or use a "
+            f"target with {engines_with('idle_parts')}"
+        )
+        yield refused(f"{name} cannot tell which of a node's GPUs are idle", "idle_gpu", hint)
+    for field_ in ("account", "qos") if not able.accounts else ():
+        if getattr(job, field_) is not None:
+            leave = f"leave it out (-s {field_}=null)"
+            hint = f"{leave}, or use a target with {engines_with('accounts')}"
+            yield refused(f"{name} does not support `{field_}`", field_, hint)
+
+
+def _about_waiting(notify: Notify, name: str, able: Capabilities) -> Iterator[Finding]:
+    cannot = f"{name} cannot notify of waiting runs"
+    if not able.tells_waiting:
+        message = f"{cannot}: nothing runs there before they start"
+        hint = "leave `waiting` out of `notify.on`"
+        yield Finding("not-supported", message, hint, "notify.on")
+    elif not able.tells_secretly:
+        for secret in notify.secrets.values():
+            message = f"{cannot}: only their tasks can read `{secret}`"
+            hint = "leave `waiting` out of `notify.on`, or use a receiver without a secret"
+            yield Finding("not-supported", message, hint, "notify.on")
 
 
 def ineffective(job: Job, target: Target, document: Document) -> Iterator[Finding]:
@@ -206,70 +190,6 @@ def ineffective(job: Job, target: Target, document: Document) -> Iterator[Findin
         yield Finding("no-effect", message, hint, "priority", Severity.WARNING, location)
 
 
-def _about_setup(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
-    if job.setup_is_admin and not able.setup_as_admin:
-        message = (
-            f"`{target.name}` cannot run setup as administrator: its engine is `{target.engine}`"
-        )
-        hint = (
-            "leave `admin: true` out, and install what needs these rights in the nodes' "
-            f"image; or use a target with {engines_with('setup_as_admin')}"
-        )
-        yield Finding("not-supported", message, hint, "setup.admin")
-    if job.release_command is not None and not able.releases:
-        message = (
-            f"`{target.name}` cannot run anything on the nodes of an ended run: its engine "
-            f"is `{target.engine}`"
-        )
-        hint = (
-            "leave it out (-s setup.release=null), and end with it in `command`; "
-            f"or use a target with {engines_with('releases')}"
-        )
-        yield Finding("not-supported", message, hint, "setup.release")
-
-
-def _about_notify(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
-    if job.notify is not None and not able.notifies:
-        message = f"`{target.name}` sends no notifications: its engine is `{target.engine}`"
-        hint = (
-            "leave it out (-s notify=null), and: fairway wait RUN; "
-            f"or use a target with {engines_with('notifies')}"
-        )
-        yield Finding("not-supported", message, hint, "notify")
-    elif job.notify and "waiting" in job.notify.on and not able.tells_waiting:
-        message = (
-            f"`{target.name}` cannot notify of waiting runs: nothing runs there before they start"
-        )
-        hint = "leave `waiting` out of `notify.on`"
-        yield Finding("not-supported", message, hint, "notify.on")
-    elif job.notify and "waiting" in job.notify.on and not able.tells_secretly:
-        for name in job.notify.secrets.values():
-            message = (
-                f"`{target.name}` cannot notify of waiting runs: only their tasks can read `{name}`"
-            )
-            hint = "leave `waiting` out of `notify.on`, or use a receiver without a secret"
-            yield Finding("not-supported", message, hint, "notify.on")
-
-
-def _about_idle_gpu(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
-    if job.idle_gpu is None:
-        return
-    if not able.idle_gpu:
-        message = f"`{target.name}` does not watch for idle GPUs: its engine is `{target.engine}`"
-        hint = f"leave it out (-s idle_gpu=null), or use a target with {engines_with('idle_gpu')}"
-        yield Finding("not-supported", message, hint, "idle_gpu")
-    elif job.gpus is not None and not able.idle_parts:
-        message = (
-            f"`{target.name}` cannot tell which of a node's GPUs are idle: its engine is "
-            f"`{target.engine}`"
-        )
-        hint = (
-            "leave `idle_gpu` out (-s idle_gpu=null), take whole nodes (-s gpus=null), or use a "
-            f"target with {engines_with('idle_parts')}"
-        )
-        yield Finding("not-supported", message, hint, "idle_gpu")
-
-
 def engines_with(name: str) -> str:
     """Lists the engines that have the capability of that name, for a hint."""
     return " or ".join(f"`{engine}`" for engine, able in ENGINES.items() if getattr(able, name))
@@ -283,13 +203,9 @@ def table() -> list[tuple[str, list[str]]]:
     ]
 
 
-def _word(value: bool | tuple[str, ...] | int | None) -> str:
+def _word(value: bool | tuple[str, ...]) -> str:
     if isinstance(value, tuple):
         return ", ".join(("list", *value))
-    if value is None:
-        return "any number"
-    if not isinstance(value, bool) and value:
-        return f"up to {value:,}"
     return "yes" if value else "no"
 
 
@@ -329,10 +245,7 @@ def require_gpus(job: Job, target: Target, document: Document) -> None:
 def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[str, str]:
     """Why the target's nodes are given as a whole, and what to do for a job with a field of that
     name; "" where tasks may have parts of them."""
-    whole, leave = f"`{target.name}` gives each task whole nodes", f"leave it out (-s {name}=null)"
-    if not capabilities(target.engine).shares:
-        hint = f"{leave}, or use a target with {engines_with('shares')}"
-        return f"{whole}: its engine is `{target.engine}`", hint
+    leave = f"leave it out (-s {name}=null)"
     if target.kubernetes is not None and has is not None and not has["cores"]:
         message = f"the number of processors that nodes of `{target.name}` share is not known"
         return message, f"{leave}, or set the target's `cpu` under `kubernetes.resources:`"
@@ -349,7 +262,7 @@ def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[st
             f"{leave}; or set `task_slots: {slots}` and `mpi: false` for the cluster in the "
             "environment, which replaces its pool: fairway deploy"
         )
-        return f"{whole}: they have one task slot each", hint
+        return f"`{target.name}` gives each task whole nodes: they have one task slot each", hint
     return "", ""
 
 

@@ -8,7 +8,7 @@ and outputs reads files, and need not know about engines.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import outage
+from fairway_runner.engines.capabilities import capabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fairway_agent.spec import Chained, Staged
     from fairway_core.machine import Machine
     from fairway_core.target import Target
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.kept import KeptOutput
 
 
+Secrets = Mapping[str, str]
 Progress = Callable[[int, int], None]
 
 
@@ -57,11 +57,13 @@ class Engine:
 
     An engine overrides what it can do; the defaults are those of one that needs nothing. Methods
     raise UserError for what a person can fix, TargetUnavailable where the target does not answer.
+    HINTS say what to do in place of a method of that name that the engine has not.
     """
 
     target: Target
     deadline: float = outage.USUAL
     pause: ClassVar[float] = 1.0
+    HINTS: ClassVar[Mapping[str, str]] = {}
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -94,7 +96,7 @@ class Engine:
 
     def predecessor(self, run: RunFolder) -> str:
         """How the plan of a later run names this one, under `after`."""
-        raise unsupported(self, "wait for another run")
+        raise self.unsupported("wait for another run")
 
     def waits_for(self, other: Target) -> bool:
         """True if a run here starts by itself once one on the other target has ended."""
@@ -106,13 +108,7 @@ class Engine:
         raise NotImplementedError
 
     def start(
-        self,
-        run: RunFolder,
-        lock: int,
-        snapshot: Path,
-        secrets: Mapping[str, str],
-        *,
-        retry: bool = False,
+        self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
         """Starts the recorded run on the code of `snapshot`, or goes on where an earlier call was
         cut off. `lock` holds the run's lock, and is closed here; `retry` says that tasks run again,
@@ -152,7 +148,7 @@ class Engine:
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         """Tells one task of a run that goes on to end; its state says when it has. Where it has not
-        begun, it does not. Asked only where the engine `ends_tasks`."""
+        begun, it does not."""
         raise NotImplementedError
 
     def remove(self, run: RunFolder) -> None:
@@ -168,15 +164,21 @@ class Engine:
 
     def act_on_node(self, action: str, node: str) -> None:
         """`reboot`, `reimage`, `drain` or `resume`; UserError for what the engine has not."""
-        raise unsupported(self, f"{action} a node")
+        if action not in capabilities(self.target.engine).node_actions:
+            raise self.unsupported(f"{action} a node", self.HINTS.get("act_on_node", ""))
+        self.order(action, node)
+
+    def order(self, action: str, node: str) -> None:
+        """Does one of the engine's own `node_actions`."""
+        raise NotImplementedError
 
     def resize(self, nodes: int) -> None:
         """Asks for that many nodes."""
-        raise unsupported(self, "be resized")
+        raise self.unsupported("be resized", self.HINTS.get("resize", ""))
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Opens a shell on a node, or runs a command; with `LOCAL_PORT:HOST:PORT` only forwards."""
-        raise unsupported(self, "be connected to")
+        raise self.unsupported("be connected to", self.HINTS.get("shell", ""))
 
     def main_host(self, run: RunFolder) -> str:
         """The node on which the run's first task has its main process."""
@@ -193,11 +195,17 @@ class Engine:
     def manifests(self) -> str:
         """Returns the objects that the target needs before jobs run there, as a document in the
         cluster's format."""
-        raise unsupported(self, "be prepared", "there is nothing to prepare: submit a job")
+        raise self.unsupported("be prepared", "there is nothing to prepare: submit a job")
 
     def prepare(self) -> str:
         """Makes that in the cluster, and changes what has changed; what the cluster says of it."""
-        raise unsupported(self, "be prepared", "there is nothing to prepare: submit a job")
+        return self.manifests()
+
+    def unsupported(self, what: str, hint: str = "") -> UserError:
+        """The error for a function that the engine lacks; `hint` says what to do instead."""
+        target = self.target
+        message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
+        return UserError.of("not-supported", message, hint.format(target=target.name))
 
 
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
@@ -216,13 +224,6 @@ def _made(name: str, target: Target, deadline: float | None) -> Engine:
     module = import_module(f"fairway_runner.engines.{name}.engine")
     seconds = outage.deadline() if deadline is None else deadline
     return cast("Engine", module.ENGINE(target, seconds))
-
-
-def unsupported(engine: Engine, what: str, hint: str = "") -> UserError:
-    """Returns the error for a function that an engine lacks; `hint` says what to do instead."""
-    target = engine.target
-    message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
-    return UserError.of("not-supported", message, hint)
 
 
 def inside_words(run: str, task: str, command: Sequence[str], python: str = "python3") -> list[str]:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.engine import engine_for, unsupported
+from fairway_runner.engines.engine import engine_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,6 @@ def schedules_of(target: Target) -> Schedules:
     """The schedules of a target; UserError where its engine has none."""
     engine = engine_for(target)
     if not capabilities(target.engine).schedules:
-        raise unsupported(engine, "run jobs on a schedule", _ELSEWHERE)
+        raise engine.unsupported("run jobs on a schedule", _ELSEWHERE)
     module = import_module(f"fairway_runner.engines.{target.engine}.schedules")
     return cast("Schedules", module.SCHEDULES(engine))

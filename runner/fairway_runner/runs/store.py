@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.engines.capabilities import capabilities, runs_here
-from fairway_runner.engines.engine import unsupported
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task, task_name
 from fairway_runner.runs.records import FINAL_STATES, RunRecord, has_steps, is_step_of, read_plan
 
@@ -35,17 +34,13 @@ def cancel_task(
     run: RunFolder, engine: Engine, task: str | int, *, clock: Callable[[], float] = time.monotonic
 ) -> str:
     """Ends a task, given by its number or as `finally`, or a step by its name; its state once it
-    has ended. One that has ended stays as it is. UserError where the run has no such task, or its
-    target ends whole runs alone."""
+    has ended. One that has ended stays as it is. UserError where the run has no such task."""
     index = chosen_task(run, task)
-    is_whole = has_steps(run.folder)
-    if not is_whole and not capabilities(run.record.engine).ends_tasks:
-        raise unsupported(engine, "end one task of a run", f"end all: fairway cancel {run.id}")
     engine.refresh([run])
     if _state(run, index) in FINAL_STATES:
         return _state(run, index)
     engine.cancel_task(run, index)
-    grace = 0.0 if is_whole else read_plan(run.folder).grace
+    grace = 0.0 if has_steps(run.folder) else read_plan(run.folder).grace
     deadline = clock() + grace + _SLACK
     while (state := _state(run, index)) not in FINAL_STATES:
         if clock() >= deadline:

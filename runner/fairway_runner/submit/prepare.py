@@ -319,7 +319,7 @@ def _task_lines(
 
 def _with_receiver(job: Job, target: Target) -> Job:
     """The job with the project's default of who hears of it, where its target sends word."""
-    if job.notify is None and capabilities(target.engine).notifies:
+    if job.notify is None:
         default = _told_there(default_notify(), target)
         # A default with a secret is for jobs that have the secret.
         if default is not None and set(default.secrets.values()) <= set(job.secrets):

@@ -133,13 +133,12 @@ def subscription_of(machine: Machine) -> Iterator[Management]:
 def _machine_of(target: Target, name: str) -> tuple[Machine, str]:
     from fairway_core.suggestions import did_you_mean
     from fairway_runner.engines.capabilities import capabilities
-    from fairway_runner.engines.engine import engine_for, unsupported
+    from fairway_runner.engines.engine import engine_for
 
     engine = engine_for(target)
     if not capabilities(target.engine).machines:
-        raise unsupported(
-            engine, "find out which VM a node is", f"its nodes: fairway nodes list {target.name}"
-        )
+        hint = f"its nodes: fairway nodes list {target.name}"
+        raise engine.unsupported("find out which VM a node is", hint)
     nodes = {node.name: node for node in engine.nodes()}
     if name not in nodes:
         hint = did_you_mean(name, nodes) or f"fairway nodes list {target.name}"

@@ -336,11 +336,6 @@ class TestOneTask:
         place.lead_to(receiver.port)
         notify = {"webhook": receiver.url, "on": ["failed"]}
         job = fairway.job("echo a-secret; exit 3", template="plain", notify=notify)
-        if not capabilities(place.engine).notifies:
-            refused = fairway.within("submit", job, "--target", place.name)
-            assert refused.returncode == 2
-            assert f"`{place.name}` sends no notifications" in refused.stderr
-            return
         run = fairway.submit(job, "--target", place.name)
         said = receiver.next()
         assert (said["run"], said["event"], said["state"]) == (run, "failed", "failed")

@@ -23,12 +23,12 @@ from fairway_runner.engines.engine import Engine, inside_words, no_progress
 from fairway_runner.runs.records import FINAL_STATES, known_task, read_plan, read_retry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.spec import Staged
     from fairway_core.findings import Finding
-    from fairway_runner.engines.engine import Node, Progress
+    from fairway_runner.engines.engine import Node, Progress, Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.kept import KeptOutput
@@ -68,13 +68,7 @@ class BatchEngine(Engine):
         return outputs.staged_input(run_id, name, kept, self.target)
 
     def start(
-        self,
-        run: RunFolder,
-        lock: int,
-        snapshot: Path,
-        secrets: Mapping[str, str],
-        *,
-        retry: bool = False,
+        self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
         """Sends the run, or what an earlier call did not send of it."""
         try:
@@ -178,7 +172,7 @@ class BatchEngine(Engine):
         with self.account.calls.soon():
             return pools.nodes(self.account)
 
-    def act_on_node(self, action: str, node: str) -> None:
+    def order(self, action: str, node: str) -> None:
         """All four are the service's own."""
         with self.account.calls.soon():
             pools.act(self.account, action, node)

@@ -21,8 +21,7 @@ from fairway_core.kubernetes.flux import NAMESPACE as FLUX
 from fairway_core.kubernetes.pools import topology_of
 from fairway_core.kubernetes.resources import of_node
 from fairway_core.machine import Machine
-from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.engine import Node, inside_words, unsupported
+from fairway_runner.engines.engine import Node, inside_words
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.engine import (
     ScheduledEngine,
@@ -111,6 +110,10 @@ class KubernetesEngine(ScheduledEngine):
 
     pause: ClassVar[float] = 1.0
     NODE: ClassVar[str] = "fairway_agent.kubernetes"
+    HINTS: ClassVar = {
+        "act_on_node": "that is for the cluster's administrators; drain it first",
+        "resize": "with AKS: az aks nodepool scale, where its autoscaler is off",
+    }
     REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor", "taken-id"})
     DOWN: ClassVar = DOWN
 
@@ -200,20 +203,9 @@ class KubernetesEngine(ScheduledEngine):
             for node in self._look().nodes
         ]
 
-    def act_on_node(self, action: str, node: str) -> None:
+    def order(self, action: str, node: str) -> None:
         """Keeps pods off it, or lets them on it again."""
-        if action not in capabilities(self.target.engine).node_actions:
-            hint = "that is for the cluster's administrators; drain it first"
-            raise unsupported(self, f"{action} a node", hint)
-        known = [each.name for each in self._look().nodes]
-        if node not in known:
-            self.unknown_node(node, known)
-        self._look(action=action, node=node)
-
-    def resize(self, nodes: int) -> None:
-        """Its operators do that, or its autoscaler."""
-        hint = "with AKS: az aks nodepool scale, where its autoscaler is off"
-        raise unsupported(self, "be resized", hint)
+        self._look(action=action, node=self.find_node(node, self._look().nodes).name)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """In the head pod; or on a node, in a run's pod there, or in the pod of that name."""
@@ -240,9 +232,7 @@ class KubernetesEngine(ScheduledEngine):
         mine = next((each for each in found if each.name == status.job), None)
         count = len((status.node or "").split(","))
         if mine is None or node >= count:
-            hint = f"wait until it runs: fairway show {run.id}"
-            message = f"task {run.task_name(task)} of {run.id} has no node yet"
-            raise UserError.of("not-started", message, hint)
+            raise self.no_node_yet(run, task)
         pod = mine.name
         if node:
             same = [each for each in found if each.part == mine.part]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.engine import Engine, Node, inside_words, unsupported
+from fairway_runner.engines.engine import Engine, Node, inside_words
 from fairway_runner.engines.outage import gone_input
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairway_agent.spec import Chained
     from fairway_agent.state_files import RunState
     from fairway_core.target import Target
+    from fairway_runner.engines.engine import Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
     from fairway_runner.runs.kept import KeptOutput
@@ -63,6 +64,7 @@ class LocalEngine(Engine):
     """This machine; see `engines.engine.Engine` for what each method is to do."""
 
     pause: ClassVar[float] = 0.05
+    HINTS: ClassVar[Mapping[str, str]] = dict.fromkeys(("act_on_node", "resize", "shell"), _HERE)
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError, with exit code 4 where this machine lacks a program of the launcher."""
@@ -136,13 +138,7 @@ class LocalEngine(Engine):
         return Chained(name, kept.path)
 
     def start(
-        self,
-        run: RunFolder,
-        lock: int,
-        snapshot: Path,
-        secrets: Mapping[str, str],
-        *,
-        retry: bool = False,
+        self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
         """Starts the run's supervisor, detached, and passes it the lock, and by a pipe the secrets.
         UserError where nothing can be written, which leaves nothing behind."""
@@ -195,18 +191,6 @@ class LocalEngine(Engine):
         """This machine."""
         return [Node("localhost", "idle", "127.0.0.1")]
 
-    def act_on_node(self, action: str, node: str) -> None:
-        """Fairway does nothing of the kind to the user's machine."""
-        raise unsupported(self, f"{action} a node", _HERE)
-
-    def resize(self, nodes: int) -> None:
-        """It is what it is."""
-        raise unsupported(self, "be resized", _HERE)
-
-    def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """There is nothing to connect to."""
-        raise unsupported(self, "be connected to", _HERE)
-
     def main_host(self, run: RunFolder) -> str:
         """This machine."""
         return "localhost"
@@ -251,7 +235,7 @@ def _end_all(run: RunFolder) -> None:
     processes.end(processes.sessions_of(run.folder, Nodes.MARK), _CANCEL_GRACE)
 
 
-def _supervise(run: RunFolder, lock: int, secrets: Mapping[str, str], *, retry: bool) -> None:
+def _supervise(run: RunFolder, lock: int, secrets: Secrets, *, retry: bool) -> None:
     words = [str(run.folder), str(lock)]
     inherited = inherited_environment()
     # Also the variables that they were read from: nobody finds them in /proc/PID/environ, and

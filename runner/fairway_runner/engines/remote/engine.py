@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from fairway_agent.shared.inputs import FOLDER
 from fairway_agent.shared.reports import CancelRequest, Done, RunsReport, RunsRequest, SubmitReport
@@ -26,18 +26,28 @@ from fairway_runner.runs.records import read_json, read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.records import JsonRecord
     from fairway_core.target import SlurmAccess, SshAccess, Target
-    from fairway_runner.engines.engine import Progress
+    from fairway_runner.engines.engine import Progress, Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.kept import KeptOutput
 
 
 R = TypeVar("R", bound="JsonRecord")
+
+
+class _NodeReport(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+
+
+N = TypeVar("N", bound=_NodeReport)
 
 # Launchers that start all their processes from one command on each node.
 _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
@@ -101,13 +111,7 @@ class RemoteEngine(Engine):
         return access.host, access.shared, target.environment
 
     def start(
-        self,
-        run: RunFolder,
-        lock: int,
-        snapshot: Path,
-        secrets: Mapping[str, str],
-        *,
-        retry: bool = False,
+        self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
         """Brings the run to the shared folder and hands it over there; UserError for a retry of
         what was retried elsewhere.
@@ -215,9 +219,7 @@ class RemoteEngine(Engine):
         """See `Engine.enter`."""
         names = (run.task_status(task).node or "").split(",")
         if node >= len(names) or not names[node]:
-            hint = f"wait until it runs: fairway show {run.id}"
-            message = f"task {run.task_name(task)} of {run.id} has no node yet"
-            raise UserError.of("not-started", message, hint)
+            raise self.no_node_yet(run, task)
         return self.shell(names[node], inside_words(run.id, run.task_name(task), command))
 
     def ask(
@@ -226,11 +228,21 @@ class RemoteEngine(Engine):
         """Calls one of this engine's modules on the host and returns its answer."""
         return self.remote_host.call(f"{self.NODE}.{module}", request, kind, timeout=timeout)
 
-    def unknown_node(self, name: str, known: Iterable[str]) -> NoReturn:
-        """UserError for a node that the target does not have."""
+    def find_node(self, name: str, nodes: Iterable[N]) -> N:
+        """The node of that name or address; UserError where the target has none."""
+        names = []
+        for node in nodes:
+            if name in (node.name, node.address):
+                return node
+            names.append(node.name)
         message = f"`{self.target.name}` has no node `{name}`"
-        hint = did_you_mean(name, known) or f"its nodes: fairway nodes list {self.target.name}"
+        hint = did_you_mean(name, names) or f"its nodes: fairway nodes list {self.target.name}"
         raise UserError.of("unknown-node", message, hint)
+
+    def no_node_yet(self, run: RunFolder, task: int) -> UserError:
+        """The error for a task that has not begun."""
+        message = f"task {run.task_name(task)} of {run.id} has no node yet"
+        return UserError.of("not-started", message, f"wait until it runs: fairway show {run.id}")
 
 
 def _access(target: Target) -> SshAccess | SlurmAccess:

@@ -12,8 +12,7 @@ from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.machine import Machine
-from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.engine import Node, unsupported
+from fairway_runner.engines.engine import Node
 from fairway_runner.engines.remote import connection
 from fairway_runner.engines.remote.engine import (
     ScheduledEngine,
@@ -90,6 +89,10 @@ class SlurmEngine(ScheduledEngine):
     """A cluster with a scheduler; see `engines.engine.Engine` for what each method does."""
 
     NODE: ClassVar[str] = "fairway_agent.slurm"
+    HINTS: ClassVar = {
+        "act_on_node": "delete its instance: Slurm starts another when a job needs it",
+        "resize": "Slurm scales it between the limits of `nodes:` in the environment file",
+    }
     # Refused before anything of it was started.
     REFUSALS: ClassVar = frozenset(
         {"refused-job", "no-share", "no-partition", "failed-predecessor"}
@@ -132,17 +135,9 @@ class SlurmEngine(ScheduledEngine):
             for node in self._look().nodes
         ]
 
-    def act_on_node(self, action: str, node: str) -> None:
+    def order(self, action: str, node: str) -> None:
         """Drains, resumes or reboots it by scontrol."""
-        if action not in capabilities(self.target.engine).node_actions:
-            hint = "delete its instance: Slurm starts another when a job needs it"
-            raise unsupported(self, f"{action} a node", hint)
-        self._look(action=action, node=self._require_node(node))
-
-    def resize(self, nodes: int) -> None:
-        """Slurm itself starts nodes for jobs that wait, and deletes idle ones."""
-        hint = "Slurm scales it between the limits of `nodes:` in the environment file"
-        raise unsupported(self, "be resized", hint)
+        self._look(action=action, node=self.find_node(node, self._look().nodes).name)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """On the login host, or on a node through the user's own job there."""
@@ -152,7 +147,7 @@ class SlurmEngine(ScheduledEngine):
         # ssh begins at home, and so does a path that a shell would expand.
         files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent_digest()}"
         enter = ["python3", "-s", files, f"{self.NODE}.node_access"]
-        enter += [self.access.partition, self._require_node(node)]
+        enter += [self.access.partition, self.find_node(node, self._look().nodes).name]
         if not forward:
             return connection.interactive([*enter, "shell", *command])
         # What listens on the node may listen there on its loopback alone: a socket on the login
@@ -175,14 +170,6 @@ class SlurmEngine(ScheduledEngine):
     def _look(self, *, health: bool = False, action: str = "", node: str = "") -> NodesReport:
         request = NodesRequest(self.access.partition, health, action=action, node=node)
         return self.ask("nodes", request, NodesReport)
-
-    def _require_node(self, name: str) -> str:
-        """The node's name; UserError where the partition has none of that name or address."""
-        nodes = self._look().nodes
-        for node in nodes:
-            if name in (node.name, node.address):
-                return node.name
-        self.unknown_node(name, [node.name for node in nodes])
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """Returns the request to Slurm."""

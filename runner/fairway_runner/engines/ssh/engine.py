@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.shared.reports import Done, NodesReport, NodesRequest, SubmitRequest
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.engine import Node, unsupported
+from fairway_runner.engines.engine import Node
 from fairway_runner.engines.remote import connection
 from fairway_runner.engines.remote.engine import RemoteEngine, of_clock, of_shared_folder
 
@@ -68,6 +68,10 @@ class SshEngine(RemoteEngine):
 
     pause: ClassVar[float] = 1.0
     NODE: ClassVar[str] = "fairway_agent.ssh"
+    HINTS: ClassVar = {
+        "act_on_node": "connect to it: fairway ssh {target} NODE",
+        "resize": "set `nodes:` of the cluster in the environment file, and deploy it",
+    }
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """UserError for more nodes than the cluster has, and for containers over MPI. Whether its
@@ -99,22 +103,10 @@ class SshEngine(RemoteEngine):
             for node in self._look().nodes
         ]
 
-    def act_on_node(self, action: str, node: str) -> None:
-        """Nothing schedules these nodes, and nothing but Azure restarts them."""
-        raise unsupported(
-            self, f"{action} a node", f"connect to it: fairway ssh {self.target.name} NODE"
-        )
-
-    def resize(self, nodes: int) -> None:
-        """Terraform sets how many there are."""
-        raise unsupported(
-            self, "be resized", "set `nodes:` of the cluster in the environment file, and deploy it"
-        )
-
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """On the main host, or from there on a node: over the cluster's own trust."""
         connection = self.remote_host.connection
-        host = self._host(node) if node else None
+        host = self.find_node(node, self._look().nodes) if node else None
         if host is None or host.own:
             return connection.interactive(command, forward=forward)
         if not forward:
@@ -144,13 +136,6 @@ class SshEngine(RemoteEngine):
         assert self.target.ssh is not None, "a target with this engine has the section"
         request = NodesRequest(self.target.name, health, self.target.ssh.queue or "")
         return self.ask("nodes", request, NodesReport)
-
-    def _host(self, name: str) -> NodeReport:
-        nodes = self._look().nodes
-        for node in nodes:
-            if name in (node.name, node.address):
-                return node
-        self.unknown_node(name, [node.name for node in nodes])
 
 
 ENGINE = SshEngine

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_core.findings import UserError
+    from fairway_runner.engines.engine import Secrets
     from fairway_runner.runs.folder import RunFolder
 
 
@@ -48,13 +49,7 @@ class StepsEngine(Engine):
         return require_one_job(run).id
 
     def start(
-        self,
-        run: RunFolder,
-        lock: int,
-        snapshot: Path,
-        secrets: Mapping[str, str],
-        *,
-        retry: bool = False,
+        self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
         """Begins the steps that come after no other; in a retry, those that did not succeed."""
         os.close(lock)
