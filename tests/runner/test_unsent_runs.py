@@ -13,7 +13,7 @@ import pytest
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.outage import TargetUnavailable
-from fairway_runner.engines.remote import remote_host
+from fairway_runner.engines.remote import engine as remote_engine
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.runs.store import Run, RunStore, refresh_all
 
@@ -55,7 +55,7 @@ class Line:
 @pytest.fixture
 def line(monkeypatch: pytest.MonkeyPatch) -> Line:
     line = Line()
-    monkeypatch.setattr(remote_host, "connection_to", line.to)
+    monkeypatch.setattr(remote_engine, "connection_to", line.to)
     return line
 
 

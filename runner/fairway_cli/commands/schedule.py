@@ -57,7 +57,7 @@ def create(
     from fairway_runner.submit.prepare import prepare
 
     found, schedules = _target(target)
-    recurrence = _recurrence(schedules, every, cron)
+    recurrence = _recurrence(every, cron)
     prepared = prepare(load_job(job, set_ or []), found, RunStore.here(), run_id=name)
     made = schedules.create(prepared, recurrence)
     if json_:
@@ -123,10 +123,11 @@ def _target(name: str) -> tuple[Target, Schedules]:
     return target, schedules_of(target)
 
 
-def _recurrence(schedules: Schedules, every: str | None, cron: str | None) -> Recurrence:
+def _recurrence(every: str | None, cron: str | None) -> Recurrence:
     from datetime import UTC, datetime
 
     from fairway_core.findings import UserError
+    from fairway_runner.engines import schedules
 
     if (every is None) == (cron is None):
         raise UserError.of("no-time", "no time is given", "use --every 6h, or --cron '30 2 * * *'")

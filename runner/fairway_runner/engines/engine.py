@@ -8,8 +8,7 @@ and outputs reads files, and need not know about engines.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -51,7 +50,7 @@ class Node:
 
 
 @dataclass
-class Engine:
+class Engine(outage.Patient):
     """One target and what is done there. `deadline` are the seconds for which a failing service is
     asked again, `pause` those between two looks at a run that goes on.
 
@@ -64,16 +63,6 @@ class Engine:
     deadline: float = outage.USUAL
     pause: ClassVar[float] = 1.0
     HINTS: ClassVar[Mapping[str, str]] = {}
-
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Asks a failing service for no longer than that meanwhile."""
-        usual = self.deadline
-        self.deadline = min(usual, seconds)
-        try:
-            yield
-        finally:
-            self.deadline = usual
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
         """Refuses what can never run there; `needs` are programs for the main host's PATH."""

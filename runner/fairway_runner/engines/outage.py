@@ -53,6 +53,22 @@ def choose(seconds: float | None, *, offered: bool = True) -> None:
     _Choice.seconds, _Choice.offered = seconds, offered
 
 
+class Patient:
+    """One who asks a failing service again for `deadline` seconds."""
+
+    deadline: float
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Asks for no longer than that meanwhile."""
+        usual = self.deadline
+        self.deadline = min(usual, seconds)
+        try:
+            yield
+        finally:
+            self.deadline = usual
+
+
 FAILED_PREDECESSOR = "failed-predecessor"
 """ID of the finding that a run has ended in another way than a run that waits for it requires."""
 

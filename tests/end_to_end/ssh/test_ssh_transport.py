@@ -190,7 +190,7 @@ def test_this_machine_needs_no_ssh(tmp_path: Path) -> None:
     assert not connection.is_here("192.0.2.77")
     with pytest.raises(UserError, match="does not say which host"):
         connection_to("", "anybody")
-    remote_host = RemoteHost.of(host="localhost", user="", shared=str(tmp_path / "shared"))
+    remote_host = RemoteHost(connection_to("localhost", ""), str(tmp_path / "shared"))
     found = remote_host.call("fairway_agent.ssh.nodes", NodesRequest("box"), NodesReport)
     assert [node.name for node in found.nodes] == [os.uname().nodename]
 

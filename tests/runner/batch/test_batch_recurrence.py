@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.batch.schedules import cron, every
+from fairway_runner.engines.schedules import cron, every
 
 NOW = datetime(2026, 3, 4, 12, 10, 30, tzinfo=UTC)  # a Wednesday
 

@@ -253,7 +253,7 @@ FIT = Health(1 << 40, 0.0, claims={"data-claim": ""})
 
 def told(health: Mapping[str, Any], nodes: tuple[NodeReport, ...], nd: Target) -> list[Finding]:
     now = time.time()
-    return findings_of(NodesReport(nodes, replace(FIT, time=now, **health)), nd, now, now)
+    return [*findings_of(NodesReport(nodes, replace(FIT, time=now, **health)), nd, now, now)]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Ended
+from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.figures import figures
@@ -230,7 +231,7 @@ def test_remote_nodes_answer_that_is_damaged_is_refused(
     monkeypatch: pytest.MonkeyPatch, nodes: object
 ) -> None:
     host = RemoteHost(Host({"answer": {"nodes": nodes}}), "/data/fairway")  # type: ignore[arg-type]
-    monkeypatch.setattr(RemoteHost, "of", lambda **_: host)
+    monkeypatch.setattr(RemoteEngine, "remote_host", host)
     engine = engine_for(TARGET)
     for look in (engine.nodes, lambda: engine.shell("n1")):
         with pytest.raises(UserError, match="gave an answer that cannot be read"):

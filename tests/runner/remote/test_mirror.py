@@ -25,6 +25,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import mirror as mirrors
 from fairway_runner.engines.remote import submission_state
+from fairway_runner.engines.remote.connection import Here
 from fairway_runner.engines.remote.mirror import Mirror, add_pieces
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.records import RunRecord
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
     """The runs of a shared folder on this machine."""
-    host = RemoteHost.of(host="localhost", user="", shared=str(tmp_path / "shared"), deadline=5.0)
+    host = RemoteHost(Here(), str(tmp_path / "shared"), 5.0)
     return Mirror(host)
 
 

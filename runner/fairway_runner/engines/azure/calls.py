@@ -11,7 +11,6 @@ import random
 import socket
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -31,7 +30,7 @@ from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import outage as command_line
 from fairway_runner.engines.azure.sdk import how_to_sign_in, sign_in_again, why_not_signed_in
-from fairway_runner.engines.outage import Silence, TargetUnavailable
+from fairway_runner.engines.outage import Patient, Silence, TargetUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +102,7 @@ class ServiceAway(ServiceError, TargetUnavailable):
 
 
 @dataclass
-class Calls:
+class Calls(Patient):
     """Asks one service; a failing call is asked again for `deadline` seconds. `service` names it in
     messages, `tries` and `failures` count requests; `hint` is for refused credentials. `skew` is by
     how many seconds the service's clock is ahead, once that was in the way; None where requests are
@@ -126,16 +125,6 @@ class Calls:
         """Gives up earlier, where no deadline was named: for commands that only look."""
         return self.within(SOON if command_line.chosen() is None else self.deadline)
 
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Asks for no longer than that meanwhile."""
-        deadline = self.deadline
-        self.deadline = min(deadline, seconds)
-        try:
-            yield
-        finally:
-            self.deadline = deadline
-
     def call(self, what: str, operation: Callable[[], T], *, brief: bool = True) -> T:
         """Calls the operation and returns its result; ServiceError if the service refuses or does
         not answer. `what` names the request in messages, as `the list of jobs`; one that is not
@@ -147,6 +136,7 @@ class Calls:
 
     def _call(self, what: str, operation: Callable[[], T], watched: Watched) -> T:
         end = self.clock() + self.deadline
+        asked_until = end - self.deadline + min(_UNKNOWN_NAME, self.deadline)
         wait, tokens, dated = _FIRST_WAIT, 0, False
         while True:
             self.tries += 1
@@ -162,10 +152,15 @@ class Calls:
                     if dated:  # the same again, dated as the service would
                         self.skew = _skew(error)
                         continue
-                if not _is_transient(error) or (_unknown_name(error) and self._is_lost(end)):
+                is_unknown = self.clock() > asked_until and _failed_by(error, socket.gaierror)
+                if is_unknown or not _is_transient(error):
                     raise self._refused(what, error) from None
-                if _nobody_listens(error) and self.is_here:
-                    raise self._not_started() from None
+                if self.is_here and _failed_by(error, ConnectionRefusedError):
+                    where = urlsplit(self.address)
+                    place = f"{where.scheme}://{where.netloc}"
+                    message = f"nothing listens at {place}, where {self.service} is"
+                    finding = Finding("nothing-listens", message, _START)
+                    raise ServiceError(finding, status=0, code="") from None
                 self.failures += 1
                 watched.failed(_facts(error)[2])
                 response = getattr(error, "response", None)
@@ -185,9 +180,6 @@ class Calls:
                 return
             yield from page
 
-    def _is_lost(self, end: float) -> bool:
-        return self.clock() > end - self.deadline + min(_UNKNOWN_NAME, self.deadline)
-
     @property
     def is_here(self) -> bool:
         """True if the service is a stand-in on this machine."""
@@ -196,11 +188,6 @@ class Calls:
             return host == "localhost" or ipaddress.ip_address(host).is_loopback
         except ValueError:
             return False
-
-    def _not_started(self) -> ServiceError:
-        where = urlsplit(self.address)
-        message = f"nothing listens at {where.scheme}://{where.netloc}, where {self.service} is"
-        return ServiceError(Finding("nothing-listens", message, _START), status=0, code="")
 
     def _refused(self, what: str, error: AzureError) -> ServiceError:
         status, code, text = _facts(error)
@@ -258,19 +245,11 @@ def _is_transient(error: AzureError) -> bool:
     return isinstance(error, lost)
 
 
-def _unknown_name(error: AzureError) -> bool:
-    return isinstance(error, ServiceRequestError) and _wraps(error, socket.gaierror)
-
-
-def _nobody_listens(error: AzureError) -> bool:
-    return isinstance(error, ServiceRequestError) and _wraps(error, ConnectionRefusedError)
-
-
-def _wraps(error: BaseException, kind: type[OSError]) -> bool:
-    """True if such a socket error is behind one of the SDK's: requests and urllib3 each wrap it
+def _failed_by(error: AzureError, kind: type[OSError]) -> bool:
+    """True if such a socket error kept a request from being sent: requests and urllib3 each wrap it
     once more, as `args`, `reason` or the cause."""
     seen: list[BaseException] = []
-    waiting: list[object] = [error]
+    waiting: list[object] = [error] if isinstance(error, ServiceRequestError) else []
     while waiting:
         each = waiting.pop()
         if isinstance(each, kind):

@@ -100,16 +100,6 @@ class Storage:
         blob = self.container(container).get_blob_client(name)
         return bool(self._call(container, f"the blob {name}", blob.exists))
 
-    def size(self, container: str, name: str) -> int | None:
-        """A blob's size in bytes; None where there is none."""
-        blob = self.container(container).get_blob_client(name)
-        try:
-            return int(self._call(container, f"the blob {name}", blob.get_blob_properties).size)
-        except ServiceError as error:
-            if error.is_missing:
-                return None
-            raise
-
     def read(self, container: str, name: str, first: int = 0, count: int | None = None) -> bytes:
         """A blob's bytes from `first` on; ServiceError with status 404 where there is none."""
         client = self.container(container)

@@ -42,16 +42,6 @@ def scheduled_run(job: str) -> str:
     return re.sub(r":job-(\d+)$", r"-\1", job)
 
 
-def code_blob(digest: str) -> str:
-    """The archive of a job's code."""
-    return f"archives/{digest}.tar.gz"
-
-
-def node_blob(digest: str) -> str:
-    """The archive of what Fairway itself runs on nodes."""
-    return f"fairway/{digest}.tar.gz"
-
-
 def private_folder(run: str) -> str:
     """Where the run's key and its copied inputs lie, in the container `code`."""
     return f"runs/{run}/"
@@ -75,8 +65,3 @@ def task_folder(run: str, task: int | str) -> str:
 def cancelled_folder(run: str, submission: int) -> str:
     """Has an empty blob for each task that a person has ended by itself, in `outputs`."""
     return f"{run}/cancelled/{submission}/"
-
-
-def output_folder(run: str, task: int | str, output: str) -> str:
-    """Where one output of a task is kept, in the container `outputs`."""
-    return f"{task_folder(run, task)}outputs/{output}/"

@@ -118,7 +118,7 @@ def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> St
         for each in (submitted_to(run), target)
     ]
     if accounts[0] and accounts[0] == accounts[1]:
-        folder = names.output_folder(run.id, run.task_name(kept.task), kept.output)
+        folder = f"{names.task_folder(run.id, run.task_name(kept.task))}{_FOLDER}{kept.output}/"
         return Staged(name, OUTPUTS, folder, "scratch")
     kept.bring()
     folder = f"{names.private_folder(run_id)}inputs/{name}/"

@@ -141,8 +141,8 @@ class Submission:
             (name, folder / name, False) for name in RECORD if (folder / name).exists()
         )
         blobs = Blobs(
-            code=names.code_blob(snapshot.name),
-            node=names.node_blob(archives.agent_digest()),
+            code=f"archives/{snapshot.name}.tar.gz",
+            node=f"fairway/{archives.agent_digest()}.tar.gz",
             record=names.record_blob(run),
             key=f"{names.private_folder(run)}key",
         )

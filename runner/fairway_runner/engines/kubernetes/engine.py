@@ -32,7 +32,7 @@ from fairway_runner.engines.remote.engine import (
 from fairway_runner.engines.remote.remote_host import RemoteHost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from fairway_agent.shared.reports import NodeReport
     from fairway_core.target import KubernetesAccess, Target
@@ -41,46 +41,33 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
 
 
-def findings_of(found: NodesReport, target: Target, began: float, ended: float) -> list[Finding]:
+def findings_of(
+    found: NodesReport, target: Target, began: float, ended: float
+) -> Iterator[Finding]:
     """The faults, from what the head pod said between two moments of this machine's clock."""
     access = target.kubernetes
     assert access is not None, "a target with this engine has the section"
     health = found.health
     assert health is not None, "it was asked for"
-    return [
-        *of_shared_folder(health.fault, health.free, access.shared, "the head pod"),
-        *of_clock(health.time, "head pod", began, ended),
-        *_of_claims(health.claims, access.namespace),
-        *_of_rights(health.lacks, target),
-        *_of_queue(health.queue, access.queue or "", access.namespace),
-        *_of_nodes(found.nodes, target),
-    ]
-
-
-def _of_claims(claims: Mapping[str, str], namespace: str) -> Iterator[Finding]:
-    for name, fault in claims.items():
+    yield from of_shared_folder(health.fault, health.free, access.shared, "the head pod")
+    yield from of_clock(health.time, "head pod", began, ended)
+    for name, fault in health.claims.items():
         if fault:
             message = f"the claim {name} cannot be used: {fault}"
-            hint = f"see: kubectl -n {namespace} describe pvc {name}"
+            hint = f"see: kubectl -n {access.namespace} describe pvc {name}"
             yield Finding("unfit-claim", message, hint)
-
-
-def _of_rights(lacks: Sequence[str], target: Target) -> Iterator[Finding]:
-    """Reports rights that the head pod's account lacks, as a release or a person made it."""
-    found = [right for right in head.rights(target) if right in lacks]
-    if found:
-        message = f"the account of the head pod may not {', '.join(found)}"
+    # Rights that the head pod's account lacks, as a release or a person made it.
+    if lacks := [right for right in head.rights(target) if right in health.lacks]:
+        message = f"the account of the head pod may not {', '.join(lacks)}"
         hint = f"fairway targets prepare {target.name} --apply, by someone who may create roles"
         if target.environment:
             hint = f"its environment assigns them: fairway deploy {target.environment}"
         yield Finding("no-rights", message, hint)
-
-
-def _of_queue(fault: str, queue: str, namespace: str) -> Iterator[Finding]:
-    if fault:
-        message = f"nothing starts from the queue {queue}: {fault}"
-        hint = f"see: kubectl -n {namespace} get localqueues; or leave `queue:` out"
+    if health.queue:
+        message = f"nothing starts from the queue {access.queue or ''}: {health.queue}"
+        hint = f"see: kubectl -n {access.namespace} get localqueues; or leave `queue:` out"
         yield Finding("unfit-queue", message, hint)
+    yield from _of_nodes(found.nodes, target)
 
 
 def _of_nodes(nodes: Sequence[NodeReport], target: Target) -> Iterator[Finding]:
@@ -251,7 +238,7 @@ class KubernetesEngine(ScheduledEngine):
             )
         except UserError as error:
             return list(error.findings)
-        return findings_of(found, self.target, began, time.time())
+        return [*findings_of(found, self.target, began, time.time())]
 
     def manifests(self) -> str:
         """Returns the objects of its head pod and NCCL's topology of its nodes, as one document for

@@ -20,7 +20,7 @@ from fairway_runner.engines.outage import Refused, StillUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
-from fairway_runner.engines.remote.remote_host import RemoteHost
+from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
 from fairway_runner.runs.records import read_json, read_plan
 from fairway_runner.targets.lookup import submitted_to
@@ -65,14 +65,9 @@ class RemoteEngine(Engine):
         """The host that is reached, and the shared folder."""
         access = _access(self.target)
         self.require_address()
-        return RemoteHost.of(
-            host=access.host,
-            user=access.user,
-            shared=access.shared,
-            others=[each for each in getattr(access, "others", ()) if each],
-            reach=self.target.reach,
-            deadline=self.deadline,
-        )
+        others = [each for each in getattr(access, "others", ()) if each]
+        connection = connection_to(access.host, access.user, self.target.reach, others)
+        return RemoteHost(connection, access.shared, self.deadline)
 
     @property
     def mirror(self) -> Mirror:

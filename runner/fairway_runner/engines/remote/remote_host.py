@@ -55,21 +55,6 @@ class RemoteHost:
     shared: str
     deadline: float = USUAL
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        host: str,
-        user: str,
-        shared: str,
-        others: Sequence[str] = (),
-        reach: Reach | None = None,
-        deadline: float = USUAL,
-    ) -> RemoteHost:
-        """A host, which may be this machine, or the first of the `others` that takes a connection,
-        and its folder; UserError where there is no ssh."""
-        return cls(connection_to(host, user, reach, others), shared, deadline)
-
     def call(
         self,
         module: str,
