@@ -83,15 +83,3 @@ def test_an_action_without_options_has_no_body(
     pools.act(account, action, "tvm-1")
     [request] = account.client.asked  # type: ignore[attr-defined]
     assert request.content == body
-
-
-def test_a_node_shows_the_run_that_is_on_it_now(account: Account) -> None:
-    """Not one that ended there before, and none where nothing runs."""
-    tasks = [
-        {"jobId": "old-aaaaaa", "taskState": "completed"},
-        {"jobId": "new-bbbbbb", "taskState": "running"},
-    ]
-    nodes = [{"id": "a", "state": "running", "recentTasks": tasks}]
-    nodes += [{"id": "b", "state": "idle", "recentTasks": tasks}, {"id": "c", "state": "running"}]
-    account.__dict__["nodes"] = lambda: iter(nodes)
-    assert [node.run for node in pools.nodes(account)] == ["new-bbbbbb", "", ""]

@@ -2,69 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import resource
-import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from pool import Files, refused
 
-from fairway_agent.spec import TaskSpec
 from fairway_agent.state_files import TaskState
-from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import task_files
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
-from fairway_runner.runs.records import RunRecord
-from fairway_runner.runs.store import Run, RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from conftest import MakeRun
+
+    from fairway_runner.runs.store import Run
 
 pytestmark = pytest.mark.integration
-
-
-def error(status: int) -> ServiceError:
-    return ServiceError(Finding("refused", f"{status}"), status=status, code="")
-
-
-@dataclass
-class Service:
-    """What nodes and storage hold: the bytes of each task's files."""
-
-    files: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    stored: dict[str, bytes] = field(default_factory=dict)
-    before: Callable[[str, str], None] = lambda _task, _name: None
-    """Called before each read of a node's file."""
-
-    def task_file(self, _job: str, task: str, name: str, first: int, last: int) -> bytes:
-        self.before(task, name)
-        data = self.files.get((task, name))
-        if data is None:
-            raise error(404)
-        if first >= len(data):
-            raise error(416)
-        return data[first : last + 1]
-
-    def read(self, _container: str, blob: str, offset: int = 0, length: int = 1 << 20) -> bytes:
-        if blob not in self.stored:
-            raise error(404)
-        return self.stored[blob][offset : offset + length]
-
-    def begin(self, task: str, number: int, *kept: bytes) -> None:
-        """An attempt begins on a node, with the logs that earlier ones have left."""
-        for name in [name for of, name in self.files if of == task]:
-            del self.files[task, name]
-        for earlier, data in enumerate(kept):
-            self.files[task, f"wd/logs/stdout.{earlier}.txt"] = data
-        marker = f"{number} {os.urandom(4).hex()}\n".encode()
-        self.files |= {(task, "wd/logs/attempt.txt"): marker, (task, "stdout.txt"): b""}
-
-    def say(self, task: str, text: bytes) -> None:
-        self.files[task, "stdout.txt"] += text
 
 
 def status(state: str = "running", attempt: int = 0, started: float = 1.0) -> TaskState:
@@ -73,23 +29,19 @@ def status(state: str = "running", attempt: int = 0, started: float = 1.0) -> Ta
 
 
 @pytest.fixture
-def service() -> Service:
-    made = Service()
+def service() -> Files:
+    made = Files()
     made.begin("0", 0)
     made.begin("1", 0)
     return made
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    record = RunRecord("r-1", "r", "b", time.time(), 2, "job.yaml", "0", engine="batch")
-    made, lock = RunStore(tmp_path / ".fairway").create(record, {})
-    os.close(lock)
-    (made.folder / "tasks.jsonl").write_text(TaskSpec(0).line() + TaskSpec(1).line())
-    return made
+def run(make_run: MakeRun) -> Run:
+    return make_run("r-1", [{}, {}], engine="batch")
 
 
-def look(run: Run, service: Service, *statuses: TaskState) -> dict[int, int]:
+def look(run: Run, service: Files, *statuses: TaskState) -> dict[int, int]:
     files = TaskFiles(run, service, service, "r-1")  # type: ignore[arg-type]
     return follow_logs(files, dict(enumerate(statuses or (status(), status()))))
 
@@ -98,7 +50,7 @@ class TestOnce:
     """No byte is copied twice, and none is left out."""
 
     def test_batch_log_lines_appear_once_with_three_concurrent_readers(
-        self, run: Run, service: Service
+        self, run: Run, service: Files
     ) -> None:
         written: list[bytes] = []
 
@@ -114,16 +66,16 @@ class TestOnce:
                 done.result()
         service.before = lambda _task, _name: None
         look(run, service)
-        assert run.log_text(0) == service.files["0", "stdout.txt"].decode()
+        assert run.log_text(0) == service.node["0", "stdout.txt"].decode()
 
     def test_batch_log_lines_appear_once_after_a_look_that_failed_half_way(
-        self, run: Run, service: Service
+        self, run: Run, service: Files
     ) -> None:
         service.say("0", b"one\n")
 
         def fail(task: str, _name: str) -> None:
             if task == "1":
-                raise error(503)
+                raise refused(503)
 
         service.before = fail
         for _ in range(2):
@@ -135,7 +87,7 @@ class TestOnce:
 
     @pytest.mark.parametrize("room", [0, 3, 6000])
     def test_batch_log_lines_appear_once_after_looks_with_a_full_disk(
-        self, run: Run, service: Service, room: int
+        self, run: Run, service: Files, room: int
     ) -> None:
         """The kernel takes no byte beyond the limit of any file, the facts of the copies among
         them; a write that has room for a part leaves that part."""
@@ -155,13 +107,13 @@ class TestOnce:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         look(run, service)
         for number in (0, 1):
-            printed = service.files[str(number), "stdout.txt"].decode()
+            printed = service.node[str(number), "stdout.txt"].decode()
             assert run.log_text(number) == printed
         look(run, service)
-        assert run.log_text(0) == service.files["0", "stdout.txt"].decode()
+        assert run.log_text(0) == service.node["0", "stdout.txt"].decode()
 
     def test_batch_log_lines_appear_once_after_a_look_that_was_killed(
-        self, run: Run, service: Service, monkeypatch: pytest.MonkeyPatch
+        self, run: Run, service: Files, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def killed(*_: object) -> None:
             raise KeyboardInterrupt
@@ -178,12 +130,12 @@ class TestOnce:
         assert run.log_text(0) == "one\ntwo\nthree\n"
 
     def test_batch_log_lines_appear_once_when_storage_replaces_a_lost_node(
-        self, run: Run, service: Service
+        self, run: Run, service: Files
     ) -> None:
         service.say("0", b"one\n")
         look(run, service)
         service.stored["r-1/0/stdout.txt"] = b"one\ntwo\n"
-        service.files.clear()
+        service.node.clear()
         look(run, service, status("succeeded"), status("succeeded"))
         assert run.log_text(0) == "one\ntwo\n"
         assert "lost with its node" in run.log_text(1)
@@ -193,7 +145,7 @@ class TestOnce:
 class TestAttempts:
     """Each attempt's log follows that of the one before."""
 
-    def test_a_preemption_moves_no_count(self, run: Run, service: Service) -> None:
+    def test_a_preemption_moves_no_count(self, run: Run, service: Files) -> None:
         # The service's counts are of retries and of what somebody asked for: see the
         # descriptions of retry_count and requeue_count in azure-batch.
         service.say("0", b"a long line of the first\n")
@@ -209,14 +161,14 @@ class TestAttempts:
         ("begins", "requeues", "lost"), [(False, 0, False), (True, 0, False), (True, 1, True)]
     )
     def test_batch_log_reports_a_lost_node_only_when_the_task_lost_one(
-        self, run: Run, service: Service, begins: bool, requeues: int, lost: bool
+        self, run: Run, service: Files, begins: bool, requeues: int, lost: bool
     ) -> None:
         """As where its nodes cannot reach one another: Batch tries that again, and none begins."""
         if begins:
             service.say("0", b"first\n")
             look(run, service)
-        del service.files["0", "wd/logs/attempt.txt"]
-        service.files["0", "stdout.txt"] = b"install openssh-server\n"
+        del service.node["0", "wd/logs/attempt.txt"]
+        service.node["0", "stdout.txt"] = b"install openssh-server\n"
         ended = replace(status("failed", attempt=1, started=2.0), requeues=requeues)
         look(run, service, ended, status())
         text = run.log_text(0)
@@ -224,12 +176,12 @@ class TestAttempts:
         assert text.endswith("\ninstall openssh-server\n")
 
     def test_batch_log_of_an_attempt_reports_no_loss_before_its_node_brings_it(
-        self, run: Run, service: Service
+        self, run: Run, service: Files
     ) -> None:
         service.say("0", b"first")
         look(run, service)
-        del service.files["0", "wd/logs/attempt.txt"]
-        service.files["0", "stdout.txt"] = b""
+        del service.node["0", "wd/logs/attempt.txt"]
+        service.node["0", "stdout.txt"] = b""
 
         asked: list[str] = []
 
@@ -249,7 +201,7 @@ class TestAttempts:
         assert run.log_text(0) == "first and its end\nsecond\n"
 
     def test_a_marker_of_the_one_before_stays_until_the_node_has_begun(
-        self, run: Run, service: Service
+        self, run: Run, service: Files
     ) -> None:
         service.say("0", b"first, and long\n")
         again = status(attempt=1, started=2.0)
@@ -260,7 +212,7 @@ class TestAttempts:
         assert run.log_text(0) == "first, and long\nsecond\n"
 
     def test_batch_log_of_an_attempt_that_starts_during_a_look_is_complete(
-        self, run: Run, service: Service
+        self, run: Run, service: Files
     ) -> None:
         service.say("0", b"first\n")
         look(run, service)
@@ -277,7 +229,7 @@ class TestAttempts:
         assert run.log_text(0) == "first\nsecond attempt\n"
 
     def test_batch_log_of_all_attempts_is_complete_at_the_first_look(
-        self, run: Run, service: Service
+        self, run: Run, service: Files
     ) -> None:
         service.begin("0", 2, b"first\n", b"second\n")
         service.say("0", b"third\n")

@@ -5,11 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import pytest
-
 from fairway_agent.state_files import TaskState
 from fairway_runner.engines.batch.outputs import collect, note_empty
-from fairway_runner.engines.batch.pools import _of_pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,34 +71,3 @@ def test_outputs_without_a_blob_are_noted_once_the_run_has_ended(
     del blobs[f"{run.id}/0/outputs/model/a"]
     note_empty(run, storage, found)
     assert found == known
-
-
-def test_a_pool_that_does_not_say_its_size_is_not_taken_for_an_empty_one() -> None:
-    pool = {"id": "sim", "state": "active", "enableInterNodeCommunication": True}
-    job: Any = SimpleNamespace(nodes=2, container=None)
-    target: Any = SimpleNamespace(name="batch-sim", spot=False, batch=None)
-    assert list(_of_pool(pool, job, target)) == []
-    [finding] = _of_pool({**pool, "targetDedicatedNodes": 1}, job, target)
-    assert finding.id == "too-few-nodes"
-
-
-@pytest.mark.parametrize(("formula", "count"), [("maxTemp = 1;", 0), ("maxNodes = 1;\nx = 2;", 1)])
-def test_only_the_maximum_of_our_own_formulas_is_known(formula: str, count: int) -> None:
-    pool = {"id": "sim", "state": "active", "enableInterNodeCommunication": True}
-    pool |= {"enableAutoScale": True, "autoScaleFormula": formula}
-    job: Any = SimpleNamespace(nodes=2, container=None)
-    target: Any = SimpleNamespace(name="batch-sim", spot=False, batch=None)
-    found = list(_of_pool(pool, job, target))
-    assert len(found) == count
-    said = "the autoscale formula of the pool `sim` allows at most 1 nodes"
-    assert [each.message for each in found] == [said] * count
-
-
-@pytest.mark.parametrize("state", ["deleting", "Deleting"])
-def test_a_pool_that_is_going_takes_no_jobs(state: str) -> None:
-    pool = {"id": "sim", "state": state, "taskSlotsPerNode": 1}
-    job: Any = SimpleNamespace(nodes=1, container=None)
-    target: Any = SimpleNamespace(name="batch-sim", spot=False, batch=None)
-    findings = list(_of_pool(pool, job, target))
-    assert findings[0].id == "pool-disabled"
-    assert findings[0].message == "the pool `sim` accepts no jobs: it is deleting"

@@ -1,4 +1,4 @@
-"""Tasks that the service does not take, each in an answer of its own."""
+"""A submission that the service does not take, as a whole or some of its tasks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pool import refused
 
-from fairway_core.findings import Finding
+from fairway_runner.engines import engine
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import submission
+from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch.submission import State, Submission
+from fairway_runner.engines.outage import Unavailable
 
 TASKS = [{"id": "0"}, {"id": "1"}]
+NONE: Any = None
 
 
 def sending(answer: Any) -> Any:
@@ -25,12 +29,11 @@ def sending(answer: Any) -> Any:
 
     calls = SimpleNamespace(deadline=0.0, stopped=SimpleNamespace(wait=lambda _: False))
     account: Any = SimpleNamespace(add_tasks=add_tasks, calls=calls)
-    none: Any = None
-    return submission.Submission(none, account, none, none)
+    return Submission(NONE, account, NONE, NONE)
 
 
 def test_a_task_that_is_too_large_is_named() -> None:
-    too_large = ServiceError(Finding("refused", "413"), status=413, code="RequestBodyTooLarge")
+    too_large = refused(413, "RequestBodyTooLarge")
     with pytest.raises(ServiceError) as caught:
         sending(too_large)._add_chunk("job", TASKS)
     [finding] = caught.value.findings
@@ -38,25 +41,31 @@ def test_a_task_that_is_too_large_is_named() -> None:
     assert (caught.value.status, caught.value.exit_code) == (413, 2)
 
 
-def test_batch_submission_names_a_refused_task_and_the_reason() -> None:
-    error = {"code": "InvalidPropertyValue", "message": {"value": "no such pool"}}
+@pytest.mark.parametrize(
+    ("status", "code", "text", "said"),
+    [
+        (
+            *("clienterror", "InvalidPropertyValue", "no such pool"),
+            "Azure Batch refuses task 0: InvalidPropertyValue: no such pool",
+        ),
+        (
+            *("servererror", "ServerBusy", "later"),
+            "Azure Batch could not take 2 tasks: ServerBusy: later",
+        ),
+    ],
+)
+def test_batch_submission_names_tasks_that_are_not_taken_and_the_reason(
+    status: str, code: str, text: str, said: str
+) -> None:
+    error = {"code": code, "message": {"value": text}}
     with pytest.raises(ServiceError) as caught:
-        sending({"status": "clienterror", "error": error})._add_chunk("job", TASKS)
-    said = "Azure Batch refuses task 0: InvalidPropertyValue: no such pool"
-    assert caught.value.findings[0].message == said
-
-
-def test_batch_submission_counts_tasks_not_taken_in_time() -> None:
-    error = {"code": "ServerBusy", "message": {"value": "later"}}
-    with pytest.raises(ServiceError) as caught:
-        sending({"status": "servererror", "error": error})._add_chunk("job", TASKS)
-    said = "Azure Batch could not take 2 tasks: ServerBusy: later"
+        sending({"status": status, "error": error})._add_chunk("job", TASKS)
     assert caught.value.findings[0].message == said
 
 
 def test_batch_submission_failure_does_not_stop_later_calls() -> None:
     """The others of its threads are told to stop, and nobody after them."""
-    failed = sending(ServiceError(Finding("refused", "no"), status=400, code="Bad"))
+    failed = sending(refused(400, "Bad"))
     told: list[bool] = []
 
     class Stopped(threading.Event):
@@ -69,3 +78,43 @@ def test_batch_submission_failure_does_not_stop_later_calls() -> None:
         failed._add(TASKS, "job")
     assert told == [True]
     assert not stopped.is_set()
+
+
+JOB = {"id": "job-a", "metadata": [{"name": names.PLAN, "value": "1"}]}
+
+
+def to_a_full_account(job: dict[str, Any] | None) -> Submission:
+    """A submission to an account that takes no job, and has this one."""
+
+    def create(_: object) -> None:
+        raise refused(409, "ActiveJobAndScheduleQuotaReached")
+
+    calls = SimpleNamespace(deadline=600.0)
+    account: Any = SimpleNamespace(create_job=create, find_job=lambda _: job, calls=calls)
+    run: Any = SimpleNamespace(id="job-a")
+    return Submission(run, account, NONE, State("job-a", 0, tasks=1))
+
+
+def test_a_job_that_is_there_already_is_gone_on_with() -> None:
+    """Its tasks may run: the run must not go to another target."""
+    assert to_a_full_account(dict(JOB))._create_job(JOB) is False
+
+
+def test_without_a_job_another_target_may_take_the_run() -> None:
+    with pytest.raises(Unavailable, match="QuotaReached"):
+        to_a_full_account(None)._create_job(JOB)
+
+
+def test_batch_keys_differ_for_each_run() -> None:
+    (first, public), (second, _) = engine.new_key("a"), engine.new_key("a")
+    assert first != second
+    assert first.startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
+    assert public.startswith("ssh-ed25519 ")
+
+
+@pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])
+def test_ids_of_jobs_fit_and_differ(run: str) -> None:
+    ids = {names.job_id(run, submission) for submission in range(12)}
+    assert len(ids) == 12
+    assert all(len(each) <= 64 for each in ids)
+    assert names.job_id("a" * 62 + "b", 1) != names.job_id("a" * 62 + "c", 1)

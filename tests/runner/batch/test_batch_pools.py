@@ -1,4 +1,4 @@
-"""What is said of a pool, a target and a run that cannot do what is wanted, and what to type."""
+"""What a pool offers, why a run waits there or is refused, and what to type."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pool import refused as refusal
 
 from fairway_agent.fanout import sshd_mesh
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
-from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import login, pools
 from fairway_runner.engines.batch.engine import BatchEngine
+from fairway_runner.engines.batch.schedules import _require_one_task
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from fairway_runner.runs.store import Run
 
@@ -77,7 +78,12 @@ BROKEN = {
         (account(**HELD), 9, "too-many-nodes"),
         (account(**HELD, batch={**RECORD["batch"], "mpi": False}), 2, "no-mpi"),
         (account(nodes=(BROKEN, {**BROKEN, "id": "tvm-2"}), **HELD), 1, "unfit-nodes"),
-        (account({**POOL, "state": "deleting"}, **HELD), 1, "pool-disabled"),
+        (account({**POOL, "state": "Deleting"}, **HELD), 1, "pool-disabled"),
+        (
+            account(**HELD, batch={**RECORD["batch"], "mpi": False, "task_slots": 8}),
+            1,
+            "other-slots",
+        ),
     ],
 )
 def test_job_that_cannot_run_is_refused(there: Any, nodes: int, found: str) -> None:
@@ -96,6 +102,7 @@ OURS = "maxNodes = 2;\n$TargetDedicatedNodes = min(maxNodes, 0);"
         ({"enableInterNodeCommunication": False}, {"nodes": 2}, "no-mpi"),
         ({"taskSlotsPerNode": 2}, {"nodes": 2}, "too-many-slots"),
         ({}, {"nodes": 3}, "too-few-nodes: fairway pool resize spot 3"),
+        ({"targetDedicatedNodes": 1}, {"nodes": 2}, "too-few-nodes: fairway pool resize spot 2"),
         ({"enableAutoScale": True, "autoScaleFormula": OURS}, {"nodes": 3}, "too-many-nodes"),
         (
             {"targetDedicatedNodes": 3, "resizeErrors": [{"code": "AccountCoreQuotaReached"}]},
@@ -118,16 +125,26 @@ def test_pool_that_cannot_run_a_job_refuses_it(
     assert f"{finding.id}: {finding.hint}".startswith(found)
 
 
-def test_pool_with_other_slots_than_the_target_says_refuses_the_job() -> None:
-    there = account(**HELD, batch={**RECORD["batch"], "mpi": False, "task_slots": 8})
-    assert refused(lambda: pools.require_pool(there, job())).id == "other-slots"
+NO_SIZE = {name: value for name, value in POOL.items() if "Nodes" not in name}
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        NO_SIZE,  # one that does not say its size is not taken for an empty one
+        # Only the maximum of our own formulas is known.
+        {**POOL, "enableAutoScale": True, "autoScaleFormula": "maxTemp = 1;"},
+    ],
+)
+def test_pool_whose_size_is_not_known_takes_the_job(pool: dict[str, Any]) -> None:
+    pools.require_pool(account(pool, **HELD), job(2))
 
 
 def test_pool_that_is_not_there_is_named() -> None:
     there = account(**HELD)
 
     def missing() -> None:
-        raise ServiceError(Finding("service", "no"), status=404, code="PoolNotFound")
+        raise refusal(404, "PoolNotFound")
 
     there.pool_facts = missing
     assert refused(lambda: pools.require_pool(there, job())).id == "no-pool"
@@ -205,3 +222,97 @@ def test_batch_wait_for_an_unsubmitted_run_hints_at_submit_resume(
     found = refused(lambda: engine.wait(run))
     said = "submission was interrupted; resume it with: fairway submit --resume job-aaaaaa"
     assert found.message == f"job-aaaaaa was not submitted: {said}"
+
+
+def test_a_node_shows_the_run_that_is_on_it_now() -> None:
+    """Not one that ended there before, and none where nothing runs."""
+    tasks = [
+        {"jobId": "old-aaaaaa", "taskState": "completed"},
+        {"jobId": "new-bbbbbb", "taskState": "running"},
+    ]
+    nodes = [{"id": "a", "state": "running", "recentTasks": tasks}]
+    nodes += [{"id": "b", "state": "idle", "recentTasks": tasks}, {"id": "c", "state": "running"}]
+    there = account(nodes=tuple(nodes))
+    assert [node.run for node in pools.nodes(there)] == ["new-bbbbbb", "", ""]
+
+
+MINE = {"id": "mine", "state": "active", "priority": 0, "creationTime": "2026-11-23T08:00:00Z"}
+NODES = "waiting for nodes; the pool has 2 running"
+
+
+class Queue:
+    """An account with these jobs, and of each how many tasks wait."""
+
+    def __init__(self, *jobs: tuple[str, str, int, str, int]) -> None:
+        names = ("id", "state", "priority", "creationTime")
+        self.waiting = {job[0]: job[4] for job in jobs}
+        self.listed = [MINE, *(dict(zip(names, job[:4], strict=True)) for job in jobs)]
+        self.asked: list[str] = []
+
+    def pool_facts(self) -> dict[str, Any]:
+        return {"allocationState": "steady"}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"state": "running"}] * 2
+
+    def jobs(self) -> Iterator[dict[str, Any]]:
+        yield from self.listed
+
+    def task_counts(self, job: str) -> dict[str, int]:
+        self.asked.append(job)
+        return {"active": self.waiting[job], "running": 3}
+
+
+BEFORE, AFTER = "2026-11-23T07:00:00Z", "2026-11-23T09:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "said"),
+    [
+        ([], ""),
+        ([("old", "active", 0, BEFORE, 1)], "; 1 task of 1 other job comes first"),
+        (
+            [("old", "active", 0, BEFORE, 4), ("high", "active", 500, AFTER, 1)],
+            "; 5 tasks of 2 other jobs come first",
+        ),
+        ([("new", "active", 0, AFTER, 4), ("low", "active", -500, BEFORE, 4)], ""),
+        ([("done", "completed", 900, BEFORE, 4), ("off", "disabled", 900, BEFORE, 4)], ""),
+        ([("runs", "active", 0, BEFORE, 0)], ""),
+        (
+            [(f"j{n}", "active", 0, BEFORE, 2) for n in range(11)],
+            "; at least 20 tasks of 10 other jobs come first",
+        ),
+    ],
+)
+def test_batch_waiting_reason_counts_jobs_that_come_first(
+    jobs: list[tuple[str, str, int, str, int]], said: str
+) -> None:
+    assert pools.why_waiting(Queue(*jobs), MINE) == NODES + said  # type: ignore[arg-type]
+
+
+def test_batch_waiting_reason_does_not_ask_for_later_jobs() -> None:
+    account = Queue(("new", "active", 0, AFTER, 4), ("old", "active", 0, BEFORE, 4))
+    pools.why_waiting(account, MINE)  # type: ignore[arg-type]
+    assert account.asked == ["old"]
+
+
+def test_batch_waiting_reason_without_task_counts_is_the_plain_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    account = Queue(("old", "active", 0, BEFORE, 1))
+
+    def fail(_: str) -> dict[str, int]:
+        raise refusal(503, "ServerBusy")
+
+    monkeypatch.setattr(account, "task_counts", fail)
+    assert pools.why_waiting(account, MINE) == NODES  # type: ignore[arg-type]
+
+
+def test_a_schedule_starts_no_task_beside_others() -> None:
+    plan = SimpleNamespace(tasks=1)
+    for fields in ({"gpus": 1}, {"cores": 2}):
+        job = Job.model_validate({"name": "x", "command": "true", **fields})
+        with pytest.raises(UserError, match="one task on one node, not a part of one"):
+            _require_one_task(SimpleNamespace(job=job, plan=plan))  # type: ignore[arg-type]
+    whole = Job.model_validate({"name": "x", "command": "true"})
+    _require_one_task(SimpleNamespace(job=whole, plan=plan))  # type: ignore[arg-type]

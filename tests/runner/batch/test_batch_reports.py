@@ -1,0 +1,305 @@
+"""What tasks on a pool report in files of their own: their ends, their shares, their samples."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pool import Files, refused
+
+from fairway_agent import state_files
+from fairway_agent.batch.notifications import Ending
+from fairway_agent.limits import Over
+from fairway_agent.spec import WARN, IdleGpu, RunPlan
+from fairway_agent.state_files import RunState, TaskState
+from fairway_boot.files import write_json
+from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.batch.poller import Poller, limited, write_state
+from fairway_runner.engines.batch.states import add_endings, add_shares, completed
+from fairway_runner.engines.batch.submission import State
+from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures
+from fairway_runner.runs.figures import figures
+
+if TYPE_CHECKING:
+    from conftest import MakeRun
+
+    from fairway_runner.runs.store import Run
+
+WHY = "it was over its max_cost of 200 USD"
+SHARE, FIGURES = ("0", "wd/logs/share.txt"), ("0", "wd/logs/figures.txt")
+ENDING, ATTEMPT = ("0", "wd/logs/ending.json"), ("0", "wd/logs/attempt.txt")
+
+
+@pytest.fixture
+def files() -> Any:
+    return Files()
+
+
+@pytest.fixture
+def run(make_run: MakeRun) -> Run:
+    """A run whose one task runs, and wants two GPUs."""
+    made = make_run("r-1", state="running", engine="batch")
+    write_json(made.folder / "job.json", {"gpus": 2, "cores": None})
+    write_json(made.task_folder(0) / "state.json", {"state": "running", "attempt": 0})
+    (made.folder / "plan.json").write_text(RunPlan("r-1", "/x", max_duration=60.0).text())
+    return made
+
+
+class TestEndings:
+    """How a task has ended, with what the service knows of it."""
+
+    FAILED = TaskState("failed", attempt=3, started=1.0, ended=9.0, exit_code=124)
+
+    @staticmethod
+    def ending(job: str = "r-1", task: str = "0", **state: Any) -> bytes:
+        facts = {"state": "failed", "attempt": 0, "exit_code": 124, "held": 90.0, "reason": "x"}
+        made = Ending(job, task, "n1", TaskState(**{**facts, **state}), "max_cost", WHY)
+        return json.dumps(made.to_json()).encode()
+
+    @staticmethod
+    def look(run: Run, files: Any, status: TaskState) -> tuple[TaskState, Over | None]:
+        found = {0: status}
+        over = add_endings(TaskFiles(run, files, files, "r-1"), 0, found)
+        return found[0], over
+
+    def test_it_is_read_from_storage_where_the_node_is_gone(self, run: Run, files: Any) -> None:
+        files.stored["r-1/endings/0/0/ending.json"] = self.ending()
+        status, over = self.look(run, files, self.FAILED)
+        assert (status.attempt, status.held, status.reason, status.started) == (0, 90.0, "x", 1.0)
+        assert over == Over("max_cost", WHY)
+        known = {"state": "running", "limit": "max_cost", "reason": WHY}
+        write_json(run.folder / "state.json", known)
+        found = add_endings(TaskFiles(run, files, files, "r-1"), 0, {})
+        assert found == Over("max_cost", WHY), "it was found before"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            b"",
+            b"{",
+            b"[" * 60_000,
+            b"null",
+            ending(job="r-2"),
+            ending(task="1"),
+            ending(exit_code=0),
+            ending(state="running"),
+        ],
+    )
+    def test_one_that_is_invalid_or_of_another_task_is_ignored(
+        self, run: Run, files: Any, text: bytes
+    ) -> None:
+        files.node[ENDING] = text
+        assert self.look(run, files, self.FAILED) == (self.FAILED, None)
+
+    def test_a_limit_is_known_before_the_run_has_ended(self) -> None:
+        """Its tasks may all have been read by then, and none is asked again."""
+        over, going = Over("max_cost", WHY), RunState("running", started=1.0, tasks={"failed": 1})
+        known = limited(going, over)
+        assert known == replace(going, limit="max_cost", reason=WHY)
+        ended = limited(replace(known, state="cancelled", ended=9.0), over)
+        assert (ended.state, ended.limit, ended.exit_code) == ("failed", "max_cost", 124)
+
+    def test_it_is_not_asked_for_without_need(self, run: Run, files: Any) -> None:
+        killed = TaskState("failed", attempt=0, ended=9.0)  # without an exit code
+        for status in (TaskState("running", attempt=0), killed):
+            assert self.look(run, files, status) == (status, None)
+        (run.folder / "plan.json").write_text(RunPlan("r-1", "/x").text())
+        assert self.look(run, files, self.FAILED) == (self.FAILED, None)
+        assert files.asked == 0
+
+    def test_a_task_that_is_known_to_have_ended_is_asked_no_more(
+        self, run: Run, files: Any
+    ) -> None:
+        write_json(run.folder / "job.json", {})
+        files.node[ENDING] = self.ending()
+        times = {"startTime": "2026-03-01T12:00:00Z", "endTime": "2026-03-01T12:00:05Z"}
+        info = {**times, "exitCode": 124, "result": "failure"}
+        files.tasks = lambda *_: [{"id": "0", "state": "completed", "executionInfo": info}]
+        for _ in range(2):
+            poller = Poller(files, files)
+            found, _ = poller._tasks(run, {"state": "active"}, State("r-1", 0), logs=False)
+            poller._write_tasks(run, found)
+            assert (found[0].state, found[0].held, files.asked) == ("failed", 90.0, 1)
+
+    def test_outputs_that_were_not_kept_are_asked_for_whatever_else_is_told(
+        self, run: Run, files: Any
+    ) -> None:
+        (run.folder / "plan.json").write_text(RunPlan("r-1", "/x").text())
+        said = json.loads(self.ending(exit_code=74)) | {"limit": None, "why": None}
+        files.node[ENDING] = json.dumps(said).encode()
+        status, over = self.look(run, files, replace(self.FAILED, exit_code=74))
+        assert (status.reason, over, files.asked) == ("x", None, 1)
+
+    def test_a_task_whose_gpus_are_idle_is_warned_of_while_it_runs(
+        self, run: Run, files: Any
+    ) -> None:
+        plan = RunPlan("r-1", "/x", idle_gpu=IdleGpu(5.0, 60.0, WARN))
+        (run.folder / "plan.json").write_text(plan.text())
+        status = TaskState("running", attempt=1)
+        assert self.look(run, files, status) == (status, None)
+        warned = Ending("r-1", "0", "n1", replace(status, reason="idle"))
+        files.node[ENDING] = json.dumps(warned.to_json()).encode()
+        assert self.look(run, files, status)[0].reason == "idle"
+        assert completed(TaskState("running", attempt=2), warned).reason is None
+
+    def test_a_reason_is_kept_where_the_service_has_none(self, run: Run) -> None:
+        """As of one that is cancelled when it is to leave its target, whose log is read later."""
+        why = RunState("cancelled", "it began when it was about to leave", started=1.0)
+        state_files.write(run.folder, why)
+        write_state(run, RunState("cancelled", started=1.0, ended=9.0))
+        assert state_files.read_run(run.folder) == replace(why, ended=9.0)
+        write_state(run, RunState("running", started=1.0))
+        assert run.status.is_final
+        write_state(run, RunState("failed", started=1.0, ended=9.0))
+        assert run.status.reason is None
+
+
+LENT = {"attempt": 1, "gpus": [2, 3], "cores": [24, 25, 26], "part": 0.25}
+
+
+class TestShares:
+    """What tasks that share a node were lent."""
+
+    RUNS = TaskState("running", attempt=1, started=100.0)
+
+    def told(self, run: Run, files: Any, status: TaskState = RUNS) -> TaskState:
+        """The task's state, once it is complete."""
+        found = {0: status}
+        add_shares(TaskFiles(run, files, files, "job"), found)
+        return found[0]
+
+    def test_a_running_task_is_asked_once(self, run: Run, files: Any) -> None:
+        assert self.told(run, files) == self.RUNS, "it waits on its node"
+        files.node[SHARE] = json.dumps(LENT).encode()
+        known = self.told(run, files)
+        assert (known.gpus, known.cores, known.part) == ("2-3", "24-26", 0.25)
+        assert self.told(run, files, known) == known
+        assert files.asked == 2
+
+    def test_another_attempt_has_something_else(self, run: Run, files: Any) -> None:
+        files.node[SHARE] = json.dumps(LENT).encode()
+        again = replace(self.RUNS, attempt=2, started=200.0)
+        assert self.told(run, files, again) == again, "this is what the one before has said"
+        files.node[SHARE] = json.dumps({**LENT, "attempt": 2, "gpus": [0, 1]}).encode()
+        assert self.told(run, files, again).gpus == "0-1"
+
+    def test_that_of_an_ended_task_is_read_from_storage(self, run: Run, files: Any) -> None:
+        files.stored["r-1/0/share.txt"] = json.dumps(LENT).encode()
+        assert self.told(run, files).gpus is None, "it is not there before the end"
+        ended = replace(self.RUNS, state="succeeded", ended=300.0)
+        assert self.told(run, files, ended).part == 0.25
+
+    def test_a_task_that_has_not_begun_is_not_asked(self, run: Run, files: Any) -> None:
+        for status in (TaskState("queued", attempt=0, started=100.0), TaskState()):
+            assert self.told(run, files, status) == status
+        write_json(run.folder / "job.json", {})
+        assert self.told(run, files) == self.RUNS, "it has the whole node"
+        assert files.asked == 0
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            b"",
+            b"{",
+            b"\xff",
+            b"[" * 100_000,
+            b"[]",
+            *(
+                json.dumps({**LENT, **wrong}).encode()
+                for wrong in (
+                    {"gpus": "0-99999999999"},
+                    {"gpus": [-1]},
+                    {"gpus": [10**9]},
+                    {"gpus": [True]},
+                    {"cores": [0] * 5000},
+                    {"part": 0},
+                    {"part": 1.5},
+                    {"part": "\x1b[2J"},
+                    {"attempt": -1},
+                    {"attempt": None},
+                )
+            ),
+        ],
+    )
+    def test_an_invalid_share_is_not_shown(self, run: Run, files: Any, said: bytes) -> None:
+        files.node[SHARE] = said
+        assert self.told(run, files) == self.RUNS
+
+    @pytest.mark.parametrize("asked", ["task_file", "read"])
+    def test_a_service_that_refuses_is_heard(
+        self, run: Run, files: Any, monkeypatch: pytest.MonkeyPatch, asked: str
+    ) -> None:
+        def refuse(*_: object) -> bytes:
+            raise refused(403, "AuthorizationFailure")
+
+        monkeypatch.setattr(files, asked, refuse)
+        with pytest.raises(ServiceError):
+            self.told(run, files, replace(self.RUNS, state="failed", ended=300.0))
+
+
+def sample(time: float, node: object = "tvm-1_d") -> bytes:
+    return json.dumps({"node": node, "time": time, "cpu": 0.5}).encode() + b"\n"
+
+
+class TestFigures:
+    """Samples of a run's nodes, copied from the files of its tasks."""
+
+    def bring(self, run: Run, files: Any) -> dict[str, list[float]]:
+        """The times of each node's samples, after another look."""
+        bring_figures(TaskFiles(run, files, files, "job"))
+        return {node: [each.time for each in samples] for node, samples in figures(run).items()}
+
+    def test_whole_lines_are_added_as_they_come(self, run: Run, files: Any) -> None:
+        assert self.bring(run, files) == {}
+        files.node = {ATTEMPT: b"0 a\n", FIGURES: sample(1) + b'{"node": '}
+        assert self.bring(run, files) == {"tvm-1_d": [1]}
+        assert self.bring(run, files) == {"tvm-1_d": [1]}
+        files.node[FIGURES] = sample(1) + sample(2, "tvm-2_d") + sample(3)
+        assert self.bring(run, files) == {"tvm-1_d": [1, 3], "tvm-2_d": [2]}
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            (sample(1), sample(2) + sample(3)),  # on another node it begins with a file of its own
+            (sample(1) + sample(2), sample(1) + sample(2) + sample(3)),  # and here it adds to it
+        ],
+    )
+    def test_another_attempt_is_read_where_its_node_has_it(
+        self, run: Run, files: Any, first: bytes, second: bytes
+    ) -> None:
+        files.node = {ATTEMPT: b"0 a\n", FIGURES: first}
+        self.bring(run, files)
+        files.node = {ATTEMPT: b"1 b\n", FIGURES: second}
+        assert self.bring(run, files) == {"tvm-1_d": [1, 2, 3]}
+
+    def test_those_of_a_retried_task_are_read_again(self, run: Run, files: Any) -> None:
+        for attempt, text in enumerate((sample(1), sample(2))):
+            state = {"state": "failed", "attempt": attempt, "exit_code": 1}
+            write_json(run.task_folder(0) / "state.json", state)
+            files.node = {ATTEMPT: f"{attempt} mark\n".encode(), FIGURES: text}
+            found = self.bring(run, files)
+        assert found == {"tvm-1_d": [1, 2]}
+
+    def test_they_are_read_from_storage_without_the_node(self, run: Run, files: Any) -> None:
+        files.node = {ATTEMPT: b"0 a\n", FIGURES: sample(1)}
+        self.bring(run, files)
+        state = {"state": "succeeded", "attempt": 0, "exit_code": 0}
+        write_json(run.task_folder(0) / "state.json", state)
+        files.node = {}
+        names = {"attempt.txt": b"0 a\n", "figures.txt": sample(1) + sample(2)}
+        files.stored = {f"r-1/0/{name}": data for name, data in names.items()}
+        assert self.bring(run, files) == {"tvm-1_d": [1, 2]}
+        asked = files.asked
+        assert self.bring(run, files) == {"tvm-1_d": [1, 2]}
+        assert files.asked == asked  # all of it is there
+
+    @pytest.mark.parametrize(
+        "node", ["../../evil", "/tmp/evil", ".x", "", "a\x1b[2J", 3, None, ["a"]]
+    )
+    def test_a_task_names_no_file_here(self, run: Run, files: Any, node: Any) -> None:
+        text = sample(1, node) + b"[1]\n" + b"[" * 50_000 + b"\n" + sample(2)
+        files.node = {ATTEMPT: b"0 a\n", FIGURES: text}
+        assert self.bring(run, files) == {"tvm-1_d": [2]}
+        assert [path.name for path in (run.folder / "figures").iterdir()] == ["tvm-1_d.jsonl"]

@@ -1,0 +1,194 @@
+"""Runs of a pool as they are seen here, whoever submits, retries or cancels them meanwhile."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pool import Files
+
+from fairway_agent.spec import RunPlan
+from fairway_agent.state_files import TaskState
+from fairway_runner.engines.batch import cancelling, names, poller
+from fairway_runner.engines.batch.adoption import write_history
+from fairway_runner.engines.batch.cancelling import CancelledTasks
+from fairway_runner.engines.batch.poller import Poller
+from fairway_runner.engines.batch.submission import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import MakeRun
+
+    from fairway_runner.runs.store import Run
+
+ENDED_JOB = {
+    "id": "r-1",
+    "state": "completed",
+    "executionInfo": {"endTime": "2026-01-01T00:00:00Z"},
+}
+FAILED_TASK = {
+    "id": "0",
+    "state": "completed",
+    "executionInfo": {"exitCode": 1, "startTime": "2026-01-01T00:00:00Z"},
+}
+
+
+@pytest.fixture
+def made(make_run: MakeRun) -> Callable[..., Run]:
+    """Makes a run that is submitted, with as many tasks."""
+
+    def make(name: str = "r-1", tasks: int = 1) -> Run:
+        run = make_run(name, [{"state": "queued"}] * tasks, state="queued", engine="batch")
+        (run.folder / "plan.json").write_text(RunPlan(name, "/x").text())
+        return run
+
+    return make
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_run_that_is_submitted_meanwhile_is_not_lost(
+    made: Callable[..., Run], others: int
+) -> None:
+    run = made()
+    State("r-1", 0).write(run)
+    found: dict[str, Any] = {}
+
+    def jobs() -> list[Any]:
+        found["r-1"] = {"id": "r-1", "state": "active"}
+        State("r-1", 0, complete=True).write(run)
+        return []
+
+    def find(name: str) -> Any:
+        if not found:
+            jobs()
+            return None
+        return found.get(name)
+
+    counts = {"running": 1}
+    account: Any = SimpleNamespace(
+        *(), jobs=jobs, find_job=find, tasks=lambda *_: (), task_counts=lambda _: counts
+    )
+    account.preparation = account.nodes = lambda *_: ()
+    account.pool_facts = dict
+    more = [made(f"o-{number}") for number in range(others)]
+    Poller(account, SimpleNamespace()).refresh([run, *more], logs=False)  # type: ignore[arg-type]
+    assert run.state in ("queued", "running")
+
+
+def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., Run]) -> None:
+    run = made()
+    State("r-1", 0, complete=True, tasks=1).write(run)
+
+    def retry_meanwhile(*_: object) -> Any:
+        State("r-1.1", 1, tasks=1).write(run)
+        return [FAILED_TASK]
+
+    account: Any = SimpleNamespace(find_job=lambda _: ENDED_JOB, tasks=retry_meanwhile)
+    account.task_file = account.preparation = lambda *_: ()
+    storage: Any = SimpleNamespace(blobs=lambda *_: ())
+    Poller(account, storage).refresh([run], logs=False)
+    assert (run.state, run.task_status(0).state) == ("queued", "queued")
+
+
+def test_tasks_of_an_earlier_submission_are_counted_too(made: Callable[..., Run]) -> None:
+    runs = [made(), made("r-2")]
+    State("r-1.1", 1, complete=True, only=(3,), done={"succeeded": 3}).write(runs[0])
+    counts = {"running": 1}
+    job = {"id": "r-1.1", "state": "active"}
+    account: Any = SimpleNamespace(find_job=lambda _: job, task_counts=lambda _: counts)
+    Poller(account, SimpleNamespace()).refresh(runs, logs=False)  # type: ignore[arg-type]
+    assert runs[0].status.tasks == {"running": 1, "succeeded": 3}
+
+
+def test_a_task_that_a_person_ended_is_cancelled_for_who_finds_the_run(
+    made: Callable[..., Run],
+) -> None:
+    """Its run was retried since, and the one task of it again."""
+    run = made(tasks=2)
+    ended = {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}}
+    first = [
+        {**FAILED_TASK, "executionInfo": {**FAILED_TASK["executionInfo"], **ended}},
+        {**FAILED_TASK, "id": "1"},
+    ]
+    tasks = {"r-1": first, "r-1.1": [{"id": "1", "state": "active"}]}
+    account: Any = SimpleNamespace(tasks=lambda job, _: tasks[job])
+    note = f"{names.cancelled_folder('r-1', 0)}0"
+    storage: Any = SimpleNamespace(blobs=lambda *_: [SimpleNamespace(name=note)])
+    retried = {**ENDED_JOB, "id": "r-1.1", "metadata": [{"name": names.SUBMISSION, "value": "1"}]}
+    write_history(run.folder, account, storage, [ENDED_JOB, retried])
+    state = State.read(run)
+    assert run.task_status(0).state == "cancelled"
+    assert state is not None
+    assert (state.only, state.done) == ((1,), {"cancelled": 1})
+
+
+BY_PERSON = {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}}
+TERMINATED = {"failureInfo": {"code": "TaskEnded"}}
+
+
+def submitted(submission: int = 0, cancelled: tuple[str, ...] = ()) -> State:
+    return State("job-a", submission, True, 3, {}, None, cancelled)
+
+
+def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
+    return tasks.has({"id": name, "executionInfo": info})
+
+
+def test_another_machine_sees_which_were_ended_by_a_person() -> None:
+    storage: Any = Files()
+    cancelling.note_cancelled("job-a", submitted(), "1", storage)
+    elsewhere = CancelledTasks("job-a", submitted(), storage)
+    assert has(elsewhere, "1", BY_PERSON)
+    assert has(elsewhere, "1", TERMINATED)
+    assert not has(elsewhere, "10", TERMINATED)
+    assert not has(elsewhere, "1", {"exitCode": 1})
+    assert storage.lists == 1
+    # A retry runs it again.
+    assert not has(CancelledTasks("job-a", submitted(1), storage), "1", BY_PERSON)
+
+
+def test_storage_is_not_asked_without_need() -> None:
+    storage: Any = Files()
+    own = CancelledTasks("job-a", submitted(cancelled=("1",)), storage)
+    assert has(own, "1", BY_PERSON)
+    assert not has(own, "2", {"exitCode": 1})
+    assert not own.has({"id": "0"})
+    assert storage.lists == 0
+
+
+def test_the_states_of_tasks_say_so(make_run: MakeRun) -> None:
+    storage: Any = Files()
+    run = make_run("job-a", [{}, {}, {}])
+    (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())
+    cancelling.note_cancelled(run.id, submitted(), "1", storage)
+    ended = {"state": "completed", "executionInfo": BY_PERSON}
+    tasks = [{"id": name, **ended} for name in ("1", "2")]
+    account: Any = SimpleNamespace(tasks=lambda *_: tasks)
+    found = Poller(account, storage)._known_to_batch(run, {"state": "active"}, submitted())
+    assert {number: each.state for number, each in found.items()} == {1: "cancelled", 2: "failed"}
+
+
+PREPARED = {
+    "state": "completed",
+    "startTime": "2026-03-01T12:00:00Z",
+    "endTime": "2026-03-01T12:00:05Z",
+}
+
+
+def test_batch_setup_status_skips_nodes_without_facts(tmp_path: Path) -> None:
+    """Both properties are optional in the service's model."""
+    nodes: list[Any] = [
+        {"nodeId": "waits"},
+        {"nodeId": "without", "jobPreparationTaskExecutionInfo": PREPARED},
+        {"nodeId": "n", "jobPreparationTaskExecutionInfo": {**PREPARED, "taskRootDirectory": "w"}},
+    ]
+    said = {"w/wd/setup.json": b'{"exit_code": 3}', "w/stdout.txt": b"words\n"}
+    account: Any = SimpleNamespace(node_file=lambda _node, name, *_: said[name])
+    log = tmp_path / "log.txt"
+    found = poller.setup_status(nodes, account, log, ended=False)
+    assert (found.node, found.state, found.exit_code) == ("n", "failed", 3)
+    assert log.read_text() == "words\n"
+    assert poller.setup_status(nodes[:1], account, log, ended=False) == TaskState()
