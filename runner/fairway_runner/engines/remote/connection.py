@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import posixpath
 import shutil
 import signal
-import socket
 import subprocess
-import tarfile
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairway_agent.scratch import copy
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines.die_with_parent import die_with_parent
 from fairway_runner.engines.outage import TargetUnavailable
+
+if TYPE_CHECKING:
+    import tarfile
 
 STRANGE = "nothing was taken from its answer; is it still the same host?"
 """The hint where a cluster has sent something of another shape."""
@@ -78,6 +77,8 @@ class Connection:
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies what is in a folder of this machine into one there, which is made."""
+        import tarfile  # commands that only look copy nothing
+
         words = ["bash", "-c", UNPACK, "bash", to]
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
@@ -113,7 +114,7 @@ def is_here(host: str) -> bool:
     An address never does. A tunnel may end at 127.0.0.1, and the private address of a cluster's
     host may be this machine's too, in another network.
     """
-    return host in ("localhost", socket.gethostname())
+    return host in ("localhost", os.uname().nodename)
 
 
 class Here(Connection):
@@ -138,6 +139,8 @@ class Here(Connection):
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies files."""
+        from fairway_agent.scratch import copy
+
         shutil.copytree(folder, to, symlinks=True, copy_function=copy, dirs_exist_ok=True)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
@@ -212,6 +215,8 @@ def _renew(source: Path, target: Path) -> None:
         if (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns):
             return
         target.unlink()
+    from fairway_agent.scratch import copy
+
     copy(source, target, follow_symlinks=False)
 
 
@@ -236,8 +241,6 @@ PACK = (
 )
 """Bash for a host: a mark, and a tar file of those of the named files that there are in the folder
 `$1`."""
-
-_LOG = logging.getLogger("fairway")
 
 
 @dataclass
@@ -264,6 +267,8 @@ class Unpacking:
 
     def require_success(self) -> None:
         """UserError where a tar file could not be unpacked, OSError where not written."""
+        import tarfile
+
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
             message = f"{self.host} sent files that cannot be unpacked: {self.error}"
             raise UserError.of("host-failed", message, STRANGE, exit_code=5)
@@ -271,6 +276,8 @@ class Unpacking:
             raise self.error
 
     def _unpack(self, reader: int) -> None:
+        import tarfile
+
         # Python's own guard too, where it has it: since 3.11.4.
         guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         with os.fdopen(reader, "rb") as data:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
-from fairway_agent.shared.inputs import FOLDER
 from fairway_agent.shared.reports import CancelRequest, Done, RunsReport, RunsRequest, SubmitReport
 from fairway_agent.spec import Chained
 from fairway_boot.files import NO_ANSWER
@@ -142,6 +141,8 @@ class RemoteEngine(Engine):
         if self._shares_folder(kept.run):
             return Chained(name, kept.path)
         kept.bring()
+        from fairway_agent.shared.inputs import FOLDER
+
         return Chained(name, f"{FOLDER}/{kept.digest()}", kept.path)
 
     def waits_for(self, other: Target) -> bool:

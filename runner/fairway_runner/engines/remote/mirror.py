@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import tarfile
 import time
 import zlib
 from contextlib import suppress
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import state_files
 from fairway_agent.figures import FOLDER
 from fairway_agent.records import HINT, Fields, Unfit, shown
-from fairway_agent.shared import runs
 from fairway_agent.shared.reports import (
     MOST,
     ReceiveReport,
@@ -64,6 +62,8 @@ def check_names(report: RunReport, run: RunFolder) -> None:
 def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     """The record of a run that lies at a cluster, and its other files by name. Unfit for anything
     that no submission writes."""
+    from fairway_agent.shared import runs
+
     if not is_run_id(run_id):
         raise Unfit("its name is not one that runs have")
     for name, text in Fields(files, "what it has").facts.items():
@@ -172,6 +172,8 @@ class Mirror:
 
         The code is left at the snapshot's name under `code/`; see `shared.receive.copy_code`.
         """
+        import tarfile  # commands that only look send nothing
+
         code = snapshot.name
         chained = submission_state.Inputs.of(run, self.remote)
         missing = chained.missing()

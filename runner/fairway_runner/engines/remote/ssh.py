@@ -9,7 +9,6 @@ place of ~/.ssh/config.
 from __future__ import annotations
 
 import atexit
-import logging
 import math
 import os
 import re
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
-from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
+from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable, warn
 from fairway_runner.engines.remote import bastion
 from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
@@ -79,7 +78,6 @@ _PERMANENT = _REFUSALS | {
 
 _REFUSED_HERE = re.compile(r"connect to host (127\.|localhost\b|::1\b).* refused")
 
-_LOG = logging.getLogger("fairway")
 _connections: dict[tuple[str, str, str, Reach | None], Ssh] = {}
 
 
@@ -228,7 +226,7 @@ class Ssh(Connection):
         self.has_rsync = ended.code != _NOT_FOUND
         if ended.code == GARBLED:
             for finding in of_shell(self, deadline):
-                _LOG.warning("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
+                warn("%s; %s\n%s", finding.message, "files are copied whole", finding.hint)
                 self.has_rsync = False
         if self.has_rsync:
             require_success(self.name, ended)
@@ -353,7 +351,7 @@ class Ssh(Connection):
         if self.reached or not self._untried:
             return False
         before, self.host = self.name, self._untried.pop(0)
-        _LOG.warning("%s takes no connection; trying %s", before, self.name)
+        warn("%s takes no connection; trying %s", before, self.name)
         return True
 
     def _has_masters_own(self) -> bool:
