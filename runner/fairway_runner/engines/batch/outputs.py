@@ -129,7 +129,7 @@ def bring_inputs(run: RunFolder, storage: Storage) -> None:
     """Copies what is not there yet of the run's inputs; Refused for one that is nowhere."""
     for each in read_plan(run.folder).staged:
         if each.source is not None:
-            _bring_input(run, each, storage)
+            _bring_input(run.folder.parents[1] / each.source, each, storage)
         elif each.container == OUTPUTS and next(storage.blobs(OUTPUTS, each.path), None) is None:
             raise gone_input(each.name, f"{each.container}:{each.path}")
 
@@ -141,18 +141,13 @@ def delete_stored(run: str, storage: Storage) -> None:
         storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])
 
 
-def _bring_input(run: RunFolder, entry: Staged, storage: Storage) -> None:
-    assert entry.source is not None, "it is copied from here"
+def _bring_input(folder: Path, entry: Staged, storage: Storage) -> None:
     known = {blob.name: blob.size for blob in storage.blobs(CODE, entry.path)}
-    folder = run.folder.parents[1] / entry.source
-    missing = {
-        name: path
-        for path in files_of(folder)
-        if known.get(name := entry.path + path.relative_to(folder).as_posix())
-        != path.stat().st_size
+    there = {
+        f"{entry.path}{path.relative_to(folder).as_posix()}": path for path in files_of(folder)
     }
-    if not known and not missing:
-        raise gone_input(entry.name, entry.source)
-
+    if not known and not there:
+        raise gone_input(entry.name, entry.source or entry.path)
+    missing = {name: path for name, path in there.items() if known.get(name) != path.stat().st_size}
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         list(pool.map(lambda name: storage.upload_file(CODE, name, missing[name]), missing))

@@ -47,20 +47,14 @@ class Poller:
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
         """See `Engine.refresh`. Who is not patient wants an answer soon, or to know of none."""
+        runs = [run for run in runs if _is_open(run, logs=logs)]
+        how = {"logs": logs, "brief": len(runs) > 1}
         with nullcontext() if patient else self.account.calls.soon():
-            self._refresh_all([run for run in runs if _is_open(run, logs=logs)], logs=logs)
-
-    def _refresh_all(self, runs: Sequence[RunFolder], *, logs: bool) -> None:
-        brief = len(runs) > 1
-        if len(runs) < _MANY:
-            for run in runs:
-                self._refresh(run, {}, logs=logs, brief=brief)
-            return
-        jobs = {str(job["id"]): job for job in self.account.jobs()}
-        with ThreadPoolExecutor(CONCURRENCY) as pool:
-            each = [pool.submit(self._refresh, run, jobs, logs=logs, brief=brief) for run in runs]
-            for done in each:
-                done.result()
+            is_many = len(runs) >= _MANY
+            jobs = {str(job["id"]): job for job in self.account.jobs()} if is_many else {}
+            with ThreadPoolExecutor(CONCURRENCY if is_many else 1) as pool:
+                for done in [pool.submit(self._refresh, run, jobs, **how) for run in runs]:
+                    done.result()
 
     def _refresh(
         self, run: RunFolder, jobs: Mapping[str, Mapping[str, Any]], *, logs: bool, brief: bool

@@ -179,11 +179,7 @@ class KubernetesEngine(ScheduledEngine):
         """Lists the nodes with the target's labels."""
         return [
             Node(
-                name=node.name,
-                state=node.state,
-                address=node.address,
-                run=node.run,
-                reason=node.reason,
+                *(node.name, node.state, node.address, node.run, node.reason),
                 facts={"cores": node.cores, "gpus": node.gpus},
                 machine=Machine.parse(node.machine),
             )

@@ -124,11 +124,7 @@ class SlurmEngine(ScheduledEngine):
         """As sinfo lists them, those that are not there yet included."""
         return [
             Node(
-                name=node.name,
-                state=node.state,
-                address=node.address,
-                run=node.run,
-                reason=node.reason,
+                *(node.name, node.state, node.address, node.run, node.reason),
                 facts={"cores": node.cores, "features": node.features},
                 machine=Machine.parse(node.machine),
             )
