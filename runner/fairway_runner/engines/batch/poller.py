@@ -50,9 +50,12 @@ class Poller:
         runs = [run for run in runs if _is_open(run, logs=logs)]
         how = {"logs": logs, "brief": len(runs) > 1}
         with nullcontext() if patient else self.account.calls.soon():
-            is_many = len(runs) >= _MANY
-            jobs = {str(job["id"]): job for job in self.account.jobs()} if is_many else {}
-            with ThreadPoolExecutor(CONCURRENCY if is_many else 1) as pool:
+            if len(runs) < _MANY:
+                for run in runs:
+                    self._refresh(run, {}, **how)
+                return
+            jobs = {str(job["id"]): job for job in self.account.jobs()}
+            with ThreadPoolExecutor(CONCURRENCY) as pool:
                 for done in [pool.submit(self._refresh, run, jobs, **how) for run in runs]:
                     done.result()
 
