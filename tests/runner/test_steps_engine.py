@@ -11,7 +11,7 @@ import pytest
 from fairway_agent.spec import Output, Retry, RunPlan, TaskSpec
 from fairway_boot.files import try_lock
 from fairway_core.findings import UserError
-from fairway_runner.engines.engine import Engine, engine_of_steps
+from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
 from fairway_runner.engines.steps import engine
 from fairway_runner.engines.steps import workflow as standing
@@ -43,10 +43,22 @@ NAMES = ("one", "two")
 @pytest.fixture
 def whole(store: RunStore) -> Run:
     """A run of two steps that come after no other."""
-    known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in NAMES]
+    return written(store, *(StepRecord(name, f"pipe-a-{name}", "local", {}) for name in NAMES))
+
+
+@pytest.fixture
+def waiting(store: RunStore) -> Run:
+    """A run of two steps, the second of which waits for the first on its target."""
+    first = StepRecord("one", "pipe-a-one", "local", {})
+    second = StepRecord("two", "pipe-a-two", "local", {"one": "succeeded"}, waits=True)
+    return written(store, first, second)
+
+
+def written(store: RunStore, *steps: StepRecord) -> Run:
+    """A run of these steps, of which none has begun."""
     lines = [TaskSpec(index=i, nodes=0, params={"step": n}).line() for i, n in enumerate(NAMES)]
     files = {
-        STEPS_FILE: steps_text(known),
+        STEPS_FILE: steps_text(steps),
         "plan.json": RunPlan(run="pipe-a", directory="code", tasks=2).text(),
         "tasks.jsonl": "".join(lines),
     }
@@ -94,12 +106,6 @@ def test_steps_fetch_before_a_step_has_begun_is_refused(whole: Run, tmp_path: Pa
     with pytest.raises(UserError, match=f"the step {NAMES[0]} of pipe-a has kept nothing yet"):
         fetch(whole, tmp_path / "kept", NAMES[0])
     assert not (tmp_path / "kept").exists()
-
-
-def test_steps_engine_has_all_methods_of_an_engine() -> None:
-    made = engine_of_steps()
-    wanted = {name for name in vars(Engine) if not name.startswith("_")}
-    assert wanted - {name for name in wanted if hasattr(made, name)} == set()
 
 
 def test_steps_follow_retries_a_step_after_a_fixable_error(
@@ -280,23 +286,6 @@ def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
     assert states(whole) == ["succeeded", "cancelled"]
     with pytest.raises(UserError, match="has no task three"):
         whole.cancel("three")
-
-
-@pytest.fixture
-def waiting(store: RunStore) -> Run:
-    """A run of two steps, the second of which waits for the first on its target."""
-    after: dict[str, str | list[int]] = {"one": "succeeded"}
-    known = [
-        StepRecord("one", "pipe-a-one", "local", {}),
-        StepRecord("two", "pipe-a-two", "local", after, waits=True),
-    ]
-    lines = [TaskSpec(index=i, nodes=0, params={"step": n}).line() for i, n in enumerate(NAMES)]
-    files = {
-        STEPS_FILE: steps_text(known),
-        "plan.json": RunPlan(run="pipe-a", directory="code", tasks=2).text(),
-        "tasks.jsonl": "".join(lines),
-    }
-    return created(store, "pipe-a", files, tasks=2, engine=STEPS_ENGINE)
 
 
 def test_a_step_is_submitted_while_those_before_it_go_on(

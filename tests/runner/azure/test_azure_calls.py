@@ -1,4 +1,4 @@
-"""Calls to a service that fails: what is asked again, for how long, and what is said."""
+"""Calls to a service that fails, or is behind a gateway: what is asked again, and what is said."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import threading
 from logging.handlers import QueueHandler
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from azure.core.exceptions import (
@@ -23,9 +23,11 @@ from azure.storage.blob import StorageErrorCode
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines import outage
+from fairway_runner.engines.azure import sdk
 from fairway_runner.engines.azure.calls import Calls, ServiceError
-from fairway_runner.engines.azure.sdk import transport
+from fairway_runner.engines.azure.sdk import Forwarding, transport
 from fairway_runner.engines.azure.storage import Storage
+from fairway_runner.engines.remote.connection import Ended
 
 
 class Clock(threading.Event):
@@ -96,22 +98,18 @@ def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
     assert made.clock() == 7
 
 
-def test_azure_call_gives_up_within_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outage._Choice, "offered", False)
+@pytest.mark.parametrize("offered", [True, False])
+def test_azure_call_gives_up_within_its_deadline(
+    monkeypatch: pytest.MonkeyPatch, offered: bool
+) -> None:
+    """And the hint names the option where the command has it."""
+    monkeypatch.setattr(outage._Choice, "offered", offered)
     made = calls(100.0)
     with pytest.raises(ServiceError, match="has not answered for 100 s") as caught:
         made.call("a job", failing(*[http(503)] * 1000))
     assert 80 < made.clock() <= 100
-    assert caught.value.findings[0].hint == "try again later"
-
-
-def test_the_hint_names_the_option_where_the_command_has_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(outage._Choice, "offered", True)
-    with pytest.raises(ServiceError) as caught:
-        calls(1.0).call("a job", failing(*[http(503)] * 1000))
-    assert caught.value.findings[0].hint.endswith("--deadline")
+    hint = caught.value.findings[0].hint
+    assert hint == "try again later" + ", or wait longer with --deadline" * offered
 
 
 def test_a_pause_beyond_the_deadline_is_not_waited_for() -> None:
@@ -121,19 +119,16 @@ def test_a_pause_beyond_the_deadline_is_not_waited_for() -> None:
     assert made.clock() == 0
 
 
-def test_a_command_that_only_looks_gives_up_sooner() -> None:
-    made = calls(600.0)
-    with made.soon(), pytest.raises(ServiceError, match="has not answered for 30 s"):
-        made.call("a job", failing(*[http(503)] * 1000))
-    assert made.clock() <= 30
-    assert made.deadline == 600
-
-
-def test_azure_call_uses_the_deadline_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outage._Choice, "seconds", 120.0)
+@pytest.mark.parametrize(("chosen", "seconds"), [(None, 30), (120.0, 120)])
+def test_a_command_that_only_looks_gives_up_sooner_unless_a_deadline_is_named(
+    monkeypatch: pytest.MonkeyPatch, chosen: float | None, seconds: int
+) -> None:
+    monkeypatch.setattr(outage._Choice, "seconds", chosen)
     made = calls(outage.deadline())
-    with made.soon(), pytest.raises(ServiceError, match="has not answered for 120 s"):
+    with made.soon(), pytest.raises(ServiceError, match=f"has not answered for {seconds} s"):
         made.call("a job", failing(*[http(503)] * 1000))
+    assert made.clock() <= seconds
+    assert made.deadline == outage.deadline()
 
 
 def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
@@ -211,26 +206,15 @@ def test_azure_transport_read_timeout_is_at_most_the_deadline(
         assert connections.connection_config.read_timeout == seconds
 
 
-def test_wrong_credentials_are_the_users_to_fix() -> None:
-    with pytest.raises(ServiceError) as caught:
-        calls().call("a job", failing(http(403)))
-    assert caught.value.exit_code == 2
-    assert caught.value.findings[0].hint == "az login"
-
-
 @pytest.mark.parametrize(
     ("code", "message", "hint"),
     [
-        (
-            StorageErrorCode.AUTHORIZATION_FAILURE,
-            "is closed to this machine's address",
-            "access.allowed",
+        *(
+            (StorageErrorCode.AUTHORIZATION_FAILURE, "is closed to this machine's address", hint)
+            # A target by hand with a Bastion has no gateway.
+            for hint in ("access.allowed", "`gateway: {host, user}`\nof the target")
         ),
-        (
-            StorageErrorCode.AUTHORIZATION_FAILURE,
-            "is closed to this machine's address",
-            "`gateway: {host, user}`\nof the target",  # one by hand with a Bastion has none
-        ),
+        ("", "does not accept these credentials", "az login"),
         ("AuthorizationPermissionMismatch", "knows you", "Storage Blob Data Contributor"),
     ],
 )
@@ -274,32 +258,25 @@ NOT_SET_UP = (
 )
 
 
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ("AADSTS70043: The refresh token has expired", "has expired (AADSTS70043)"),
-        ("AADSTS700082: The refresh token has expired", "has expired (AADSTS700082)"),
-        ("AADSTS50076: you must use multi-factor", "requires more before it signs you in"),
-    ],
-)
-def test_a_sign_in_that_has_expired_is_told_as_such(said: str, message: str) -> None:
-    error = ClientAuthenticationError(NOT_SET_UP % said)
-    with pytest.raises(ServiceError) as caught:
-        calls().call("a job", failing(error))
-    (finding,) = caught.value.findings
-    assert (caught.value.exit_code, finding.hint) == (2, "az login")
-    assert message in finding.message
-    assert "Environment" not in finding.message
+EXPIRED = "your sign-in to Azure has expired ("
+MORE = "your organization requires more before it signs you in ("
+NOBODY = "not signed in to Azure: "
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (NOT_SET_UP % "Please run 'az login'", "ERROR: Please run 'az login'"),
-        ("AzureCliCredential: Azure CLI not found on path", "Azure CLI not found on path"),
+        (NOT_SET_UP % "AADSTS70043: The refresh token has expired", f"{EXPIRED}AADSTS70043)"),
+        (NOT_SET_UP % "AADSTS700082: The refresh token has expired", f"{EXPIRED}AADSTS700082)"),
+        (NOT_SET_UP % "AADSTS50076: you must use multi-factor", f"{MORE}AADSTS50076)"),
+        (NOT_SET_UP % "Please run 'az login'", f"{NOBODY}ERROR: Please run 'az login'"),
+        (
+            "AzureCliCredential: Azure CLI not found on path",
+            f"{NOBODY}Azure CLI not found on path",
+        ),
         (
             "\tEnvironmentCredential: Authentication failed: AADSTS7000215: Invalid secret\n\tx",
-            "Authentication failed: AADSTS7000215: Invalid secret",
+            f"{NOBODY}Authentication failed: AADSTS7000215: Invalid secret",
         ),
     ],
 )
@@ -308,7 +285,7 @@ def test_azure_call_without_sign_in_reports_one_sentence_and_az_login(said: str,
     with pytest.raises(ServiceError) as caught:
         calls().call("a job", failing(ClientAuthenticationError(said)))
     (finding,) = caught.value.findings
-    assert finding.message == f"Azure Batch was not asked: not signed in to Azure: {why}"
+    assert finding.message == f"Azure Batch was not asked: {why}"
     assert (caught.value.exit_code, finding.id) == (2, "no-access")
     *before, last = finding.hint.splitlines()
     assert last == "az login"
@@ -340,3 +317,97 @@ def test_a_name_that_nobody_knows_is_not_looked_up_for_ten_minutes(
         with pytest.raises(ServiceError, match="Failed to resolve"):
             made.call("a job", lambda: connections.send(request))
     assert made.tries == 2
+
+
+class _Ssh:
+    """A connection of which nothing is asked but what it has said."""
+
+    name, said = "azureuser@10.40.0.4", ""
+
+
+def _forwarding(said: str) -> Forwarding:
+    ssh = _Ssh()
+    found = Forwarding(cast("Any", ssh), 1.0)
+    assert found.mark() == 0
+    ssh.said = said
+    return found
+
+
+def test_the_reason_of_the_far_side_is_that_of_the_latest_failure() -> None:
+    found = _forwarding(
+        "channel 2: open failed: connect failed: Connection refused\r\n"
+        "channel 3: open failed: connect failed: Name or service not known\r\n"
+    )
+    assert found.failure_since(0) == "Name or service not known"
+    assert found.failure_since(found.mark()) == ""
+
+
+def test_a_host_that_forwards_nothing_is_not_asked_again() -> None:
+    found = _forwarding("channel 2: open failed: administratively prohibited: open failed\r\n")
+    with pytest.raises(UserError) as error:
+        found.failure_since(0)
+    (finding,) = error.value.findings
+    assert finding.id == "no-forwarding"
+    said = "azureuser@10.40.0.4 does not forward connections ("
+    assert finding.message.startswith(said)
+    assert "AllowTcpForwarding" in finding.hint
+
+
+def test_a_port_that_is_not_forwarded_is_named() -> None:
+    class Refusing(_Ssh):
+        socket = None
+
+        def run_with_retry(self, *_: object, **__: object) -> Ended:
+            return Ended(255, b"", "mux_client_forward: forwarding request failed\n")
+
+    there = Forwarding(cast("Any", Refusing()), 1.0)
+    with pytest.raises(UserError) as error:
+        there.open("lab.blob.core.windows.net", 443)
+    there.close()
+    (finding,) = error.value.findings
+    assert finding.message == (
+        "azureuser@10.40.0.4 forwards nothing to lab.blob.core.windows.net: "
+        "mux_client_forward: forwarding request failed"
+    )
+    assert "AllowTcpForwarding" in finding.hint
+
+
+def _resolver(addresses: dict[str, list[str]]) -> Any:
+    def resolve(host: str, port: None) -> list[Any]:
+        if host not in addresses:
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(2, 1, 6, "", (address, 0)) for address in addresses[host]]
+
+    return resolve
+
+
+@pytest.mark.parametrize(
+    ("addresses", "near"),
+    [
+        (["10.40.3.4"], True),
+        (["127.0.0.1", "::1"], True),
+        (["20.150.1.2"], False),
+        (["10.40.3.4", "20.150.1.2"], False),
+        (None, False),
+    ],
+)
+def test_a_name_with_a_private_address_is_connected_to_straight(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str] | None, near: bool
+) -> None:
+    known = {} if addresses is None else {"lab.blob.core.windows.net": addresses}
+    monkeypatch.setattr(sdk.socket, "getaddrinfo", _resolver(known))
+    assert sdk._is_near("lab.blob.core.windows.net") is near
+
+
+def test_a_gateway_that_is_not_there_now_is_not_used() -> None:
+    """A cluster's host has no address while Azure lacks the capacity for it."""
+    record = {
+        "name": "box",
+        "engine": "ssh",
+        "nodes": {"min": 1, "max": 1},
+        "ssh": {"host": "", "user": "azureuser", "shared": "/data"},
+        "gateway": {"host": "", "user": "azureuser"},
+    }
+    target = Target.model_validate(record)
+    adapter = sdk.adapter_for(target, "https://lab.invalid", 1.0)
+    assert type(adapter).__name__ == "HTTPAdapter"
