@@ -32,6 +32,7 @@ from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
@@ -81,6 +82,18 @@ def counted(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
+def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Another command does this while the host answers."""
+    call = RemoteHost.call
+
+    def answer_late(self: RemoteHost, *arguments: Any, **options: Any) -> Any:
+        answer = call(self, *arguments, **options)
+        action()
+        return answer
+
+    monkeypatch.setattr(RemoteHost, "call", answer_late)
+
+
 def test_states_and_logs_come_as_they_change(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,20 +111,14 @@ def test_states_and_logs_come_as_they_change(
     mirror.refresh([run], logs=True)
     assert (run.state, run.exit_code) == ("failed", 3)
     assert (run.log_text(0), run.log_text(1)) == ("one\ntwo\n", "other")
+    (run.folder / "tasks/1/log.txt").unlink()
+    mirror.refresh([run])
+    assert run.log_text(1) == "", "those of an ended run come when they are wanted"
+    mirror.refresh([run], logs=True)
+    assert run.log_text(1) == "other"
     calls = counted(mirror, monkeypatch)
     mirror.refresh([run], logs=True)
     assert calls == [], "all is known of a run that has ended"
-
-
-def test_logs_of_an_ended_run_come_when_they_are_wanted(mirror: Mirror, tmp_path: Path) -> None:
-    run = submitted(tmp_path)
-    folder = there(tmp_path, run)
-    say(folder / "tasks" / "0", "succeeded", b"text", exit_code=0)
-    say(folder, "succeeded")
-    mirror.refresh([run])
-    assert (run.state, run.log_text(0)) == ("succeeded", "")
-    mirror.refresh([run], logs=True)
-    assert run.log_text(0) == "text"
 
 
 def test_very_long_logs_come_in_pieces(
@@ -176,14 +183,8 @@ def test_a_run_that_another_command_submits_meanwhile_is_not_lost(
     """The host has not seen it when it is asked, and has when it has answered."""
     run = submitted(tmp_path)
     submission_state.Submission(0).write(run)
-    call = RemoteHost.call
-
-    def submit_meanwhile(self: RemoteHost, *arguments: Any, **options: Any) -> Any:
-        answer = call(self, *arguments, **options)
-        submission_state.Submission(0, complete=True).write(run)
-        return answer
-
-    monkeypatch.setattr(RemoteHost, "call", submit_meanwhile)
+    taken_over = submission_state.Submission(0, complete=True)
+    meanwhile(monkeypatch, lambda: taken_over.write(run))
     mirror.refresh([run])
     assert run.state == "queued"
 
@@ -196,14 +197,7 @@ def test_what_is_said_of_a_run_before_its_retry_is_not_the_retrys(
     say(folder / "tasks" / "0", "failed", b"", exit_code=1, attempt=0)
     say(folder, "failed", submission=0)
     (run.folder / "retry.json").write_text('{"only": [0], "done": {}, "is_set_up": true}')
-    call = RemoteHost.call
-
-    def retry_meanwhile(self: RemoteHost, *arguments: Any, **options: Any) -> Any:
-        answer = call(self, *arguments, **options)
-        submission_state.begin(run, retry=True)
-        return answer
-
-    monkeypatch.setattr(RemoteHost, "call", retry_meanwhile)
+    meanwhile(monkeypatch, lambda: submission_state.begin(run, retry=True))
     mirror.refresh([run])
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
 

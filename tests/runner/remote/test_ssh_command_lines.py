@@ -37,6 +37,10 @@ sys.exit(1 if "check" in words else 0)
 """
 
 
+# In the script of an ssh that connects: makes the socket of a master connection.
+_CONNECT = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
+
+
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The command lines of the programs that are found first, a line of JSON each."""
@@ -126,33 +130,19 @@ def test_a_host_that_is_waited_for_is_named(
     [("10.0.0.6", ["10.0.0.5", "10.0.0.6"]), ("none", ["10.0.0.5", "10.0.0.6", "10.0.0.4"])],
 )
 def test_another_node_serves_where_the_main_host_is_gone(
+    ssh_that: SshThat,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     there: str,
     said: list[str],
 ) -> None:
     """As Azure has replaced it. Once one was reached it stays the one."""
-    tried, program = tmp_path / "tried", tmp_path / "programs" / "ssh"
-    program.parent.mkdir()
-    program.write_text(
-        f"""#!/bin/sh
-for host; do :; done
-case "$*" in
-*-M*)
-    echo "$host" >>{tried}
-    if [ "$host" != {there} ]; then
-        echo "ssh: connect to host $host port 22: timed out" >&2
-        exit 255
-    fi
-    for word; do case $word in ControlPath=*) touch "${{word#*=}}" ;; esac; done ;;
-*" check "*) exit 1 ;;
-esac
-"""
-    )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
+    tried = ssh_that(f"""for host; do :; done; echo "$host" >>{tmp_path}/tried
+        if [ "$host" != {there} ]; then
+            echo "ssh: connect to host $host port 22: timed out" >&2
+            exit 255
+        fi
+        {_CONNECT}""")
     host = Ssh("10.0.0.4", "", others=("10.0.0.5", "10.0.0.6"))
     if there == "none":
         with pytest.raises(UserError, match=r"10\.0\.0\.4 cannot be reached"):
@@ -225,8 +215,7 @@ def test_threads_that_wait_for_one_connection_share_its_failure(
 
 
 def test_a_connection_that_was_begun_is_the_one_that_is_used(ssh_that: SshThat) -> None:
-    made = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
-    tried = ssh_that(made)
+    tried = ssh_that(_CONNECT)
     host = Ssh("10.0.0.4", "")
     host.begin()
     host.begin()
@@ -267,8 +256,7 @@ def test_threads_that_want_a_connection_at_once_have_one(
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     lines = os.open(gate, os.O_RDWR)
-    made = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
-    tried = ssh_that(f"read -r _ <{gate}; {made}")
+    tried = ssh_that(f"read -r _ <{gate}; {_CONNECT}")
     host = Ssh("10.0.0.4", "")
     all_call = threading.Barrier(4)
     opened = host._open
