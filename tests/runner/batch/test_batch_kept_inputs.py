@@ -36,13 +36,10 @@ class Blobs:
             if f"{container}:{prefix}" == name[: len(container) + 1 + len(prefix)]:
                 yield SimpleNamespace(name=name.partition(":")[2], size=size)
 
-    def upload(self, container: str, name: str, data: bytes) -> None:
-        self.known[f"{container}:{name}"] = len(data)
-
     def delete(self, container: str, names: list[str]) -> int:
         return sum(self.known.pop(f"{container}:{name}", None) is not None for name in names)
 
-    def upload_file(self, container: str, name: str, path: Path) -> None:
+    def upload(self, container: str, name: str, path: Path) -> None:
         self.sent.append(name)
         self.known[f"{container}:{name}"] = path.stat().st_size
 

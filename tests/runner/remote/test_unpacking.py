@@ -13,7 +13,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import connection, remote_host
-from fairway_runner.engines.remote.connection import Connection, Ended, Here, run_program
+from fairway_runner.engines.remote.connection import Command, Connection, Ended, Here, run_program
 from fairway_runner.engines.remote.ssh import Program, Ssh
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def test_no_file_is_held_in_memory(tmp_path: Path) -> None:
     unpacking = connection.Unpacking("lab-main", ["outputs"], tmp_path / "here")
     tracemalloc.start()
     try:
-        ended = run_program(words, b"outputs\0", 60.0, "lab-main", unpacking.stream)
+        command = Command(words, b"outputs\0", 60.0, 60.0, unpacking.stream)
+        ended = run_program(words, command, "lab-main")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -175,16 +176,8 @@ class NoisyHost(Ssh):
     def command(self, *options: str) -> list[str]:
         return [str(self.ssh), *options]
 
-    def run_with_retry(
-        self,
-        program: Program,
-        data: bytes,
-        *,
-        timeout: float = 60.0,
-        into: Into | None = None,
-        **_: object,
-    ) -> Ended:
-        return run_program(program(), data, timeout, self.name, into)
+    def run_with_retry(self, program: Program, command: Command, *_: object) -> Ended:
+        return run_program(program(), command, self.name)
 
 
 @pytest.mark.parametrize("has_rsync", [True, False])

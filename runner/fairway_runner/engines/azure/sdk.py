@@ -24,6 +24,7 @@ from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import LEAST, TargetUnavailable
 from fairway_runner.engines.remote.bastion import is_private
+from fairway_runner.engines.remote.connection import Command
 from fairway_runner.engines.remote.ssh import private_folder_prefix, shared
 
 if TYPE_CHECKING:
@@ -119,9 +120,8 @@ class Forwarding:
             self._folder = Path(tempfile.mkdtemp(prefix=private_folder_prefix()))
         self._count += 1
         path = self._folder / str(self._count)
-        done = self._ssh.run_with_retry(
-            lambda: self._words("forward", path, host, port), b"", deadline=self._deadline
-        )
+        program = lambda: self._words("forward", path, host, port)  # noqa: E731
+        done = self._ssh.run_with_retry(program, Command((), b"", self._deadline))
         if done.code:
             message = f"{self.name} forwards nothing to {host}: {done.err.strip()}"
             raise TargetUnavailable.of(NO_CONNECTION, message, _ALLOW, exit_code=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -75,22 +76,12 @@ class Storage:
         """A blob's address."""
         return f"{self.container_url(container)}/{quote(name)}"
 
-    def upload(self, container: str, name: str, data: bytes) -> None:
-        """Writes a blob as a whole, whatever was there."""
-        client = self.container(container)
-        self._call(
-            container,
-            f"the blob {name}",
-            lambda: client.upload_blob(name, data, overwrite=True),
-            brief=False,
-        )
-
-    def upload_file(self, container: str, name: str, path: Path) -> None:
-        """Writes a blob from a file, which is read as it is sent."""
+    def upload(self, container: str, name: str, data: bytes | Path) -> None:
+        """Writes a blob as a whole, whatever was there; a file is read as it is sent."""
         client = self.container(container)
 
         def upload() -> None:
-            with path.open("rb") as file:
+            with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
                 client.upload_blob(name, file, overwrite=True)
 
         self._call(container, f"the blob {name}", upload, brief=False)

@@ -150,4 +150,4 @@ def _bring_input(folder: Path, entry: Staged, storage: Storage) -> None:
         raise gone_input(entry.name, entry.source or entry.path)
     missing = {name: path for name, path in there.items() if known.get(name) != path.stat().st_size}
     with ThreadPoolExecutor(CONCURRENCY) as pool:
-        list(pool.map(lambda name: storage.upload_file(CODE, name, missing[name]), missing))
+        list(pool.map(lambda name: storage.upload(CODE, name, missing[name]), missing))

@@ -27,7 +27,7 @@ from fairway_core.findings import UserError
 from fairway_core.kubernetes.credentials import credentials_of
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable
 from fairway_runner.engines.remote.connection import (
-    COMMAND_TIMEOUT,
+    Command,
     Connection,
     Ended,
     last_line,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_core.target import KubernetesAccess
-    from fairway_runner.engines.remote.connection import Into
 
 _LOG = logging.getLogger("fairway")
 
@@ -134,22 +133,14 @@ class Exec(Connection):
             *words,
         ]
 
-    def run(
-        self,
-        words: Sequence[str],
-        *,
-        input: bytes = b"",  # noqa: A002
-        deadline: float,
-        timeout: float = COMMAND_TIMEOUT,
-        into: Into | None = None,
-    ) -> Ended:
+    def execute(self, command: Command) -> Ended:
         """See `Connection.run`."""
-        with self.silence.watch(self.name, deadline) as watched:
+        data, patience = command.data, max(LEAST, command.deadline)
+        with self.silence.watch(self.name, command.deadline) as watched:
             while True:
-                with nullcontext(None) if into is None else into() as out:
-                    patience = max(LEAST, deadline)
-                    call = _Call(self._line(words, len(input)), input, patience, out)
-                    ended = call.finish(timeout, self.name)
+                with nullcontext(None) if command.into is None else command.into() as out:
+                    call = _Call(self._line(command.words, len(data)), data, patience, out)
+                    ended = call.finish(command.timeout, self.name)
                 if ended is not None:
                     self.reached = True
                     watched.answered()

@@ -47,6 +47,18 @@ Into = Callable[[], AbstractContextManager[int]]
 it is written."""
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command for the host and its input: for how many seconds it is tried and how long it may
+    take; where its output goes, if that is not kept in memory."""
+
+    words: Sequence[str]
+    data: bytes
+    deadline: float
+    timeout: float = COMMAND_TIMEOUT
+    into: Into | None = None
+
+
 class Connection:
     """The main host. Methods raise UserError with exit code 5 where it cannot be reached. Folders
     are copied as tar files, where nothing better is known."""
@@ -73,6 +85,10 @@ class Connection:
     ) -> Ended:
         """Runs a command to its end; once more where the connection breaks, until `deadline`
         seconds are over: a command must bear being run twice."""
+        return self.execute(Command(words, input, deadline, timeout, into))
+
+    def execute(self, command: Command) -> Ended:
+        """See `run`."""
         raise NotImplementedError
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
@@ -125,17 +141,9 @@ class Here(Connection):
         """See `Connection.name`."""
         return "this host"
 
-    def run(
-        self,
-        words: Sequence[str],
-        *,
-        input: bytes = b"",  # noqa: A002
-        deadline: float,
-        timeout: float = COMMAND_TIMEOUT,
-        into: Into | None = None,
-    ) -> Ended:
+    def execute(self, command: Command) -> Ended:
         """Runs it as a child."""
-        return run_program(words, input, timeout, self.name, into)
+        return run_program(command.words, command, self.name)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies files."""
@@ -158,22 +166,21 @@ class Here(Connection):
         return on_terminal(list(words) or [os.environ.get("SHELL", "bash")])
 
 
-def run_program(
-    words: Sequence[str], data: bytes, timeout: float, name: str, into: Into | None = None
-) -> Ended:
-    """Runs a program of this machine; UserError where it takes longer than `timeout` seconds."""
+def run_program(words: Sequence[str], command: Command, name: str) -> Ended:
+    """Runs a program of this machine for a command, which is `words` itself on this host; UserError
+    where it takes longer than the command may."""
     try:
-        with nullcontext(subprocess.PIPE) if into is None else into() as out:
+        with nullcontext(subprocess.PIPE) if command.into is None else command.into() as out:
             done = subprocess.run(
                 words,
-                input=data,
+                input=command.data,
                 stdout=out,
                 stderr=subprocess.PIPE,
-                timeout=timeout,
+                timeout=command.timeout,
                 check=False,
             )
     except subprocess.TimeoutExpired:
-        raise silent(name, timeout) from None
+        raise silent(name, command.timeout) from None
     except FileNotFoundError:
         message = f"`{words[0]}` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, f"install {words[0]}", exit_code=4) from None

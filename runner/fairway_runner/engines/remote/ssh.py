@@ -29,9 +29,9 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable, warn
 from fairway_runner.engines.remote import bastion
 from fairway_runner.engines.remote.connection import (
-    COMMAND_TIMEOUT,
     COPY_TIMEOUT,
     GARBLED,
+    Command,
     Connection,
     Ended,
     last_line,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_core.fields import Reach
-    from fairway_runner.engines.remote.connection import Into
 
 Program = Callable[[], list[str]]
 """The command line of a program; made anew for each try, since its connection may be another."""
@@ -145,32 +144,18 @@ class Ssh(Connection):
         finally:
             self._connecting.release()
 
-    def run(
-        self,
-        words: Sequence[str],
-        *,
-        input: bytes = b"",  # noqa: A002
-        deadline: float,
-        timeout: float = COMMAND_TIMEOUT,
-        into: Into | None = None,
-    ) -> Ended:
+    def execute(self, command: Command) -> Ended:
         """See `Connection.run`."""
-        line = shlex.join(words)
+        line = shlex.join(command.words)
         program = lambda: [*self.command("-T"), "--", self.name, line]  # noqa: E731
-        return self.run_with_retry(program, input, deadline=deadline, timeout=timeout, into=into)
+        return self.run_with_retry(program, command)
 
     def run_with_retry(
-        self,
-        program: Program,
-        data: bytes,
-        *,
-        deadline: float,
-        timeout: float = COMMAND_TIMEOUT,
-        broken: Sequence[int] = (BROKEN,),
-        into: Into | None = None,
+        self, program: Program, command: Command, broken: Sequence[int] = (BROKEN,)
     ) -> Ended:
-        """Runs a program over the connection, again where its code says that is `broken`."""
-        with self.silence.watch(self.name, deadline) as watched:
+        """Runs a program for the command over the connection, again where its code says that this
+        is `broken`."""
+        with self.silence.watch(self.name, command.deadline) as watched:
             if self._has_bastion:
                 watched.answered()
             while True:
@@ -178,7 +163,7 @@ class Ssh(Connection):
                 ended = self._open(max(LEAST, watched.left))
                 if ended is None:
                     watched.answered()
-                    ended = run_program(program(), data, timeout, self.name, into)
+                    ended = run_program(program(), command, self.name)
                     if ended.code not in broken:
                         self.reached = True
                         return ended
@@ -220,9 +205,8 @@ class Ssh(Connection):
             line = ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(self.command("-T"))]
             return [*line, *words()]
 
-        ended = self.run_with_retry(
-            program, data, deadline=deadline, timeout=COPY_TIMEOUT, broken=_RSYNC_BROKEN
-        )
+        command = Command((), data, deadline, COPY_TIMEOUT)
+        ended = self.run_with_retry(program, command, _RSYNC_BROKEN)
         self.has_rsync = ended.code != _NOT_FOUND
         if ended.code == GARBLED:
             for finding in of_shell(self, deadline):
