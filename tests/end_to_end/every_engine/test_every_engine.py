@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from waiting import PATIENCE
 
-from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -229,10 +228,6 @@ class TestOneTask:
         fields = {**limit, "retries": 3, "checkpoint": {"grace": "1s"}}
         job = fairway.job("sleep 30{{ params.x }}", template="plain", sweep=sweep, **fields)
         done = fairway("submit", job, "--target", place.name, "--watch", "--json")
-        if not capabilities(place.engine).limits:
-            assert done.returncode == 2
-            assert f"`{place.name}` cannot limit a whole run" in done.stderr
-            return
         assert done.returncode == 124, done.stderr
         facts = facts_of(fairway, json.loads(done.stdout)["run_id"])
         assert (facts["state"], facts["limit"], facts["reason"]) == ("failed", *limit, reason)
