@@ -6,21 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pool import refused
 
-from fairway_core.findings import Finding
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import cancelling
 
 
-def refused(status: int, code: str) -> ServiceError:
-    return ServiceError(Finding("refused", code), status=status, code=code)
-
-
 @dataclass
-class Account:
-    """A job whose running tasks are those of one look after the other."""
+class Orders:
+    """A service that is so at one look after the other, and what it is told to do."""
 
-    looks: list[list[str]]
+    looks: list[Any]
     refusals: dict[str, ServiceError] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
 
@@ -28,6 +24,10 @@ class Account:
         if what in self.refusals:
             raise self.refusals.pop(what)
         self.done.append(what)
+
+
+class Account(Orders):
+    """A job; each look has the tasks that run."""
 
     def disable_job(self, _job: str) -> None:
         self._do("disable")
@@ -58,23 +58,27 @@ def end(account: Any) -> bool:
     return cancelling.end_early(account, "job", 600)
 
 
-def test_batch_cancel_waits_for_all_tasks_and_tells_late_starters_too() -> None:
-    account = Account([["0"], ["0"], ["0", "1"], ["1"], []])
+@pytest.mark.parametrize(
+    ("looks", "refusals", "done"),
+    [
+        # Those that begin late are told too.
+        ([["0"], ["0"], ["0", "1"], ["1"], []], {}, ["disable", "tell 0", "tell 1", "terminate"]),
+        # One that is not ready is told again.
+        (
+            [["0"], ["0"], []],
+            {"tell 0": refused(404, "FileNotFound")},
+            ["disable", "tell 0", "terminate"],
+        ),
+        # One that was cut off goes on.
+        ([["0"], []], {"disable": refused(409, "JobDisabled")}, ["tell 0", "terminate"]),
+    ],
+)
+def test_batch_cancel_tells_all_running_tasks_and_waits_for_them(
+    looks: list[list[str]], refusals: dict[str, ServiceError], done: list[str]
+) -> None:
+    account = Account(looks, refusals)
     assert end(account)
-    assert account.done == ["disable", "tell 0", "tell 1", "terminate"]
-    assert account.looks == []
-
-
-def test_batch_cancel_retries_telling_a_task_that_is_not_ready() -> None:
-    account = Account([["0"], ["0"], []], {"tell 0": refused(404, "FileNotFound")})
-    assert end(account)
-    assert account.done == ["disable", "tell 0", "terminate"]
-
-
-def test_a_cancel_that_was_cut_off_goes_on() -> None:
-    account = Account([["0"], []], {"disable": refused(409, "JobDisabled")})
-    assert end(account)
-    assert account.done == ["tell 0", "terminate"]
+    assert (account.done, account.looks) == (done, [])
 
 
 @pytest.mark.parametrize("code", ["JobCompleted", "JobBeingTerminated"])
@@ -91,18 +95,8 @@ def test_a_job_that_is_gone() -> None:
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
 
 
-@dataclass
-class OneTask:
-    """A task that is so at one look after the other, and what is done to it."""
-
-    looks: list[dict[str, Any]]
-    refusals: dict[str, ServiceError] = field(default_factory=dict)
-    done: list[str] = field(default_factory=list)
-
-    def _do(self, what: str) -> None:
-        if what in self.refusals:
-            raise self.refusals.pop(what)
-        self.done.append(what)
+class OneTask(Orders):
+    """One task of a job."""
 
     def task(self, _job: str, _task: str) -> dict[str, Any]:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]

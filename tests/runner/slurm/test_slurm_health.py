@@ -79,14 +79,13 @@ def test_a_partition_that_the_scheduler_took_down_says_why() -> None:
     assert said(node, available="down")[0] == f"Slurm's partition `nd` is down: {why}"
 
 
-@pytest.mark.parametrize("state", ["idle", "idle~", "mixed#", "allocated", "completing", "idle%"])
-def test_nodes_that_come_and_go_are_fit(state: str) -> None:
-    assert not is_unfit(state)
+FIT = ("idle", "idle~", "mixed#", "allocated", "completing", "idle%")
+UNFIT = ("down", "down~", "draining", "drained", "idle*", "fail")
 
 
-@pytest.mark.parametrize("state", ["down", "down~", "draining", "drained", "idle*", "fail"])
-def test_nodes_that_do_not_answer_are_not(state: str) -> None:
-    assert is_unfit(state)
+@pytest.mark.parametrize("state", [*FIT, *UNFIT])
+def test_nodes_that_do_not_answer_are_unfit_and_those_that_come_and_go_fit(state: str) -> None:
+    assert is_unfit(state) is (state in UNFIT)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,9 @@ class BatchEngine(Engine):
         """Asks Batch; who only looks has an answer soon, or is told that the service has none."""
         self._poller.refresh(runs, logs=logs, patient=False)
         for run in runs if samples else ():
-            self.bring_figures(run)
+            state = State.read(run)
+            if state is not None and state.complete:
+                bring_figures(TaskFiles(run, self.account, self.storage, state.job))
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
@@ -109,12 +111,6 @@ class BatchEngine(Engine):
         """Copies what is new in storage, and what is left of the logs."""
         self._poller.refresh([run], logs=True)
         outputs.collect(run, self.storage, tasks, arrived)
-
-    def bring_figures(self, run: RunFolder) -> None:
-        """Reads the tasks' files from nodes and storage."""
-        state = State.read(run)
-        if state is not None and state.complete:
-            bring_figures(TaskFiles(run, self.account, self.storage, state.job))
 
     def cancel(self, run: RunFolder) -> None:
         """Terminates the run's job; a submission that was cut off has nothing more coming."""

@@ -86,17 +86,16 @@ class RemoteEngine(Engine):
             message = f"the job needs {job.nodes} nodes, and `{self.target.name}` has {most}"
             raise UserError.of("too-many-nodes", message, f"-s nodes={most}, or a larger cluster")
 
-    def require_launcher(self, job: Job) -> None:
-        """UserError for containers on several nodes with a launcher that starts its ranks there
-        by itself: only what starts once a node is put into a container."""
-        if (
-            job.container is not None
-            and job.nodes > 1
-            and job.template not in (*_ONCE_A_NODE, TEMPLATE)
-        ):
+    def require(self, job: Job, needs: Sequence[str]) -> None:
+        """UserError for more nodes than there can be, and for containers on several nodes with a
+        launcher that starts its ranks there by itself: only what starts once a node is put into a
+        container. Programs are looked for when a task starts: a job may load them as modules."""
+        is_spread = job.container is not None and job.nodes > 1
+        if is_spread and job.template not in (*_ONCE_A_NODE, TEMPLATE):
             message = f"`{job.template}` cannot start ranks in containers on several nodes here"
             hint = f"use one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
             raise UserError.of("no-containers", message, hint)
+        self.require_nodes(job)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
         """Returns a key that is equal for two targets whose runs are in the same shared folder."""

@@ -105,12 +105,6 @@ class SlurmEngine(ScheduledEngine):
         assert self.target.slurm is not None, "a target with this engine has the section"
         return self.target.slurm
 
-    def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for more nodes than there are, and for containers over MPI; programs and
-        containers are looked for when a task starts: they may be modules that the job loads."""
-        self.require_launcher(job)
-        self.require_nodes(job)
-
     def no_capacity(self, job: Job) -> str:
         """Says that the partition starts no jobs, or has too few fit nodes; "" otherwise."""
         found = self._look(health=True)

@@ -73,12 +73,6 @@ class SshEngine(RemoteEngine):
         "resize": "set `nodes:` of the cluster in the environment file, and deploy it",
     }
 
-    def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for more nodes than the cluster has, and for containers over MPI. Whether its
-        nodes run containers is seen when a task starts."""
-        self.require_launcher(job)
-        self.require_nodes(job)
-
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
         """Starts its supervisor on the main host."""
         request = SubmitRequest(run.id, submission.submission, code)
