@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import selectors
 import signal
@@ -197,6 +196,8 @@ def end_all(find: Callable[[], set[int]], grace: float) -> None:
 
 def adopt_orphans() -> None:
     """From now on whatever a descendant of this process leaves behind becomes its child."""
+    import ctypes  # it takes longer than all else here, and few need it
+
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # where it fails, fewer strays are found
 
