@@ -264,7 +264,7 @@ def test_steps_input_run_is_kept_until_its_step_has_read_it(
     job = tmp_path / "steps.yaml"
     job.write_text(json.dumps({"name": "pipe", "template": "plain", "steps": named}))
     prepared = prepare_steps(load_job(job), store, run_id="pipe-a")
-    run, lock = store.create(prepared.record, prepared.files)
+    run, lock = store.create(prepared.record, prepared.all_files())
     os.close(lock)
     assert input_facts(run)["last.images"] == {"run": "data-a", "task": "0", "output": "images"}
     with pytest.raises(UserError, match="pipe-a, which has not ended, needs outputs of data-a"):

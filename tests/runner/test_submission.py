@@ -14,12 +14,7 @@ from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.store import Run
-from fairway_runner.submit.run_plan import (
-    input_directories,
-    require_readable,
-    secret_values,
-    staged_inputs,
-)
+from fairway_runner.submit.run_plan import inputs_of, require_readable, secret_values
 from fairway_runner.submit.submission import earlier, repeat, resume
 
 if TYPE_CHECKING:
@@ -46,11 +41,6 @@ def _job(folder: Path, target: Target, **fields: Any) -> tuple[JobFile, Job]:
     return job_file, job_file.resolve(target)
 
 
-def _all_inputs(job_file: JobFile, job: Job, target: Target) -> None:
-    input_directories(job_file, job, target)
-    staged_inputs(job_file, job, target)
-
-
 WORDS = {"from": "datasets:words/", "stage": "scratch"}
 
 
@@ -59,17 +49,16 @@ def test_a_container_is_staged_from_the_target_s_storage(tmp_path: Path) -> None
     inputs = {"words": WORDS, "train": "data:/train"}
     job_file, job = _job(tmp_path, target, inputs=inputs)
     entry = Staged("words", "datasets", "words/", "scratch")
-    assert staged_inputs(job_file, job, target) == [entry]
-    assert input_directories(job_file, job, target) == {"FAIRWAY_INPUT_TRAIN": "/data/train"}
+    found = inputs_of(job_file, job, target)
+    assert found == ({"FAIRWAY_INPUT_TRAIN": "/data/train"}, (entry,))
 
 
 def test_on_local_a_container_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "sets" / "words").mkdir(parents=True)
     target = Target.local().model_copy(update={"mounts": {"datasets": str(tmp_path / "sets")}})
     job_file, job = _job(tmp_path, target, inputs={"words": WORDS})
-    assert staged_inputs(job_file, job, target) == []
-    found = input_directories(job_file, job, target)
-    assert found == {"FAIRWAY_INPUT_WORDS": str(tmp_path / "sets" / "words")}
+    found = {"FAIRWAY_INPUT_WORDS": str(tmp_path / "sets" / "words")}
+    assert inputs_of(job_file, job, target) == (found, ())
 
 
 @pytest.mark.parametrize(
@@ -86,7 +75,7 @@ def test_an_input_that_is_nowhere_is_refused_at_its_line(
     target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
     job_file, job = _job(tmp_path, target, inputs={"words": source})
     with pytest.raises(UserError, match=message) as caught:
-        _all_inputs(job_file, job, target)
+        inputs_of(job_file, job, target)
     location = caught.value.findings[0].location
     assert location is not None
     assert "words" in location.text or "from" in location.text

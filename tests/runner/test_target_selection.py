@@ -22,7 +22,7 @@ from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import target_facts
 from fairway_runner.submit.submission import prepare_submission, submit
-from fairway_runner.submit.target_selection import passed_over, prepare_for, select_targets
+from fairway_runner.submit.target_selection import PASSED, prepare_for, select_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -202,7 +202,7 @@ class TestPreparing:
         assert prepared.record.target == "spot"
         assert [each.record.target for each in prepared.others] == ["a100"]
         assert [each.record.target for each in prepared.passed] == ["nd"]
-        [(name, why)] = passed_over(prepared.files).items()
+        [(name, why)] = prepared.provenance[PASSED].items()
         assert (name, why.startswith("`nd` has no address")) == ("nd", True)
         assert [each.id for each in prepared.warnings] == ["passed-over"]
 

@@ -19,13 +19,14 @@ from pydantic import (
 )
 
 from fairway_core.documents import FieldError, Model, written_as
-from fairway_core.findings import Finding, Severity
+from fairway_core.findings import Severity
 from fairway_core.target import Name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from fairway_core.documents import Document
+    from fairway_core.findings import Finding
     from fairway_core.yaml_text import DataPath
 
 
@@ -57,8 +58,8 @@ def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Find
             dotted = ".".join(map(str, path))
             message = f"`{dotted}`: a template prints {value} for {written}"
             hint = f"where it is text, put it in quotes: {document.quoted(path, value)}"
-            location = document.location(path)
-            yield Finding("changed-number", message, hint, dotted, Severity.WARNING, location)
+            found = document.finding("changed-number", path, message, hint)
+            yield replace(found, severity=Severity.WARNING)
 
 
 def _numbers(value: Any, path: DataPath) -> Iterator[tuple[DataPath, int | float]]:

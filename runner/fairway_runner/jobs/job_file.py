@@ -113,9 +113,9 @@ class JobFile:
         try:
             file = templates.find_template(job.template, self.folder)
         except FieldError as error:
-            location, name = self.document.location(("template",)), "template"
-            finding = Finding("unknown-template", str(error), error.hint, name, location=location)
-            raise UserError([finding]) from None
+            raise self.document.error(
+                "unknown-template", ("template",), str(error), error.hint
+            ) from None
         require_own_template(file)
         return file
 

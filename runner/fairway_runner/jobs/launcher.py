@@ -180,13 +180,7 @@ def _require_room(job: Job, document: Document) -> None:
         found = [(("command" if command > variables else "env",), message)]
     if found:
         hint = "write it to a file beside the job, and give the program the name of that file"
-        dotted = [".".join(map(str, path)) for path, _ in found]
-        raise UserError(
-            [
-                Finding("too-long", message, hint, name, location=document.location(path))
-                for name, (path, message) in zip(dotted, found, strict=True)
-            ]
-        )
+        raise UserError(document.finding("too-long", at, message, hint) for at, message in found)
 
 
 def _context(job: Job, target: Target, options: Mapping[str, Scalar]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fairway_core.documents import Document, FieldError, Model
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import UserError
 from fairway_core.schema import Schema, schema_of
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import YamlText
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_STEPS = 100
+_BAD = "bad-steps"
 
 # What is one thing of the whole, and no step has of its own.
 OF_THE_WHOLE = ("name", "tags", "note", "code")
@@ -179,11 +180,12 @@ def _require_known(document: Document) -> None:
     for key in document.data:
         if key not in known or key in ("after", "sweep"):
             hint = did_you_mean(key, known) if key not in known else "write it in a step"
-            findings.append(_finding(document, (key,), f"unknown key `{key}`", hint, of_key=True))
+            message = f"unknown key `{key}`"
+            findings.append(document.finding(_BAD, (key,), message, hint, of_key=True))
     for name, step in document.data["steps"].items():
         for key in (key for key in OF_THE_WHOLE if key in step):
             path, message = ("steps", name, key), f"`{key}` applies to all steps"
-            findings.append(_finding(document, path, message, "write it beside `steps`"))
+            findings.append(document.finding(_BAD, path, message, "write it beside `steps`"))
     if findings:
         raise UserError(findings)
 
@@ -194,9 +196,8 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
     for name, step in whole.steps.items():
         for other in step.after:
             if other not in whole.steps:
-                path = ("steps", name, "after")
                 message, hint = f"there is no step `{other[:60]}`", did_you_mean(other, whole.steps)
-                raise UserError([_finding(document, path, message, hint)])
+                raise document.error(_BAD, ("steps", name, "after"), message, hint)
     found: list[str] = []
     while len(found) < len(whole.steps):
         ready = [
@@ -207,8 +208,8 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
         if not ready:
             left = [name for name in whole.steps if name not in found]
             message = f"these steps wait for each other: {', '.join(left)}"
-            path = ("steps", left[0], "after")
-            raise UserError([_finding(document, path, message, "remove one of them from `after`")])
+            hint = "remove one of them from `after`"
+            raise document.error(_BAD, ("steps", left[0], "after"), message, hint)
         found += ready
     return found
 
@@ -272,7 +273,7 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
     if "run" in named or "step" not in named:
         both = "a run and a step" if "run" in named else "no step"
         message = f"the input `{key}` names {both}"
-        raise UserError([_finding(document, path, message, "write `step: NAME` of one before")])
+        raise document.error(_BAD, path, message, "write `step: NAME` of one before")
     step = named["step"]
     rest = {k: v for k, v in named.items() if k != "step"} | {"run": step_run(run, str(step))}
     found = {**value, "best": rest} if named is best else {**rest, "from": "run"}
@@ -281,7 +282,7 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
         known = document.data["steps"]
         hint = f"add it: after: [{', '.join([*sorted(before), str(step)])}]"
         hint = hint if str(step) in known else did_you_mean(str(step), known)
-        raise UserError([_finding(document, path, message, hint)])
+        raise document.error(_BAD, path, message, hint)
     return found
 
 
@@ -291,13 +292,6 @@ def inputs_of_runs(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, value in inputs.items() if isinstance(inputs, dict) else ():
         if isinstance(value, dict) and (value.get("from") == "run" or "best" in value):
             yield name, value
-
-
-def _finding(
-    document: Document, path: DataPath, message: str, hint: str, *, of_key: bool = False
-) -> Finding:
-    location = document.location(path, of_key=of_key)
-    return Finding("bad-steps", message, hint, ".".join(map(str, path)), location=location)
 
 
 # A value may be written by a template, see `job_file`.

@@ -107,8 +107,7 @@ def _unknown(
     if not declared:
         hint = f"the template `{template}` has no options: remove it"
     message = f"the template `{template}` has no option `{name}`"
-    location = document.location(("options", name), of_key=True)
-    return Finding("unknown-option", message, hint, f"options.{name}", location=location)
+    return document.finding("unknown-option", ("options", name), message, hint, of_key=True)
 
 
 def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Finding:
@@ -120,8 +119,7 @@ def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Find
     elif option.type == "text":
         hint = f"put it in quotes: {document.quoted(('options', name), value)}"
     message = f"`options.{name}`: expected {option.expected}, found {describe(value)}"
-    location = document.location(("options", name))
-    return Finding("bad-option", message, hint, f"options.{name}", location=location)
+    return document.finding("bad-option", ("options", name), message, hint)
 
 
 def _missing(name: str, option: Option, template: str, document: Document) -> Finding:
@@ -312,6 +310,6 @@ class Refusals:
 
     def __call__(self, path: str, message: str, hint: str = "") -> str:
         """Notes a finding at the job's dotted `path`, or where it would stand; writes nothing."""
-        location = self._document.location(tuple(path.split(".")))
-        self.findings.append(Finding("unfit-job", message, hint, path, location=location))
+        at = tuple(path.split("."))
+        self.findings.append(self._document.finding("unfit-job", at, message, hint))
         return ""

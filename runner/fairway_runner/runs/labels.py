@@ -110,11 +110,6 @@ def note(folder: Path, action: str, by: dict[str, str]) -> None:
     append(folder / FILE, {"action": action, "by": by["name"], "id": by["id"], "at": time.time()})
 
 
-def signed(provenance: str, by: dict[str, str]) -> str:
-    """The text of a run's provenance with who submits it."""
-    return json.dumps({**json.loads(provenance), "user": by["name"], "by": by}, indent=1)
-
-
 def submitter(folder: Path) -> dict[str, str] | None:
     """The name and id of who submitted the run, if that is known."""
     try:

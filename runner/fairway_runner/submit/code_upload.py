@@ -154,21 +154,12 @@ def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
     if "{{" in path or path.startswith("/"):
         message = f"`code.path`: the folder `{path}` cannot be sent to a server"
         hint = "write it relative to the job file, for example `path: src`"
-        raise _at(job, message, hint)
-    folder = Path(os.path.normpath(job.folder / path))
-    if not folder.is_dir():
-        message = f"`code.path`: {folder} is not a folder"
-        hint = "write the folder of the code relative to the job file, for example `path: src`"
-        raise _at(job, message, hint)
+        raise job.document.error("bad-value", ("code", "path"), message, hint)
+    folder = Path(os.path.normpath(snapshot.folder_of(job, path)))
     words = exclude if isinstance(exclude, list) else []
     gitignore = section.get("gitignore")
     gitignore = gitignore if isinstance(gitignore, bool) else None
     return folder, [each for each in words if isinstance(each, str)], gitignore
-
-
-def _at(job: JobFile, message: str, hint: str) -> UserError:
-    location = job.document.location(("code", "path"))
-    return UserError([Finding("bad-value", message, hint, "code.path", location=location)])
 
 
 def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_agent import process_limits
-from fairway_agent.spec import LAST, Chained, IdleGpu, RunPlan, Staged
+from fairway_agent.spec import LAST, IdleGpu, RunPlan
 from fairway_core.checks import check_job
-from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.findings import Severity, UserError
 from fairway_runner.engines.capabilities import (
     capabilities,
     ineffective,
@@ -33,23 +33,21 @@ from fairway_runner.submit.run_plan import (
     TaskLines,
     budget_of,
     checkpoint_directory,
-    input_directories,
+    inputs_of,
     once_a_node,
     receiver_of,
     require_readable,
     secret_values,
-    staged_inputs,
     task_line,
 )
 from fairway_runner.submit.snapshot import provenance
 from fairway_runner.targets.lookup import default_notify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from fairway_core.findings import Location
-    from fairway_core.notifications import Notify
+    from fairway_core.findings import Finding
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
@@ -63,10 +61,11 @@ class PreparedRun:
     """A run that is ready to start: all its tasks are rendered, nothing is written yet.
 
     `job` is that of all tasks, with the values of the first; `files` are the texts of its folder
-    by their names, `lines` those of tasks, which may be very large. `secrets` are values that must
-    not be written; `warnings` are what a person should hear of. `others` are the same job for
-    those targets that are tried where this one refuses it, and `passed` for those that were passed
-    over. A workflow has `steps`, by their names, and one task for each.
+    by their names, `lines` those of tasks, which may be very large, and `provenance` says where it
+    all came from. `secrets` are values that must not be written; `warnings` are what a person
+    should hear of. `others` are the same job for those targets that are tried where this one
+    refuses it, and `passed` for those that were passed over. A workflow has `steps`, by their
+    names, and one task for each.
     """
 
     record: RunRecord
@@ -76,6 +75,7 @@ class PreparedRun:
     code: code.Code
     files: dict[str, str]
     lines: Mapping[str, Content]
+    provenance: dict[str, Any]
     secrets: Mapping[str, str] = field(default_factory=dict)
     first_script: str = ""
     warnings: Sequence[Finding] = ()
@@ -85,7 +85,9 @@ class PreparedRun:
 
     def all_files(self) -> dict[str, Content]:
         """Returns the files to write into the run's folder, by name."""
-        return {**self.files, "plan.json": self.plan.text(), **self.lines}
+        origin = json.dumps(self.provenance, indent=1)
+        made = {"plan.json": self.plan.text(), "provenance.json": origin}
+        return {**self.files, **made, **self.lines}
 
     @property
     def tasks(self) -> int:
@@ -111,9 +113,7 @@ class PreparedRun:
 
     def sign(self, by: dict[str, str]) -> None:
         """Writes down who submits it: their name and id."""
-        from fairway_runner.runs.labels import signed
-
-        self.files["provenance.json"] = signed(self.files["provenance.json"], by)
+        self.provenance |= {"user": by["name"], "by": by}
 
 
 def prepare(
@@ -152,9 +152,12 @@ def prepare(
         engine.begin_connection()
     launchers = Launchers()
     source = launchers.of(first, job).source
-    folder = code_folder or _code_folder(job_file, job)
+    folder = code_folder
+    if folder is None:
+        folder = code.folder_of(job_file, job.code.path)
+        require_code(folder)
     run_id = run_id or store.new_id(job.name)
-    chained, staged, origins = list[Chained](), list[Staged](), dict[str, Any]()
+    kept = None
     if any(isinstance(each, KeptInput | BestInput) for each in job.inputs.values()):
         from fairway_runner.submit.run_inputs import resolve_inputs
 
@@ -166,10 +169,8 @@ def prepare(
             copies=copies,
             asks=asks,
         )
-        chained, staged, origins = kept.chained, kept.staged, kept.facts
     before = [*before, *(require_one_job(store.find(each)) for each in job.after)]
-    inputs = input_directories(first, job, target)
-    staged = [*staged_inputs(first, job, target), *staged]
+    inputs, staged = inputs_of(first, job, target)
     after = tuple(engine.predecessor(each) for each in before)
     points = _task_lines(job_file, job, chain([first], tasks), target, engine, launchers)
     lines = {"tasks.jsonl": points, **_lines_around(job, first, target, engine, launchers)}
@@ -179,14 +180,14 @@ def prepare(
     needs = launchers.needs()
     if asks:
         engine.require(job, needs)
-    secrets = secret_values(job.secrets, os.environ, _locates_secret(job_file))
     # What was sent or kept here was chosen where it came from.
     gitignore = job.code.gitignore if code_folder is None and known_git() is None else False
     with job_file.document.locating():
+        secrets = secret_values(job.secrets, os.environ)
         collected = code.collect(folder, job.code.exclude, gitignore=gitignore)
     facts, diff = provenance(folder, source, collected.digest)
     facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
-    facts |= {"inputs": origins} if origins else {}
+    facts |= {"inputs": kept.facts} if kept and kept.facts else {}
     swept = job_file.sweep()
     sweep = swept.section if swept else None
     here = runs_here(target.engine)
@@ -200,8 +201,8 @@ def prepare(
         needs=tuple(needs),
         max_cost=budget,
         environment={**engine.environment(), **inputs},
-        staged=tuple(staged),
-        chained=tuple(chained),
+        staged=(*staged, *(kept.staged if kept else ())),
+        chained=tuple(kept.chained if kept else ()),
         **_plan_settings(job),
     )
     return PreparedRun(
@@ -210,38 +211,31 @@ def prepare(
         engine=engine,
         plan=plan,
         code=collected,
-        files={**_texts(job_file, job, target, facts), "code.diff": diff},
+        files={
+            "job.yaml": job_file.document.text.source,
+            "job.json": job.model_dump_json(indent=1, by_alias=True),
+            "target.json": json.dumps(target.record(), indent=1),
+            "code.diff": diff,
+        },
         lines=lines,
+        provenance=facts,
         secrets=secrets,
         first_script=str(json.loads(points.first)["script"]),
         warnings=[*warnings, *to_list, *collected.warnings],
     )
 
 
-def _texts(job_file: JobFile, job: Job, target: Target, facts: Mapping[str, Any]) -> dict[str, str]:
-    """The files that say what was submitted, where to, and where it came from."""
-    return {
-        "job.yaml": job_file.document.text.source,
-        "job.json": job.model_dump_json(indent=1, by_alias=True),
-        "target.json": json.dumps(target.record(), indent=1),
-        "provenance.json": json.dumps(facts, indent=1),
-    }
-
-
 def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
     """The job of the first task, with warnings; UserError where its target cannot run it."""
     job = _with_receiver(first.resolve(target), target)
     require(job, target)
-    require_readable(job.secrets, target, _locates_secret(job_file))
+    with job_file.document.locating():
+        require_readable(job.secrets, target)
     found = check_job(job.model_dump(exclude_unset=True, by_alias=True), target, first.document)
     if errors := [finding for finding in found if finding.severity is Severity.ERROR]:
         raise UserError(errors)
     changed = changed_numbers(job_file.document, job.params)
     return job, [*found, *changed, *ineffective(job, target, job_file.document)]
-
-
-def _locates_secret(job_file: JobFile) -> Callable[[str], Location | None]:
-    return lambda name: job_file.document.location(("secrets", name))
 
 
 def _lines_around(
@@ -320,7 +314,10 @@ def _task_lines(
 def _with_receiver(job: Job, target: Target) -> Job:
     """The job with the project's default of who hears of it, where its target sends word."""
     if job.notify is None:
-        default = _told_there(default_notify(), target)
+        default = default_notify()
+        if default is not None and not capabilities(target.engine).tells_waiting:
+            on = tuple(event for event in default.on if event != "waiting")
+            default = default.model_copy(update={"on": on}) if on else None
         # A default with a secret is for jobs that have the secret.
         if default is not None and set(default.secrets.values()) <= set(job.secrets):
             job = job.model_copy(update={"notify": default})
@@ -329,23 +326,3 @@ def _with_receiver(job: Job, target: Target) -> Job:
             message = f"`notify.{key}`: the job has no secret `{name}`"
             raise UserError.of("bad-value", message, f"add `secrets: {{{name}: keyvault:NAME}}`")
     return job
-
-
-def _told_there(default: Notify | None, target: Target) -> Notify | None:
-    """The default without what nobody there sees; None where nothing is left."""
-    if default is None or capabilities(target.engine).tells_waiting:
-        return default
-    on = tuple(event for event in default.on if event != "waiting")
-    return default.model_copy(update={"on": on}) if on else None
-
-
-def _code_folder(job_file: JobFile, job: Job) -> Path:
-    folder = job_file.folder / job.code.path
-    if not folder.is_dir():
-        location = job_file.document.location(("code", "path"))
-        message = f"`code.path`: {folder} is not a folder"
-        hint = "write the folder of the code relative to the job file, for example `path: src`"
-        finding = Finding("bad-value", message, hint, "code.path", location=location)
-        raise UserError([finding])
-    require_code(folder)
-    return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -122,8 +121,9 @@ def _prepare_same(run: Run, tags: Sequence[str], note: str | None) -> PreparedRu
         engine=engine,
         plan=plan,
         code=code.Code(_snapshot(run), (), recorded_facts(run, "provenance.json")["code"]),
-        files={**files, "provenance.json": _provenance(run)},
+        files=files,
         lines={name: recorded_lines(run, name) for name in _LINES if name in there},
+        provenance=_provenance(run),
         secrets=secrets,
     )
 
@@ -179,8 +179,14 @@ def ready_again(
             asks=asks,
             copies=copies,
         )
-        _keep(prepared, run)
-        prepared.record = labelled(prepared.record, (*run.tags, *tags), note)
+        made = prepared.provenance
+        names = ("fairway", "python", "machine", "user", "template", "set")
+        own = {**{name: made[name] for name in names}, "inputs": made.get("inputs")}
+        prepared.provenance = _provenance(run, **own)
+        if (run.folder / "code.diff").exists():
+            prepared.files["code.diff"] = recorded_text(run, "code.diff")
+        record = replace(prepared.record, job_file=run.record.job_file)
+        prepared.record = labelled(record, (*run.tags, *tags), note)
         changes = dict(_changes(before.data, after.data))
         if there.name != run.record.target:
             changes["target"] = (run.record.target, there.name)
@@ -200,8 +206,7 @@ def _require_allowed(run: Run, before: Document, after: Document) -> None:
     )
     if code_before != code_after:
         message = f"`code`: a rerun has the code of {run.id}"
-        location = after.location(("code",), of_key=True)
-        raise UserError([Finding("bad-override", message, _AGAIN, "code", location=location)])
+        raise after.error("bad-override", ("code",), message, _AGAIN, of_key=True)
     known = {(finding.path, finding.message) for finding in _without_units(before)}
     new = [each for each in _without_units(after) if (each.path, each.message) not in known]
     if new:
@@ -249,25 +254,15 @@ def _part(document: Document, name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _keep(prepared: PreparedRun, run: Run) -> None:
-    """Gives the new run the origin of the code that it has."""
-    prepared.record = replace(prepared.record, job_file=run.record.job_file)
-    made = json.loads(prepared.files["provenance.json"])
-    names = ("fairway", "python", "machine", "user", "template", "set")
-    known = {**{name: made[name] for name in names}, "inputs": made.get("inputs")}
-    prepared.files["provenance.json"] = _provenance(run, **known)
-    if (run.folder / "code.diff").exists():
-        prepared.files["code.diff"] = recorded_text(run, "code.diff")
-
-
-def _provenance(run: Run, **facts: Any) -> str:
+def _provenance(run: Run, **facts: Any) -> dict[str, Any]:
+    """The origin of the code that the new run has, with other `facts` about the run itself."""
     known = recorded_facts(run, "provenance.json")
     found = {**known, **facts, "rerun_of": run.id}
     for name in ("by", "passed_over"):  # these are of how the earlier one was submitted
         found.pop(name, None)
     if not found.get("inputs"):
         found.pop("inputs", None)  # it read what other runs have kept, and does so no more
-    return json.dumps(found, indent=1)
+    return found
 
 
 def _snapshot(run: Run) -> Path:

@@ -217,9 +217,8 @@ def missing_outputs(
         other = runs.get(str(wanted.get("run")))
         wrong = _wrong(name, value, other, jobs[other]) if other is not None else None
         if wrong is not None:
-            location = step.document.location(("inputs", name))
-            path = f"steps.{step.name}.inputs.{name}"
-            yield Finding("bad-steps", *wrong, path, location=location)
+            found = step.document.finding("bad-steps", ("inputs", name), *wrong)
+            yield replace(found, path=f"steps.{step.name}.{found.path}")
 
 
 def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
@@ -287,13 +286,13 @@ def unlisted(job_file: JobFile) -> list[Finding]:
 
 def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iterator[str]:
     """The paths of an input's files below its folder."""
-    source = job_file.field(("inputs", name), target)
+    source, dotted = job_file.field(("inputs", name), target), ".".join(map(str, path))
     blobs = source.get("from") if isinstance(source, dict) else None
     if not isinstance(blobs, str) or blobs == "run":
         message = f"the files of the input `{name}` are not known before the job runs"
         hint = f"stage it from storage: {name}: {{from: CONTAINER:PATH}}"
         hint += f"\nor share them among tasks: shards: {{input: {name}, of: 8}}"
-        raise _fault(job_file, path, message, hint)
+        raise job_file.document.error("bad-sweep", path, f"`{dotted}`: {message}", hint)
     if not runs_here(target.engine):
         yield from _blobs(*blobs_of(job_file, name, blobs, target), target)
         return
@@ -306,7 +305,9 @@ def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iter
         yield from (each.path for each in walk(folder) if each.is_file)
     except OSError as error:
         message = f"{error.filename}: {error.strerror}"
-        raise _fault(job_file, path, message, "make it readable, or remove it") from None
+        raise job_file.document.error(
+            "bad-sweep", path, f"`{dotted}`: {message}", "make it readable, or remove it"
+        ) from None
 
 
 def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
@@ -322,11 +323,3 @@ def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
             raise UserError.of("bad-input", str(fault), str(fault.record["hint"])) from None
         if name is not None:
             yield name
-
-
-def _fault(job_file: JobFile, path: DataPath, message: str, hint: str) -> UserError:
-    dotted = ".".join(map(str, path))
-    location = job_file.document.location(path)
-    return UserError(
-        [Finding("bad-sweep", f"`{dotted}`: {message}", hint, dotted, location=location)]
-    )

@@ -6,9 +6,9 @@ import re
 import zlib
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from fairway_agent.spec import Budget, Mail, Output, Receiver, TaskSpec
+from fairway_agent.spec import Budget, Mail, Output, Receiver, Staged, TaskSpec
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -16,11 +16,9 @@ from fairway_runner.jobs.job_fields import BestInput, KeptInput
 from fairway_runner.jobs.project_sandbox import require_lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import PurePath
 
-    from fairway_agent.spec import Staged
-    from fairway_core.findings import Location
     from fairway_core.notifications import Notify
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
@@ -146,14 +144,9 @@ def hourly_price(target: Target, path: str, instead: str) -> float:
 _SHORTEST = 4
 
 
-def secret_values(
-    sources: Mapping[str, str],
-    environment: Mapping[str, str],
-    locate: Callable[[str], Location | None] = lambda _: None,
-) -> dict[str, str]:
+def secret_values(sources: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The value of each secret, from the variable of the `environment` that its source names.
-    UserError, located by `locate`, for each without a value, or with one too short to keep out of
-    logs."""
+    UserError for each without a value, or with one too short to keep out of logs."""
     values, findings = {}, []
     for name, source in sources.items():
         if not source.startswith("env:"):
@@ -164,22 +157,18 @@ def secret_values(
         if not value:
             message = f"`{path}`: the environment variable {variable} is not set"
             hint = f"read it in with: read -rs {variable} && export {variable}"
-            findings.append(Finding("no-secret", message, hint, path, location=locate(name)))
+            findings.append(Finding("no-secret", message, hint, path))
         elif len(value.strip()) < _SHORTEST:
             message = f"`{path}`: what {variable} holds is too short to be masked in logs"
             hint = f"a secret has at least {_SHORTEST} characters; put anything else under `env:`"
-            findings.append(Finding("short-secret", message, hint, path, location=locate(name)))
+            findings.append(Finding("short-secret", message, hint, path))
         values[name] = value
     if findings:
         raise UserError(findings)
     return values
 
 
-def require_readable(
-    sources: Mapping[str, str],
-    target: Target,
-    locate: Callable[[str], Location | None] = lambda _: None,
-) -> None:
+def require_readable(sources: Mapping[str, str], target: Target) -> None:
     """Refuses what the target cannot read: on `local` a vault, elsewhere this environment, whose
     values would travel to nodes and lie in what a service keeps; nodes read vaults themselves."""
     here, findings = runs_here(target.engine), []
@@ -195,48 +184,36 @@ def require_readable(
             message = f"`{path}`: the target `{target.name}` has no vault"
             hint = "give the environment a `vault:` section, and deploy it"
         if hint:
-            findings.append(Finding("no-secret", message, hint, path, location=locate(name)))
+            findings.append(Finding("no-secret", message, hint, path))
     if findings:
         raise UserError(findings)
 
 
-def input_directories(job_file: JobFile, job: Job, target: Target) -> dict[str, str]:
-    """FAIRWAY_INPUT_<ID> for each input that is there; UserError at its line where one cannot
-    be read. On `local` a staged input is too: its container is a folder of this machine. Those of
-    other runs are found by `submit.chain`."""
-    found = {}
+def inputs_of(
+    job_file: JobFile, job: Job, target: Target
+) -> tuple[dict[str, str], tuple[Staged, ...]]:
+    """FAIRWAY_INPUT_<ID> for each input that is there, and the inputs to copy from storage before
+    the tasks; UserError at its line where one cannot be read. On `local` a staged input is there
+    too: its container is a folder of this machine. Those of other runs are found by `run_inputs`.
+    """
+    found, staged, here = dict[str, str](), list[Staged](), runs_here(target.engine)
     for name, source in job.inputs.items():
         key: DataPath = ("inputs", name)
         if isinstance(source, KeptInput | BestInput):
             continue
-        if not isinstance(source, str):
-            if not runs_here(target.engine):
-                continue
-            key, source = (*key, "from"), source.from_
-        path = below_mount(job_file, key, source, target)
-        if runs_here(target.engine) and not path.exists():
-            _fail(job_file, key, f"`{source}` is {path}, which does not exist")
-        found[f"FAIRWAY_INPUT_{name.upper()}"] = str(path)
-    return found
-
-
-def staged_inputs(job_file: JobFile, job: Job, target: Target) -> list[Staged]:
-    """Returns the inputs to copy from storage before the tasks. Raises UserError at its line if the
-    target has no such container; empty on `local`."""
-    staged: list[Staged] = []
-    if runs_here(target.engine):
-        return staged
-    for name, source in job.inputs.items():
-        if isinstance(source, str | KeptInput | BestInput):
+        if not isinstance(source, str) and not here:
+            container, path = blobs_of(job_file, name, source.from_, target)
+            to = source.to and str(below_mount(job_file, (*key, "to"), source.to, target))
+            staged.append(Staged(name, container, path, source.stage, to))
             continue
-        from fairway_agent.spec import Staged
-
-        container, path = blobs_of(job_file, name, source.from_, target)
-        to = None
-        if source.to is not None:
-            to = str(below_mount(job_file, ("inputs", name, "to"), source.to, target))
-        staged.append(Staged(name, container, path, source.stage, to))
-    return staged
+        if not isinstance(source, str):
+            key, source = (*key, "from"), source.from_
+        folder = below_mount(job_file, key, source, target)
+        if here and not folder.exists():
+            message = f"`{source}` is {folder}, which does not exist"
+            raise job_file.document.error("bad-value", key, message)
+        found[f"FAIRWAY_INPUT_{name.upper()}"] = str(folder)
+    return found, tuple(staged)
 
 
 def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple[str, str]:
@@ -246,7 +223,7 @@ def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple
     if container not in known:
         message = f"the target `{target.name}` has no storage container `{container}`"
         hint = did_you_mean(container, known) if known else "it has no storage account"
-        _fail(job_file, ("inputs", name, "from"), message, hint)
+        raise job_file.document.error("bad-value", ("inputs", name, "from"), message, hint)
     return container, path.lstrip("/")
 
 
@@ -256,7 +233,7 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
     directory = job.checkpoint.directory
     if directory is None:
         return None
-    key: DataPath = ("checkpoint", "directory")
+    key = ("checkpoint", "directory")
     path: PurePath
     if re.match(r"[a-z][a-z0-9-]*:", directory):
         path = below_mount(job_file, key, directory, target)
@@ -268,9 +245,17 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
         path = PurePosixPath(directory)
         if path.is_absolute() or ".." in path.parts:
             message = f"`{directory}` is a folder of this machine"
-            _fail(job_file, key, message, "write MOUNT:PATH, or a path below the job's folder")
+            hint = "write MOUNT:PATH, or a path below the job's folder"
+            raise job_file.document.error("bad-value", key, message, hint)
     if runs_here(target.engine):
-        _require_possible(job_file, key, Path(path))
+        try:
+            exists = next(each for each in (Path(path), *Path(path).parents) if each.exists())
+            fault = "" if exists.is_dir() else f"{exists} is not a directory"
+        except OSError as error:
+            fault = str(error.strerror)
+        if fault:
+            message = f"`{'.'.join(key)}`: no directory can be made there: {fault}"
+            raise job_file.document.error("bad-value", key, message)
     return str(path)
 
 
@@ -282,32 +267,16 @@ def below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -
         if storage and mount in storage.containers and key[0] == "inputs":
             message = f"`{mount}` is a storage container, whose blobs are staged first"
             hint = f'write {{from: "{source}", stage: scratch}}'
-            _fail(job_file, key, message, hint)
+            raise job_file.document.error("bad-value", key, message, hint)
         hints = [did_you_mean(mount, target.mounts)] if target.mounts else []
         if runs_here(target.engine):
             hints.append(_LOCAL_MOUNT.format(mount=mount))
         message = f"the target `{target.name}` has no mount `{mount}`"
-        _fail(job_file, key, message, "\n".join(each for each in hints if each))
+        hint = "\n".join(each for each in hints if each)
+        raise job_file.document.error("bad-value", key, message, hint)
     return Path(target.mounts[mount], path.lstrip("/"))
 
 
 _LOCAL_MOUNT = """say in fairway.yaml where it is on this machine:
   targets:
     - {{name: local, mounts: {{{mount}: /path/to/it}}}}"""
-
-
-def _require_possible(job_file: JobFile, key: DataPath, path: Path) -> None:
-    try:
-        exists = next(each for each in (path, *path.parents) if each.exists())
-        fault = "" if exists.is_dir() else f"{exists} is not a directory"
-    except OSError as error:
-        fault = str(error.strerror)
-    if fault:
-        dotted = ".".join(str(step) for step in key)
-        _fail(job_file, key, f"`{dotted}`: no directory can be made there: {fault}")
-
-
-def _fail(job_file: JobFile, key: DataPath, message: str, hint: str = "") -> NoReturn:
-    location = job_file.document.location(key)
-    dotted = ".".join(str(step) for step in key)
-    raise UserError([Finding("bad-value", message, hint, dotted, location=location)])

@@ -24,6 +24,7 @@ from fairway_runner.quantities import few
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.walk import Found
 
 
@@ -63,6 +64,16 @@ class Listing:
 
     files: Sequence[CodeFile]
     warnings: Sequence[Finding]
+
+
+def folder_of(job_file: JobFile, path: str) -> Path:
+    """The folder of a job's code; UserError at its line where there is none."""
+    folder = job_file.folder / path
+    if not folder.is_dir():
+        message = f"`code.path`: {folder} is not a folder"
+        hint = "write the folder of the code relative to the job file, for example `path: src`"
+        raise job_file.document.error("bad-value", ("code", "path"), message, hint)
+    return folder
 
 
 def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Code:

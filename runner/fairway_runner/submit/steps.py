@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.spec import RunPlan, TaskSpec
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
@@ -119,10 +119,7 @@ def _prepared(
     choice = select_targets(job_file, targets)
     if len(choice.targets) > 1:
         message = f"the step `{step.name}` names several targets, but can have only one"
-        location = step.document.location(("target",))
-        raise UserError(
-            [Finding("one-target", message, "name one of them", "target", location=location)]
-        )
+        raise step.document.error("one-target", ("target",), message, "name one of them")
     coming = [*runs.values()]
     run_id, target = runs[step.name], choice.targets[0]
     made = prepare(job_file, target, store, run_id=run_id, coming=coming, asks=asks, copies=copies)
@@ -166,14 +163,13 @@ def _workflow(
         TaskSpec(index=index, nodes=0, params={"step": each.name})
         for index, each in enumerate(records)
     ]
-    provenance = json.loads(first.files["provenance.json"])
     # What earlier runs have kept that steps read: `clean` leaves it until the whole has ended.
     inputs = {
         f"{step}.{name}": facts
         for step, each in found.items()
-        for name, facts in json.loads(each.files["provenance.json"]).get("inputs", {}).items()
+        for name, facts in each.provenance.get("inputs", {}).items()
     }
-    provenance |= {"set": list(job_file.assignments), "inputs": inputs}
+    own = {"set": list(job_file.assignments), "inputs": inputs}
     record = replace(
         first.record,
         id=workflow_id,
@@ -194,11 +190,11 @@ def _workflow(
             "job.yaml": job_file.document.text.source,
             "job.json": job.model_dump_json(indent=1, by_alias=True),
             "target.json": json.dumps(Target.local().record(), indent=1),
-            "provenance.json": json.dumps(provenance, indent=1),
             "code.diff": first.files["code.diff"],
             STEPS_FILE: known,
         },
         lines={"tasks.jsonl": "".join(each.line() for each in specs)},
+        provenance=first.provenance | own,
         warnings=list(dict.fromkeys(each for one in found.values() for each in one.warnings)),
         steps=found,
     )

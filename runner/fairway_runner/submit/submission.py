@@ -23,8 +23,7 @@ from fairway_runner.runs.records import is_run_id, read_json, read_plan, removed
 from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.target_selection import (
-    note_passed_over,
-    passed_over,
+    PASSED,
     passed_over_warning,
     prepare_for,
     select_targets,
@@ -97,7 +96,7 @@ def submit(prepared: PreparedRun, store: RunStore) -> Run:
 
 
 def _submit(prepared: PreparedRun, store: RunStore) -> Run:
-    left, passed = [prepared, *prepared.others], passed_over(prepared.files)
+    left, passed = [prepared, *prepared.others], dict(prepared.provenance.get(PASSED, {}))
     forgets = Unavailable if left[1:] or passed else Refused
     before = recorded_before(prepared, store)
     if before is not None:
@@ -125,8 +124,7 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
         except UserError as error:
             raise _with_passed(error, passed) from None
         passed |= more
-        left = [_in_place_of(prepared, each) for each in left]
-        note_passed_over(left[0], passed)
+        left = [_in_place_of(prepared, each, passed) for each in left]
 
 
 def _with_passed(error: UserError, passed: Mapping[str, str]) -> UserError:
@@ -148,11 +146,10 @@ def _start(prepared: PreparedRun, store: RunStore, forgets: type[UserError]) -> 
         return run
 
 
-def _in_place_of(first: PreparedRun, other: PreparedRun) -> PreparedRun:
+def _in_place_of(first: PreparedRun, other: PreparedRun, passed: Mapping[str, str]) -> PreparedRun:
     """The run as it goes to another target, with the labels and the origin of the first."""
     record = replace(first.record, target=other.record.target, engine=other.record.engine)
-    files = {**other.files, "provenance.json": first.files["provenance.json"]}
-    return replace(other, record=record, files=files)
+    return replace(other, record=record, provenance={**first.provenance, PASSED: dict(passed)})
 
 
 def recorded_facts(run: Run, name: str) -> dict[str, Any]:

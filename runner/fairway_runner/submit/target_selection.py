@@ -5,7 +5,6 @@ That is decided when it is submitted, by what is known then. A run stays where i
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,11 @@ from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fairway_core.documents import Document
     from fairway_core.target import Target
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.runs.store import Run
     from fairway_runner.submit.prepare import PreparedRun
 
 # Seconds for which a target that does not answer is asked, where there is another.
@@ -89,9 +87,8 @@ def prepare_for(
         return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks, copies=copies)
     if sweeps_files(job_file.document.data):
         message = "its sweep lists the files of an input, which differ from target to target"
-        location = job_file.document.location(("sweep",), of_key=True)
         hint = "name one target: --target NAME"
-        raise UserError([Finding("one-target", message, hint, "sweep", location=location)])
+        raise job_file.document.error("one-target", ("sweep",), message, hint, of_key=True)
     each: list[PreparedRun] = []
     errors: list[UserError] = []
     for target in choice.targets:
@@ -112,10 +109,10 @@ def prepare_for(
     first.others = others
     names = {one.record.target for one in ordered}
     first.passed = [one for one in each if one.record.target not in names]
-    note_passed_over(first, passed)
+    first.provenance |= {PASSED: passed} if passed else {}
     hints = [passed_over_warning(name, why) for name, why in passed.items()]
     known = [*choice.warnings, *hints, *(found for one in each for found in one.warnings)]
-    first.warnings = _once(known)
+    first.warnings = list(dict.fromkeys(known))  # though it is one of every target
     return first
 
 
@@ -171,30 +168,14 @@ def _has_no_room(error: UserError) -> bool:
     return outage.is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
 
 
-_PASSED = "passed_over"
-
-
-def note_passed_over(prepared: PreparedRun, passed: Mapping[str, str]) -> None:
-    """Writes down why the run does not go to targets that come before this one."""
-    if passed:
-        facts = json.loads(prepared.files["provenance.json"]) | {_PASSED: dict(passed)}
-        prepared.files["provenance.json"] = json.dumps(facts, indent=1)
-
-
-def passed_over(files: Mapping[str, str]) -> dict[str, str]:
-    """Why the run does not go to other targets, by their names."""
-    return dict(json.loads(files["provenance.json"]).get(_PASSED, {}))
+PASSED = "passed_over"
+"""The fact of a run's provenance that says why it does not go to other targets, by their names."""
 
 
 def passed_over_warning(name: str, why: str) -> Finding:
     hint = f"check it now: fairway doctor {name}"
     message = f"`{name}` was passed over: {why}"
     return Finding("passed-over", message, hint, severity=Severity.WARNING)
-
-
-def _once(findings: Sequence[Finding]) -> list[Finding]:
-    """Each finding once, though it is one of every target."""
-    return list(dict.fromkeys(findings))
 
 
 def _cheapest_first(
@@ -240,7 +221,11 @@ def _figure(store: RunStore, name: str, target: str, metric: str) -> float | Non
             if (run.record.name, run.record.target, run.state) != (name, target, "succeeded"):
                 continue
             # One that is away is not waited for again: it has told what it told.
-            is_asked = is_asked and _is_refreshed(run)
+            try:
+                if is_asked:
+                    run.refresh(logs=True)
+            except UserError:
+                is_asked = False
             values = [
                 task.metrics[metric] / task.nodes
                 for task in run.tasks
@@ -252,11 +237,3 @@ def _figure(store: RunStore, name: str, target: str, metric: str) -> float | Non
         if found is not None:
             return found
     return None
-
-
-def _is_refreshed(run: Run) -> bool:
-    try:
-        run.refresh(logs=True)
-    except UserError:
-        return False
-    return True

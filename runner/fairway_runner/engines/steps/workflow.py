@@ -90,11 +90,10 @@ def _say_whose(
     prepared: PreparedRun, own: Document, facts: Mapping[str, Any], workflow: Run, step: StepRecord
 ) -> None:
     """Writes down of which run the step is, and its job alone, so that it can be run again."""
-    made = json.loads(prepared.files["provenance.json"])
     names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
     kept = {name: facts[name] for name in names if name in facts}
     origin = {"step": {"of": workflow.id, "name": step.name}, "set": []}
-    prepared.files["provenance.json"] = json.dumps({**made, **kept, **origin}, indent=1)
+    prepared.provenance |= {**kept, **origin}
     prepared.files["code.diff"] = recorded_text(workflow, "code.diff")
     prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
 

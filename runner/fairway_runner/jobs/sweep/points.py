@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, Field
 
 from fairway_core.documents import Document, FieldError, Model
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean, nearest
 from fairway_runner.jobs.job_fields import Identifier, ParamValue
 from fairway_runner.jobs.sweep.models import Sweep, too_many
@@ -247,11 +247,8 @@ class JobSweep:
             yield
         except FieldError as error:
             path = ("sweep", *error.path)
-            dotted = ".".join(map(str, path))
-            location = self.document.location(path)
-            message = f"`{dotted}`: {error}"
-            finding = Finding("bad-sweep", message, error.hint, dotted, location=location)
-            raise UserError([finding]) from None
+            message = f"`{'.'.join(map(str, path))}`: {error}"
+            raise self.document.error("bad-sweep", path, message, error.hint) from None
 
 
 def _input_of(generator: Generator) -> str | None:
