@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import anyio
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.folder import chosen_task, task_name
+from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.log_lines import LogFile, Selection, ranks_wanted, require_labels
 from fairway_web.threads import reading
 
@@ -67,7 +67,7 @@ class Logs:
             hint = f"read one of them; at most {MOST_LOGS} are read as one"
             raise UserError.of("too-many-logs", message, hint)
         else:
-            files = [(task_name(run, i), run.log(i)) for i in range(run.record.tasks)]
+            files = [(run.task_name(i), run.log(i)) for i in range(run.record.tasks)]
         if not rank:
             return cls(files)
         if not _NUMBER.fullmatch(rank):

@@ -16,7 +16,6 @@ from fairway_core.environment.selection import known_environments
 from fairway_core.findings import UserError, excerpt
 from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.compare import compare
-from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.records import has_steps
 from fairway_runner.runs.report.charts import overlay
@@ -156,7 +155,7 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
     asked = logs.Logs.of(run, task, rank)
     log = asked.parts(ended=is_final)
     count = run.record.tasks
-    names = [task_name(run, index) for index in range(min(count, _MOST_LOGS))]
+    names = [run.task_name(index) for index in range(min(count, _MOST_LOGS))]
     if (run.folder / "setup.jsonl").exists():
         names.insert(0, "setup")
     if 1 < count <= logs.MOST_LOGS:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from fairway_agent.spec import LAST
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_runner.quantities import moment
-from fairway_runner.runs.folder import chosen_task, task_name
+from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.kept import empty_outputs
 from fairway_runner.runs.query import Column, Wanted, listed, select
 from fairway_runner.runs.records import begun_steps, damaged, read_json, read_specs
@@ -203,7 +203,7 @@ def script(run: Run, task: str) -> str:
     if task == "setup":
         name, path = task, run.folder / "setup.jsonl"
     else:
-        name = task_name(run, chosen_task(run, task))
+        name = run.task_name(chosen_task(run, task))
         path = run.folder / ("finally.jsonl" if name == LAST else "tasks.jsonl")
     for spec in read_specs(path) if path.exists() else ():
         if name in (spec.name, LAST):
@@ -220,7 +220,7 @@ def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
 
 def _output_files(run: Run) -> Iterator[dict[str, Any]]:
     for index in range(run.record.tasks):
-        base, task = run.task_folder(index) / "outputs", task_name(run, index)
+        base, task = run.task_folder(index) / "outputs", run.task_name(index)
         for parent, folders, names in os.walk(base):
             folders.sort()
             for name in sorted(names):

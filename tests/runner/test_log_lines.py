@@ -167,15 +167,8 @@ def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
     assert caught.value.findings[0].hint == "its only attempt is 1"
 
 
-def test_attempts_that_a_log_does_not_tell_apart(make_run: MakeRun, here: RunFairway) -> None:
-    """An earlier release wrote nothing between them."""
-    make_run("job-a", [{"log": "one\ntwo\nfairway: attempt 3: exit code 3\n", "attempt": 2}])
-    for attempt in ("1", "2"):
-        code, out, err = here("logs", "job-a", "--attempt", attempt)
-        assert (code, out) == (2, "")
-        assert "the log of task 0 of job-a does not show where its attempts begin" in err
-    code, out, _ = here("logs", "job-a", "--attempt", "3")
-    assert (code, out) == (0, "fairway: attempt 3: exit code 3\n")
+def test_attempts_that_there_are_not(make_run: MakeRun, here: RunFairway) -> None:
+    make_run("job-a")
     assert here("logs", "job-a", "--attempt", "0")[0] == 2
     make_run("job-b", [{"state": "queued", "attempt": None}], state="queued")
     code, _, err = here("logs", "job-b", "--attempt", "1")

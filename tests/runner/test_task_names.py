@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
 
 
-@pytest.mark.parametrize("last", [None, "finally", 2])
+@pytest.mark.parametrize("last", [None, "finally"])
 def test_a_name_stands_for_one_task_or_none(
-    make_run: MakeRun, store: RunStore, last: str | int | None
+    make_run: MakeRun, store: RunStore, last: str | None
 ) -> None:
-    """Somebody may have added a task to a job of Batch's by hand; earlier releases gave the last
-    one a number."""
+    """Somebody may have added a task to a job of Batch's by hand."""
     made = make_run("job-aaaaaa", [{}, {}, {}])
     if last is not None:
         tasks = made.folder / "tasks.jsonl"
@@ -26,7 +25,7 @@ def test_a_name_stands_for_one_task_or_none(
         tasks.write_text("".join(first))
         (made.folder / "finally.jsonl").write_text(json.dumps({**json.loads(line), "index": last}))
     run = store.find("job-aaaaaa")
-    name = "2" if last is None else str(last)
+    name = last or "2"
     assert [run.task_name(index) for index in range(3)] == ["0", "1", name]
     assert [run.index_of(each) for each in ("0", "1", name)] == [0, 1, 2]
     wrong = {"3", "-1", "01", "³", "", "x", "9" * 40, "setup", "Finally", "2", "finally"} - {name}

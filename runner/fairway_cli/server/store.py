@@ -21,7 +21,6 @@ from fairway_agent.state_files import FINAL_STATES
 from fairway_cli.server.client import Address, Server, found_beside, quoted
 from fairway_runner.engines import outage
 from fairway_runner.engines.engine import no_progress
-from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import RunView
@@ -187,7 +186,7 @@ class ServerEngine:
     ) -> None:
         """Copies the outputs of these tasks; `arrived` is told how many of how many are there."""
         server, path = self.mirror.server, f"/runs/{quoted(run.id)}/outputs"
-        names = {task_name(run, index): run.task_folder(index) for index in tasks}
+        names = {run.task_name(index): run.task_folder(index) for index in tasks}
         wanted: list[tuple[str, Path]] = []
         count = total = 0
         while True:

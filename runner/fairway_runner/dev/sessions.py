@@ -18,7 +18,7 @@ from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.outage import brief
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
-from fairway_runner.runs.records import FINAL_STATES, read_json
+from fairway_runner.runs.records import FINAL_STATES, legible_facts
 from fairway_runner.runs.store import refresh_all
 from fairway_runner.submit.prepare import prepare
 from fairway_runner.submit.submission import submit
@@ -109,15 +109,12 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
 
 def is_session(run: Run) -> bool:
     """True if a run is a session."""
-    try:
-        return read_json(run.folder / "job.json").get("template") == TEMPLATE
-    except (UserError, OSError):
-        return False
+    return legible_facts(run.folder / "job.json").get("template") == TEMPLATE
 
 
 def has_jupyter(run: Run) -> bool:
     """True if JupyterLab runs in the session."""
-    return read_json(run.folder / "job.json").get("options", {}).get("jupyter") is True
+    return legible_facts(run.folder / "job.json").get("options", {}).get("jupyter") is True
 
 
 def going(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.node_price import node_price
 from fairway_core.findings import UserError
-from fairway_runner.runs.records import read_json
+from fairway_runner.runs.records import facts_in
 from fairway_runner.runs.results import task_results
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def use_of(
     now: float | None = None,
 ) -> Use:
     """The usage so far of one run; prices are looked up only if its nodes have one."""
-    target = _target(run)
+    target = facts_in(run.folder / "target.json")
     size, spot = str(target.get("vm_size") or ""), bool(target.get("spot"))
     price = target.get("price")
     its_region = ""
@@ -102,14 +102,7 @@ def use_of(
 
 def environment_of(run: Run) -> str:
     """The name of the environment of its target; "" where it has none."""
-    return str(_target(run).get("environment") or "")
-
-
-def _target(run: Run) -> dict[str, Any]:
-    try:
-        return read_json(run.folder / "target.json")
-    except FileNotFoundError:
-        return {}
+    return str(facts_in(run.folder / "target.json").get("environment") or "")
 
 
 def held(task: TaskResult, now: float) -> float:
@@ -214,13 +207,6 @@ def this_month(found: Sequence[Use]) -> Group:
     return group
 
 
-def _user(run: Run) -> str:
-    try:
-        return str(read_json(run.folder / "provenance.json").get("user") or "")
-    except FileNotFoundError:
-        return ""
-
-
 def _month(run: Run) -> str:
     return f"{datetime.fromtimestamp(run.record.created, UTC):%Y-%m}"
 
@@ -229,7 +215,7 @@ _KEYS: dict[str, Callable[[Run], Sequence[str]]] = {
     "run": lambda run: [run.id],
     "name": lambda run: [run.record.name],
     "tag": lambda run: run.tags or [""],
-    "user": lambda run: [_user(run)],
+    "user": lambda run: [str(facts_in(run.folder / "provenance.json").get("user") or "")],
     "target": lambda run: [run.record.target],
     "month": lambda run: [_month(run)],
 }

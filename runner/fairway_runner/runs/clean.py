@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import brief
-from fairway_runner.runs.records import FINAL_STATES, has_steps, read_json, recorded_steps
+from fairway_runner.runs.records import FINAL_STATES, has_steps, legible_facts, recorded_steps
 from fairway_runner.runs.store import refresh_all
 from fairway_runner.runs.view import input_facts
 from fairway_runner.submit import snapshot as code
@@ -174,9 +174,8 @@ def _remove_snapshots(store: RunStore) -> tuple[int, int]:
     with code.in_use(folder, alone=True):
         used = set()
         for run in store.unsorted():
-            with suppress(UserError, OSError):
-                digest = read_json(run.folder / "provenance.json").get("code")
-                used |= {code.stored(digest, folder)} if isinstance(digest, str) else set()
+            digest = legible_facts(run.folder / "provenance.json").get("code")
+            used |= {code.stored(digest, folder)} if isinstance(digest, str) else set()
         for snapshot in folder.iterdir():
             if snapshot.is_dir() and snapshot not in used:
                 size += _size(snapshot)

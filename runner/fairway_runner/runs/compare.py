@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs.metrics import all_values, compile_patterns
-from fairway_runner.runs.records import begun_steps, read_json
+from fairway_runner.runs.records import begun_steps, facts_in
 from fairway_runner.runs.results import task_results
 from fairway_runner.runs.view import iso, seconds, varying
 
@@ -33,10 +33,18 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     single = [each for run in runs for each in (begun_steps(run) or [run])]
     unique = list({run.id: run for run in single}.values())
     tasks = [(run, task) for run in unique for task in task_results(run) if not task.is_last]
-    jobs = {run.id: dict(_fields(run)) for run in unique}
+    jobs = {
+        run.id: {
+            path: value
+            for name, given in facts_in(run.folder / "job.json").items()
+            if name not in _LEFT_OUT
+            for path, value in _flat(name, given)
+        }
+        for run in unique
+    }
     settings = [_settings(task, jobs[run.id]) for run, task in tasks]
     names = varying(settings) if settings else []
-    origins = {run.id: _origin(run) for run in unique}
+    origins = {run.id: facts_in(run.folder / "provenance.json").get("git") or {} for run in unique}
     records = []
     for (run, task), each in zip(tasks, settings, strict=True):
         patterns = compile_patterns(run.record.metrics)
@@ -52,7 +60,8 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "seconds": seconds(task.state, task.started, task.ended),
             "params": task.params,
             "metrics": {name: asdict(values) for name, values in found.items()},
-            **origins[run.id],
+            "commit": origins[run.id].get("commit"),
+            "dirty": bool(origins[run.id].get("dirty")),
             "differs": {name: each[name] for name in names if name in each},
         }
         records.append(facts)
@@ -66,16 +75,6 @@ def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamVa
     return {**params, **fields, "target": task.run.record.target}
 
 
-def _fields(run: Run) -> Iterator[tuple[str, ParamValue]]:
-    try:
-        job = read_json(run.folder / "job.json")
-    except FileNotFoundError:
-        return
-    for name, value in job.items():
-        if name not in _LEFT_OUT:
-            yield from _flat(name, value)
-
-
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The value by its path, or where it is a mapping those in it."""
     if not isinstance(value, dict):
@@ -83,11 +82,3 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         return
     for name, each in value.items():
         yield from _flat(f"{path}.{name}", each)
-
-
-def _origin(run: Run) -> dict[str, Any]:
-    try:
-        git = read_json(run.folder / "provenance.json").get("git") or {}
-    except FileNotFoundError:
-        git = {}
-    return {"commit": git.get("commit"), "dirty": bool(git.get("dirty"))}

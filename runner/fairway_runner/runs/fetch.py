@@ -13,7 +13,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.quantities import few
-from fairway_runner.runs.folder import chosen_task, task_name
+from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.kept import expected
 from fairway_runner.runs.records import has_steps, recorded_steps
 
@@ -83,7 +83,7 @@ def _lacking(run: Run, tasks: Collection[int]) -> Iterator[Mapping[str, Any]]:
             continue
         status, kept = run.task_status(index), run.task_folder(index) / "outputs" / name
         if status.state == "succeeded" and not (kept.is_dir() and any(kept.iterdir())):
-            facts = {"run_id": run.id, "task": task_name(run, index), "output": name}
+            facts = {"run_id": run.id, "task": run.task_name(index), "output": name}
             yield {**facts, "was_empty": name in (status.empty_outputs or ())}
 
 
@@ -123,7 +123,7 @@ class _File(NamedTuple):
 def _kept(run: Run, index: int) -> Iterator[_File]:
     """The files of a task."""
     log = run.log(index)
-    task = task_name(run, index)
+    task = run.task_name(index)
     if log.exists():
         yield _File(log, f"{task}/log.txt", is_log=True)
     outputs = run.task_folder(index) / "outputs"

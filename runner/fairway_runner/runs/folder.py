@@ -145,24 +145,9 @@ class RunFolder:
         """One of queued, running, succeeded, failed, cancelled, lost."""
         return self.status.state
 
-    @cached_property
-    def last_name(self) -> str | None:
-        """How the folder of the task of `finally:` is called; None where the job has none."""
-        if not self.has_last:
-            return None
-        from fairway_agent.job_facts import last_name
-        from fairway_agent.spec import LAST
-        from fairway_boot.files import Fault
-
-        try:
-            return last_name(self.folder)
-        except (Fault, OSError):
-            return LAST  # who reads what it is to do says that the file is damaged
-
     def task_name(self, index: int) -> str:
-        """How the folder of one task is called: by its number, unless it is the last."""
-        is_last = index == self.record.tasks - 1
-        return (is_last and self.last_name) or str(index)
+        """The name of one task, and of its folder: its number, or `finally`."""
+        return LAST if self.has_last and index == self.record.tasks - 1 else str(index)
 
     def index_of(self, name: str) -> int | None:
         """The number of the task whose folder has that name; None where there is none."""
@@ -449,9 +434,3 @@ def chosen_task(run: RunFolder, task: str | int) -> int:
     known = "its only task is 0" if count == 1 else f"its tasks are 0 to {count - 1}"
     hint = f"{known}, and {LAST}" if run.has_last else known
     raise UserError.of("unknown-task", f"{run.id} has no task {shown(task)}", hint)
-
-
-def task_name(run: RunFolder, index: int) -> str:
-    """A task as people name it: by its number, or `finally`; its folder may have another name, of
-    an earlier release."""
-    return LAST if run.has_last and index == run.record.tasks - 1 else str(index)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.outputs import said_empty
-from fairway_runner.runs.folder import task_name
 from fairway_runner.runs.records import begun_steps, has_steps, read_last, read_specs
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
     if has_steps(run.folder):
         return [each for step in begun_steps(run) for each in empty_outputs(step)]
     return [
-        {"run_id": run.id, "task": task_name(run, index), "output": name}
+        {"run_id": run.id, "task": run.task_name(index), "output": name}
         for index in dict.fromkeys(index for index, _ in expected(run))
         for name in run.task_status(index).empty_outputs or ()
     ]

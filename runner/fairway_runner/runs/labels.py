@@ -12,7 +12,7 @@ from fairway_agent.records import Fields, JsonRecord, Plain, Unfit
 from fairway_boot.files import alone, write_json
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.runs.records import known_as, read_json
+from fairway_runner.runs.records import known_as, legible_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,9 +113,9 @@ def note(folder: Path, action: str, by: dict[str, str]) -> None:
 def submitter(folder: Path) -> dict[str, str] | None:
     """The name and id of who submitted the run, if that is known."""
     try:
-        fields = Fields(read_json(folder / "provenance.json").get("by"), "who submitted")
+        fields = Fields(legible_facts(folder / "provenance.json").get("by"), "who submitted")
         return {name: fields.text(name) for name in ("name", "id")}
-    except (UserError, OSError, Unfit):
+    except Unfit:
         return None
 
 

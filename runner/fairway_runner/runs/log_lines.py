@@ -19,7 +19,7 @@ from fairway_agent.state_files import FINAL_STATES
 from fairway_agent.task_logs import begun, split_label
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import chosen_task
-from fairway_runner.runs.records import read_json, read_specs
+from fairway_runner.runs.records import legible_facts, read_specs
 from fairway_runner.runs.results import task_results
 
 if TYPE_CHECKING:
@@ -260,10 +260,7 @@ def labels_ranks(script: str) -> bool:
 
 def _asked(run: RunFolder) -> bool | None:
     """Returns the job's setting of labels; None if it has none."""
-    try:
-        asked = read_json(run.folder / "job.json").get("options", {}).get("label_ranks")
-    except (UserError, OSError):
-        return False
+    asked = legible_facts(run.folder / "job.json").get("options", {}).get("label_ranks")
     return asked if isinstance(asked, bool) else None
 
 
@@ -285,17 +282,9 @@ def require_labels(run: RunFolder, logs: Iterable[Path]) -> None:
 
 
 def require_attempt(run: RunFolder, tasks: Sequence[int], attempt: int) -> None:
-    """UserError where no task has this attempt, from 1, or a log does not mark it."""
-    counts = {task: run.task_status(task).attempts for task in tasks}
-    most = max(counts.values(), default=0)
+    """UserError where no task has this attempt, from 1."""
+    most = max((run.task_status(task).attempts for task in tasks), default=0)
     if not 0 < attempt <= most:
         known = "its only attempt is 1" if most == 1 else f"its attempts are 1 to {most}"
         hint = known if most else "none has begun yet"
         raise UserError.of("unknown-attempt", f"{run.id} has no attempt {attempt}", hint)
-    for task, count in counts.items():
-        wanted = {attempt, attempt + 1} - {1, count + 1}
-        lines = LogFile("", run.log(task)).lines(ended=True)
-        if attempt <= count and wanted and not wanted <= {begun(line.whole) for line in lines}:
-            message = f"the log of task {task} of {run.id} does not show where its attempts begin"
-            hint = "an earlier release wrote it; leave --attempt out"
-            raise UserError.of("unmarked-attempts", message, hint)

@@ -18,7 +18,7 @@ from fairway_agent.metric_logs import MetricLog, next_line, tail_values, too_slo
 from fairway_boot.files import write_json
 from fairway_core.findings import UserError
 from fairway_runner import worker
-from fairway_runner.runs.records import read_json
+from fairway_runner.runs.records import legible_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -299,10 +299,7 @@ class MetricSetting:
 
 def metric_settings(folder: Path, metrics: Iterable[str]) -> dict[str, MetricSetting]:
     """The setting of each of these metrics, by the job in the run's folder."""
-    try:
-        given = read_json(folder / "job.json").get("metrics")
-    except (UserError, OSError):
-        given = {}
+    given = legible_facts(folder / "job.json").get("metrics")
     known = given if isinstance(given, dict) else {}
     return {name: setting_of(name, known.get(name)) for name in metrics}
 

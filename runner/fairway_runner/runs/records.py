@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairway_agent.records import Fields, JsonRecord, Moment, Plain, Unfit
+from fairway_agent.records import Fields, JsonRecord, Moment, Plain, Unfit, Whole
 from fairway_agent.spec import TaskSpec
 from fairway_agent.state_files import FINAL_STATES as FINAL_STATES
 from fairway_agent.state_files import RunState
@@ -15,13 +15,15 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.spec import Retry, RunPlan
     from fairway_agent.state_files import TaskState
+    from fairway_runner.runs.folder import RunFolder
 
     T = TypeVar("T")
+    R = TypeVar("R", bound=RunFolder)
 
 
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
@@ -95,15 +97,23 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def read_kept(path: Path) -> dict[str, Any]:
-    """Reads a JSON file that every run has; raises UserError if it is missing or damaged."""
+def facts_in(path: Path) -> dict[str, Any]:
+    """The mapping in a file, empty if there is none; UserError for a damaged one."""
     try:
         return read_json(path)
     except FileNotFoundError:
-        raise damaged(path, "missing") from None
+        return {}
 
 
-def read_as(path: Path, make: Callable[[object], T]) -> T:
+def legible_facts(path: Path) -> dict[str, Any]:
+    """The mapping in a file, as far as that can be read: of a damaged one it is empty, too."""
+    try:
+        return facts_in(path)
+    except (UserError, OSError):
+        return {}
+
+
+def read_as(path: Path, make: Callable[[Any], T]) -> T:
     """A file's content by `make`; UserError if it is damaged, FileNotFoundError for none."""
     try:
         return make(read_json(path))
@@ -117,6 +127,14 @@ def known_as(path: Path, make: Callable[[object], T]) -> T | None:
         return read_as(path, make)
     except FileNotFoundError:
         return None
+
+
+def kept_as(path: Path, make: Callable[[Any], T]) -> T:
+    """Reads a file that every run has as `read_as` does; UserError if it is missing, too."""
+    try:
+        return read_as(path, make)
+    except FileNotFoundError:
+        raise damaged(path, "missing") from None
 
 
 def known_state(folder: Path) -> RunState | None:
@@ -155,21 +173,14 @@ def read_plan(folder: Path) -> RunPlan:
     """The plan of the run in a folder; UserError where it is damaged, or of a newer release."""
     from fairway_agent.spec import RunPlan
 
-    return _kept(folder / "plan.json", RunPlan.from_json)
+    return kept_as(folder / "plan.json", RunPlan.from_json)
 
 
 def read_retry(folder: Path) -> Retry:
     """Reads which tasks run again; raises UserError if the file is damaged or missing."""
     from fairway_agent.spec import Retry
 
-    return _kept(folder / "retry.json", Retry.from_json)
-
-
-def _kept(path: Path, make: Callable[[object], T]) -> T:
-    try:
-        return read_as(path, make)
-    except FileNotFoundError:
-        raise damaged(path, "missing") from None
+    return kept_as(folder / "retry.json", Retry.from_json)
 
 
 def read_specs(path: Path) -> Iterator[TaskSpec]:
@@ -193,25 +204,6 @@ def read_last(folder: Path) -> Iterator[TaskSpec]:
     return read_specs(path) if path.exists() else iter(())
 
 
-class _RunFolder(Protocol):
-    """A run by its folder."""
-
-    def __init__(self, folder: Path) -> None: ...
-
-    @property
-    def folder(self) -> Path:
-        """Where it lies."""
-
-    @property
-    def id(self) -> str:
-        """Its ID."""
-
-    def task_folder(self, index: int) -> Path:
-        """The folder of a task."""
-
-
-_R = TypeVar("_R", bound=_RunFolder)
-
 # The steps of a run, in an order in which each is behind those that it comes after; held by the
 # command that begins steps; there once the run is to end. Each step is a run of its own, and a task
 # of the run.
@@ -221,16 +213,25 @@ STEPS_ENGINE = "steps"
 
 
 @dataclass(frozen=True)
-class StepRecord:
+class StepRecord(JsonRecord):
     """One step: its name, the ID of its run, its target; and by the name of each step that it comes
     after how that must have ended: a word, or exit codes. `waits` is whether its run can wait for
     these on its target: it is submitted while they go on."""
 
+    CALLED = "a step"
+
     name: str
     run: str
     target: str
-    after: Mapping[str, str | list[int]]
+    after: dict[str, str | list[Whole]]
     waits: bool = False
+
+    def check(self, found: Fields) -> None:
+        """Unfit for a run whose ID is none, which names a folder too, and for no exit code."""
+        if not is_run_id(self.run):
+            raise found.unfit("run")
+        if not all(self.after.values()):
+            raise found.unfit("after")
 
     def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
         """True if another step has ended as this one requires."""
@@ -246,21 +247,18 @@ def has_steps(folder: Path) -> bool:
 
 def is_step_of(folder: Path, whole: str) -> bool:
     """True if the folder is a run's, and this run is a step of the given run."""
-    try:
-        step = read_json(folder / "provenance.json").get("step")
-    except FileNotFoundError:
-        return False
+    step = facts_in(folder / "provenance.json").get("step")
     return isinstance(step, dict) and step.get("of") == whole
 
 
-def begun_steps(run: _R) -> list[_R]:
+def begun_steps(run: R) -> list[R]:
     """The runs of its steps that have begun; none of a run without steps."""
     known = recorded_steps(run.folder) if has_steps(run.folder) else ()
     folders = [run.folder.with_name(each.run) for each in known]
     return [type(run)(folder) for folder in folders if is_step_of(folder, run.id)]
 
 
-def steps_to_begin(run: _RunFolder) -> list[str]:
+def steps_to_begin(run: RunFolder) -> list[str]:
     """The names of its steps that no target has yet: what follows the run begins them."""
     names = []
     for index, step in enumerate(recorded_steps(run.folder) if has_steps(run.folder) else ()):
@@ -273,36 +271,21 @@ def steps_to_begin(run: _RunFolder) -> list[str]:
 
 def steps_text(steps: Sequence[StepRecord]) -> str:
     """The steps as the text of their file."""
-    return json.dumps({"steps": [asdict(each) for each in steps]}, indent=1)
+    return json.dumps({"steps": [each.to_json() for each in steps]}, indent=1)
 
 
 def recorded_steps(folder: Path) -> list[StepRecord]:
     """Reads the steps of a run; raises UserError if the file is damaged or missing."""
-    path = folder / STEPS_FILE
-    try:
-        return [_step(each) for each in Fields(read_kept(path), "the steps").each("steps")]
-    except Unfit as error:
-        raise damaged(path, str(error)) from None
+    return kept_as(
+        folder / STEPS_FILE,
+        lambda facts: [*map(StepRecord.from_json, Fields(facts, "the steps").each("steps"))],
+    )
 
 
-def require_one_job(run: _R) -> _R:
+def require_one_job(run: R) -> R:
     """The run; UserError for one of several steps."""
     if has_steps(run.folder):
         known = ", ".join(each.run for each in recorded_steps(run.folder))
         message = f"{run.id} is a run of several steps"
         raise UserError.of("several-steps", message, f"name the run of one of them: {known}")
     return run
-
-
-def _step(facts: Any) -> StepRecord:
-    fields = Fields(facts, "a step")
-    run = fields.text("run")
-    if not is_run_id(run):  # it is a folder's name too
-        raise fields.unfit("run")
-    after = fields.mapping("after")
-    for name, wanted in after.items():
-        codes = wanted if isinstance(wanted, list) else []
-        if not isinstance(wanted, str) and not (codes and all(type(c) is int for c in codes)):
-            raise Fields(after, "`after` of a step").unfit(name)
-    name, target, waits = fields.text("name"), fields.text("target"), fields.flag("waits")
-    return StepRecord(name, run, target, after, waits)

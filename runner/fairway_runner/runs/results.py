@@ -117,7 +117,7 @@ def _specs(run: RunFolder) -> Iterator[tuple[TaskSpec, bool]]:
     except FileNotFoundError:
         raise damaged(path, "missing") from None
     for spec in read_last(run.folder):
-        if spec.index not in (LAST, count - 1):
+        if not spec.is_last:
             raise damaged(run.folder / "finally.jsonl", f"the run has no task {spec.name}")
         yield replace(spec, index=count - 1), True
 

@@ -12,7 +12,7 @@ from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task, task_name
+from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task
 from fairway_runner.runs.records import FINAL_STATES, RunRecord, has_steps, is_step_of, read_plan
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def cancel_task(
     deadline = clock() + grace + _SLACK
     while (state := _state(run, index)) not in FINAL_STATES:
         if clock() >= deadline:
-            task = task_name(run, index)
+            task = run.task_name(index)
             message = f"task {task} of {run.id} is being ended, but is still {state}"
             hint = f"see its state: fairway show {run.id}"
             raise UserError.of("not-ended", message, hint, exit_code=5)

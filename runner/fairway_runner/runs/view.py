@@ -16,7 +16,7 @@ from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.labels import actions
-from fairway_runner.runs.records import has_steps, read_json, steps_to_begin
+from fairway_runner.runs.records import has_steps, legible_facts, read_json, steps_to_begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,10 +77,7 @@ def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
 def target_facts(run: Run) -> dict[str, Any]:
     """The targets that were passed over when the run was submitted, each with why; empty for a run
     that was submitted to one target."""
-    try:
-        found = read_json(run.folder / "provenance.json").get("passed_over")
-    except (UserError, OSError):
-        found = None
+    found = legible_facts(run.folder / "provenance.json").get("passed_over")
     passed = found if isinstance(found, dict) else {}
     return {"passed_over": {str(name): str(why) for name, why in passed.items()}}
 
@@ -92,10 +89,7 @@ def input_facts(run: Run) -> dict[str, Any]:
     Which task is the best of a run that went on, is known once the first task of this one begins:
     before, it is BEST, and the value None.
     """
-    try:
-        found = read_json(run.folder / "provenance.json").get("inputs")
-    except (UserError, OSError):
-        return {}
+    found = legible_facts(run.folder / "provenance.json").get("inputs")
     inputs = found if isinstance(found, dict) else {}
     known = {name: each for name in inputs if (each := _kept_by(inputs[name]))}
     open_ones = [name for name, each in known.items() if each["task"] == BEST]

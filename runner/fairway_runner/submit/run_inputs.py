@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.spec import Best, Chained
+from fairway_agent.spec import LAST, Best, Chained
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -16,7 +16,7 @@ from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.jobs.project_sandbox import require_code
 from fairway_runner.jobs.steps import inputs_of_runs, step_run
 from fairway_runner.jobs.walk import walk
-from fairway_runner.runs.folder import chosen_task, task_name
+from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.kept import KeptOutput, files_of
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
@@ -137,7 +137,7 @@ def find_kept(
     if is_there:
         _require_kept(run, task, output)
     kept = KeptOutput(run, task, output, lambda: _bring(run, kept) if brings and is_there else None)
-    return kept, {"run": run.id, "task": task_name(run, task), "output": output, **facts}
+    return kept, {"run": run.id, "task": run.task_name(task), "output": output, **facts}
 
 
 def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, dict[str, Any]]:
@@ -179,7 +179,7 @@ def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
 def _require_kept(run: Run, task: int, name: str) -> None:
     """UserError where the task does not keep such an output, or has not ended so that it does."""
     outputs = _outputs(run, task)
-    called = f"task {task_name(run, task)} of {run.id}"
+    called = f"task {run.task_name(task)} of {run.id}"
     if name not in outputs:
         hint = did_you_mean(name, outputs) if outputs else "give its job one: outputs: {model: {}}"
         raise UserError.of("no-output", f"{called} keeps no output `{name}`", hint)
@@ -192,17 +192,15 @@ def _require_kept(run: Run, task: int, name: str) -> None:
 
 
 def _outputs(run: Run, task: int) -> dict[str, Output]:
-    if task_name(run, task) == str(task):
-        for spec in read_specs(run.folder / "tasks.jsonl"):
-            if spec.index == task:
-                return dict(spec.outputs)
-    return {name: each for spec in read_last(run.folder) for name, each in spec.outputs.items()}
+    name = run.task_name(task)
+    specs = read_last(run.folder) if name == LAST else read_specs(run.folder / "tasks.jsonl")
+    return next((dict(spec.outputs) for spec in specs if spec.name == name), {})
 
 
 def _bring(run: Run, kept: KeptOutput) -> None:
     run.engine.collect(run, [kept.task])
     if next(files_of(kept.folder), None) is None:
-        called = f"task {task_name(run, kept.task)} of {run.id}"
+        called = f"task {run.task_name(kept.task)} of {run.id}"
         hint = f"see what it has printed: fairway logs {run.id}"
         raise UserError.of("no-output", f"{called} has kept no file in `{kept.output}`", hint)
 

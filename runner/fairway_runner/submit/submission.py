@@ -19,7 +19,7 @@ from fairway_runner.engines.outage import Refused, Unavailable
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import has_steps
 from fairway_runner.runs.folder import TakenId
-from fairway_runner.runs.records import is_run_id, read_json, read_plan, removed
+from fairway_runner.runs.records import is_run_id, legible_facts, read_plan, removed
 from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.target_selection import (
@@ -154,10 +154,7 @@ def _in_place_of(first: PreparedRun, other: PreparedRun, passed: Mapping[str, st
 
 def recorded_facts(run: Run, name: str) -> dict[str, Any]:
     """Reads one of its JSON files; raises UserError if required facts are missing."""
-    try:
-        value = read_json(run.folder / name)
-    except (UserError, OSError):
-        value = {}
+    value = legible_facts(run.folder / name)
     if not isinstance(value.get("code" if name == "provenance.json" else "name"), str):
         raise _unusable(run, name)
     return value

@@ -22,7 +22,7 @@ from fairway_core.project_folder import find_project, from_home
 from fairway_core.suggestions import did_you_mean, nearest
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.records import damaged, read_kept
+from fairway_runner.runs.records import damaged, kept_as
 from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def submitted_to(run: RunFolder) -> Target:
         return Target.local()
     path = run.folder / "target.json"
     try:
-        target = target_of(read_kept(path))
+        target = kept_as(path, target_of)
     except ValueError:  # pydantic's ValidationError is one
         raise damaged(path, "it is not a target") from None
     return as_known_now(target)

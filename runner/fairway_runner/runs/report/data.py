@@ -6,7 +6,6 @@ from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.findings import UserError
 from fairway_runner.runs.metrics import (
     MetricSetting,
     Series,
@@ -14,7 +13,7 @@ from fairway_runner.runs.metrics import (
     metric_settings,
     series,
 )
-from fairway_runner.runs.records import read_json
+from fairway_runner.runs.records import legible_facts
 from fairway_runner.runs.results import task_results
 from fairway_runner.runs.view import shown, varying
 
@@ -120,8 +119,8 @@ def read(run: Run) -> Report:
         metrics=metrics,
         settings=settings,
         coloured_by=key,
-        provenance=_record(run, "provenance.json"),
-        job=_record(run, "job.json"),
+        provenance=legible_facts(run.folder / "provenance.json"),
+        job=legible_facts(run.folder / "job.json"),
     )
 
 
@@ -145,10 +144,3 @@ def _with_series(
         else row
         for row in rows
     ]
-
-
-def _record(run: Run, name: str) -> dict[str, Any]:
-    try:
-        return read_json(run.folder / name)
-    except (UserError, OSError):
-        return {}
