@@ -31,7 +31,7 @@ TELL_NO_FACTS = {
 
 # What a module that asks a service has in its text.
 ASKS = re.compile(
-    r"RunStore\.here|run_store\(|engine_for|find_target\(|subscription_of|Storage\("
+    r"RunStore\.here|run_store\(|engine_for|find_target\(|signed_in_to|Storage\("
     r"|fairway_runner\.live"
 )
 

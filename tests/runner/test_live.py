@@ -17,7 +17,7 @@ from fairway_core.environment import load_environment
 from fairway_core.findings import Severity, UserError
 from fairway_runner.live import rules
 from fairway_runner.live.azure_queries import check_live
-from fairway_runner.live.management import Management, NotAllowed, chosen_cloud, credential_for
+from fairway_runner.live.management import Management, NotAllowed, chosen_cloud, signed_in_to
 from fairway_runner.live.requirements import (
     Machines,
     Subscription,
@@ -201,10 +201,8 @@ def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:
 @pytest.fixture
 def azure(plane: ControlPlane) -> Iterator[Management]:
     """The subscription, read as Terraform's service principal."""
-    cloud = chosen_cloud()
-    azure = Management(cloud, credential_for(cloud), NOBODY)
-    yield azure
-    azure.close()
+    with signed_in_to(NOBODY) as azure:
+        yield azure
 
 
 @pytest.fixture

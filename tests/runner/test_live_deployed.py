@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -262,10 +263,7 @@ def _plan(vm: list[str], extension: list[str], address: str = "cluster-box") -> 
 class TestPlan:
     @pytest.fixture(autouse=True)
     def _subscription(self, azure: Azure, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rules, "chosen_cloud", lambda: None)
-        monkeypatch.setattr(rules, "credential_for", lambda _: None)
-        asked = SimpleNamespace(get=azure.get, close=lambda: None)
-        monkeypatch.setattr(rules, "Management", lambda *_: asked)
+        monkeypatch.setattr(rules, "signed_in_to", lambda _: nullcontext(azure))
         azure.power("deallocated")
 
     @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.sweep.points import JobSweep, require_sweep
+from fairway_runner.jobs.sweep.points import require_sweep
 from fairway_runner.runs.view import shown, varying
 
 if TYPE_CHECKING:
@@ -158,27 +158,18 @@ def test_relative_paths_start_at_the_job_files_folder(job: Path, fairway: RunFai
     ]
 
 
-def _sweep_of(job: Path) -> JobSweep:
-    job_file = load_job(job)
-    return require_sweep(job_file.document, job_file.folder)
-
-
 def test_from_python(job: Path) -> None:
-    sweep = _sweep_of(job)
-    assert sweep.count() == 6
+    sweep = require_sweep(load_job(job))
     assert sweep.section.max_parallel == 2
-    assert next(sweep.points()) == {"lr": 0.1, "tags": ["a", "b"]}
     assert next(sweep.merged()) == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
     job.write_text("name: a\ncommand: x\n")
     assert load_job(job).sweep() is None
     job.write_text("name: a\ncommand: x\nsweep: {points: {files: '*.csv'}}\n")
-    sweep = _sweep_of(job)
-    for call in (sweep.count, lambda: list(sweep.points())):
-        with pytest.raises(UserError) as caught:
-            call()
-        (finding,) = caught.value.findings
-        assert finding.path == "sweep.points.files"
-        assert finding.location.line == 3
+    with pytest.raises(UserError) as caught:
+        list(require_sweep(load_job(job)).merged())
+    (finding,) = caught.value.findings
+    assert finding.path == "sweep.points.files"
+    assert finding.location.line == 3
 
 
 def test_sweep_varying_names_parameters_that_differ() -> None:

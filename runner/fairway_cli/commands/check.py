@@ -128,15 +128,13 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
     If Azure cannot be asked: the reason as findings, and its exit code.
     """
     from fairway_core.findings import UserError
-    from fairway_runner.doctor.checks import open_subscription
+    from fairway_runner.doctor.checks import chosen_subscription
     from fairway_runner.live.azure_queries import ask_azure
+    from fairway_runner.live.management import signed_in_to
 
     try:
-        azure = open_subscription()
-        try:
+        with signed_in_to(chosen_subscription()) as azure:
             asked = ask_azure(loaded.environment, azure)
-        finally:
-            azure.close()
     except UserError as error:
         return [*error.findings], [], error.exit_code
     findings = []

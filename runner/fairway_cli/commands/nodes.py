@@ -148,13 +148,14 @@ def report(
     onboarded to Guest Health Reporting (preview).
     """
     from fairway_cli.commands.arguments import span
+    from fairway_runner.live.management import signed_in_to
     from fairway_runner.live.operations import file_report, follow_report
     from fairway_runner.targets.lookup import find_target
-    from fairway_runner.targets.nodes import report_of, subscription_of
+    from fairway_runner.targets.nodes import report_of
 
     seconds = span("--timeout", timeout)
     found = report_of(find_target(target), node, category, description)
-    with subscription_of(found.machine) as azure:
+    with signed_in_to(found.machine.subscription) as azure:
         name = file_report(azure, found)
         if not json_:
             print(f"{node}: reported to Azure as {name}", flush=True)

@@ -31,7 +31,7 @@ def command(
         from fairway_runner.submit.target_selection import select_targets
 
         job_file = with_files(job_file, select_targets(job_file, target_names(target)).targets[0])
-    sweep = require_sweep(job_file.document, job_file.folder, job_file.listed)
+    sweep = require_sweep(job_file)
     rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
     if json_:
         print(json.dumps(rows, indent=1))

@@ -19,6 +19,7 @@ from fairway_runner.live.management import (
     chosen_cloud,
     credential_for,
     not_signed_in,
+    signed_in_to,
 )
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def _cdktf() -> Examined:
     said = version_of(["cdktf", "--version"])
     hint = "only `cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
     found = _judged("cdktf", "no-cdktf", said, _CDKTF, hint)
-    findings = (replace(each, severity=Severity.WARNING) for each in found.findings)
-    return replace(found, findings=tuple(findings))
+    warnings = (replace(each, severity=Severity.WARNING) for each in found.findings)
+    return replace(found, findings=tuple(warnings))
 
 
 def _judged(what: str, id_: str, said: str | None, least: tuple[int, ...], hint: str) -> Examined:
@@ -107,15 +108,11 @@ def _judged(what: str, id_: str, said: str | None, least: tuple[int, ...], hint:
         finding = Finding(id_, f"{what} is not on PATH, and {needed} or newer is needed", hint)
         return Examined(what, "missing", (finding,))
     version = (said.strip().splitlines() or ["?"])[0]
-    if not _at_least(version, least):
+    found = re.search(r"\d+(?:\.\d+)*", version)
+    if found is None or tuple(map(int, found[0].split("."))) < least:
         finding = Finding(id_, f"{what} is {version}, and {needed} or newer is needed", hint)
         return Examined(what, version, (finding,))
     return Examined(what, version)
-
-
-def _at_least(said: str | None, least: tuple[int, ...]) -> bool:
-    found = re.search(r"\d+(?:\.\d+)*", said or "")
-    return found is not None and tuple(int(part) for part in found[0].split(".")) >= least
 
 
 def az_default_subscription() -> str | None:
@@ -139,31 +136,28 @@ def examine_subscription(environment: Environment | None) -> Iterator[Examined]:
     yield signed_in
     subscription = os.environ.get("ARM_SUBSCRIPTION_ID", "")
     if not subscription:
-        yield _no_subscription()
+        known = az_default_subscription()
+        also = f"; az would use {known}" if known else ""
+        message = f"ARM_SUBSCRIPTION_ID is not set, and Terraform needs it{also}"
+        finding = Finding("no-subscription", message, _SET if known else _how_to_choose())
+        yield Examined("subscription", "none", (finding,))
         return
     if signed_in.missing:
         return
-    azure = Management(cloud, credential_for(cloud), subscription)
-    try:
+    with signed_in_to(subscription, cloud) as azure:
         named = _subscription(azure)
         yield named
         if environment is not None and not named.missing:
             yield _needs(environment, azure)
-    finally:
-        azure.close()
 
 
-def open_subscription() -> Management:
-    """The subscription that Terraform would use; UserError where none is named.
-
-    >>> azure = open_subscription()  # doctest: +SKIP
-    """
+def chosen_subscription() -> str:
+    """The ID of the subscription that Terraform would use; UserError where none is named."""
     subscription = os.environ.get("ARM_SUBSCRIPTION_ID", "") or az_default_subscription()
     if not subscription:
         message = "neither ARM_SUBSCRIPTION_ID nor az names a subscription"
         raise UserError.of("no-subscription", message, _how_to_choose())
-    cloud = chosen_cloud()
-    return Management(cloud, credential_for(cloud), subscription)
+    return subscription
 
 
 def _sign_in(cloud: Cloud) -> Examined:
@@ -179,14 +173,6 @@ def _sign_in(cloud: Cloud) -> Examined:
         if close:
             close()
     return Examined("Azure sign-in", "signed in")
-
-
-def _no_subscription() -> Examined:
-    known = az_default_subscription()
-    also = f"; az would use {known}" if known else ""
-    message = f"ARM_SUBSCRIPTION_ID is not set, and Terraform needs it{also}"
-    hint = _SET if known else _how_to_choose()
-    return Examined("subscription", "none", (Finding("no-subscription", message, hint),))
 
 
 def _how_to_choose() -> str:

@@ -20,6 +20,7 @@ from fairway_runner.jobs.job_fields import (
     Scalar,
     Tags,
     Targets,
+    written_like,
 )
 from fairway_runner.jobs.sweep.models import Sweep
 
@@ -32,13 +33,6 @@ _SHELL_KEEPS |= {"EPOCHREALTIME", "EPOCHSECONDS", "SECONDS", "SRANDOM", "_"}
 
 _JOB_NAME = r"[a-z][a-z0-9-]{0,39}"
 _SECRET_SOURCE = r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}"  # noqa: S105 - how one is named
-
-
-def _job_name(value: str) -> str:
-    if not re.fullmatch(_JOB_NAME, value):
-        hint = "up to 40 lower-case letters, digits and hyphens, the first of them a letter"
-        raise FieldError(f"`{value[:60]}` cannot name a job", hint)
-    return value
 
 
 def _variable(value: str) -> str:
@@ -144,7 +138,15 @@ def _some_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
 OutputPattern = Annotated[str, AfterValidator(_output_pattern)]
 OutputPatterns = Annotated[tuple[OutputPattern, ...], AfterValidator(_some_patterns)]
 ExcludedPattern = Annotated[str, AfterValidator(_excluded)]
-JobName = Annotated[str, AfterValidator(_job_name), written_as(_JOB_NAME)]
+JobName = Annotated[
+    str,
+    written_like(
+        _JOB_NAME,
+        "cannot name a job",
+        "up to 40 lower-case letters, digits and hyphens, the first of them a letter",
+    ),
+    written_as(_JOB_NAME),
+]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[str, AfterValidator(_program_text)]
 SecretSource = Annotated[str, AfterValidator(_secret_source), written_as(_SECRET_SOURCE)]

@@ -23,7 +23,7 @@ from fairway_core.findings import Severity
 from fairway_core.target import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from fairway_core.documents import Document
     from fairway_core.findings import Finding
@@ -34,18 +34,24 @@ Scalar = str | int | float | bool
 ParamValue = Scalar | list[Scalar]
 
 
-def is_identifier(text: str) -> bool:
-    """True if the text can name a parameter."""
-    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", text) is not None
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+"""How the name of a parameter is written."""
 
 
-def _identifier(value: str) -> str:
-    if not is_identifier(value):
-        raise FieldError(f"`{value[:60]}` is not a name", "use letters, digits and underscores")
-    return value
+def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:
+    """Checks that a text is written like a pattern; FieldError with the fault where it is not."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise FieldError(f"`{value[:60]}` {fault}", hint)
+        return value
+
+    return AfterValidator(check)
 
 
-Identifier = Annotated[str, AfterValidator(_identifier)]
+Identifier = Annotated[
+    str, written_like(IDENTIFIER, "is not a name", "use letters, digits and underscores")
+]
 
 
 def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Finding]:
@@ -89,13 +95,8 @@ def note(value: str) -> str:
     return value.strip()
 
 
-def each_once(tags: Iterable[str]) -> tuple[str, ...]:
-    """The tags without those that came before."""
-    return tuple(dict.fromkeys(tags))
-
-
 RunTag = Annotated[str, AfterValidator(tag)]
-Tags = Annotated[tuple[RunTag, ...], AfterValidator(each_once)]
+Tags = Annotated[tuple[RunTag, ...], AfterValidator(lambda tags: tuple(dict.fromkeys(tags)))]
 Note = Annotated[str, AfterValidator(note)]
 
 
@@ -161,10 +162,11 @@ Names = Annotated[tuple[Name, ...], AfterValidator(_each_once)]
 _FIGURE = r"price(/[A-Za-z_][A-Za-z0-9_]*)?"
 
 
-def _figure(value: str) -> str:
-    if not re.fullmatch(_FIGURE, value):
-        raise FieldError(f"`{value[:60]}` is not an order", "write `price`, or `price/METRIC`")
-    return value
+_Figure = Annotated[
+    str,
+    written_like(_FIGURE, "is not an order", "write `price`, or `price/METRIC`"),
+    written_as(_FIGURE),
+]
 
 
 class Where(Model):
@@ -176,7 +178,7 @@ class Where(Model):
     """Names of targets, in order of preference."""
     cheapest: Names | None = None
     """Names of targets to order by cost, in place of `in_order`."""
-    by: Annotated[str, AfterValidator(_figure), written_as(_FIGURE)] | None = None
+    by: _Figure | None = None
     """How to order them: by `price`, the price of a node, which is the default; or by
     `price/METRIC`, such as `price/images_per_second`, with the metric of the job's last successful
     run on each.
@@ -232,24 +234,30 @@ def place_of(document: Document, name: str) -> str:
     return f"{path}.{target.index(name)}" if isinstance(target, list) else path
 
 
-def _mounted_path(value: str) -> str:
-    mount, colon, path = value.partition(":")
-    if not colon or not re.fullmatch(r"[a-z][a-z0-9-]*", mount) or ".." in path.split("/"):
-        hint = "write MOUNT:PATH, for example data:/imagenet/train"
-        raise FieldError(f"`{value}` is not a path on a mount", hint)
-    return value
+def _place(what: str, names: str, hint: str) -> AfterValidator:
+    """Checks that a text is NAME:PATH, which stays where it is."""
+
+    def check(value: str) -> str:
+        name, colon, path = value.partition(":")
+        if not colon or not re.fullmatch(names, name) or ".." in path.split("/"):
+            raise FieldError(f"`{value}` is not a path {what}", hint)
+        return value
+
+    return AfterValidator(check)
 
 
-def _container_path(value: str) -> str:
-    name, colon, path = value.partition(":")
-    if not colon or not re.fullmatch(r"[a-z0-9](-?[a-z0-9])+", name) or ".." in path.split("/"):
-        hint = "write CONTAINER:PATH, for example datasets:words/"
-        raise FieldError(f"`{value}` is not a path in a storage container", hint)
-    return value
-
-
-MountedPath = Annotated[str, AfterValidator(_mounted_path)]
-ContainerPath = Annotated[str, AfterValidator(_container_path)]
+MountedPath = Annotated[
+    str,
+    _place("on a mount", r"[a-z][a-z0-9-]*", "write MOUNT:PATH, for example data:/imagenet/train"),
+]
+ContainerPath = Annotated[
+    str,
+    _place(
+        "in a storage container",
+        r"[a-z0-9](-?[a-z0-9])+",
+        "write CONTAINER:PATH, for example datasets:words/",
+    ),
+]
 RunName = Annotated[str, Field(min_length=1, max_length=63)]
 
 

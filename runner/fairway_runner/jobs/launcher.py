@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,20 +44,7 @@ if TYPE_CHECKING:
 # The exit code of a script whose nodes did not pass: EX_UNAVAILABLE of sysexits.h, which
 # neither a shell nor an MPI launcher uses.
 UNFIT_NODES = 69
-
-
-def with_preflight(
-    script: str, environment: SandboxedEnvironment, context: Mapping[str, object]
-) -> str:
-    """The script with the checks after its opening comments; they end it where a node fails. The
-    text is `_preflight.sh.j2`, found as any template is; TemplateFault where it fails."""
-    template = templating.compile_text(environment, '{% include "_preflight.sh.j2" %}')
-    checks = templating.render(template, {**context, "unfit_nodes": UNFIT_NODES})
-    lines = script.splitlines(keepends=True)
-    head = 0
-    while head < len(lines) and lines[head].startswith("#"):
-        head += 1
-    return "".join([*lines[:head], checks, *lines[head:]])
+_CHECKS = '{% include "_preflight.sh.j2" %}'  # found as any template is
 
 
 @dataclass(frozen=True)
@@ -97,7 +85,12 @@ class Launchers:
         try:
             script = templating.render(launcher.template, context)
             if _preflight(job, target) != "none":
-                script = with_preflight(script, launcher.environment, context)
+                # After its opening comments; the checks end it where a node fails.
+                checks = templating.compile_text(launcher.environment, _CHECKS)
+                text = templating.render(checks, {**context, "unfit_nodes": UNFIT_NODES})
+                lines = script.splitlines(keepends=True)
+                head = "".join(takewhile(lambda line: line.startswith("#"), lines))
+                script = f"{head}{text}{script[len(head) :]}"
         except templating.TemplateFault as fault:
             raise _located(fault, launcher.file, launcher.source) from None
         if refuse.findings:
@@ -139,17 +132,9 @@ def _made_ready(job_file: JobFile, job: Job) -> Launcher:
     return Launcher(file, source, front, environment, template)
 
 
-def render_setup(job: Job) -> str:
-    """The script that runs once a node before the tasks."""
-    return _once_a_node("Runs once a node, before the tasks.", job.setup_command, job)
-
-
-def render_release(job: Job) -> str:
-    """The script that runs once a node when the run has ended."""
-    return _once_a_node("Runs once a node, when the run has ended.", job.release_command or "", job)
-
-
-def _once_a_node(title: str, command: str, job: Job) -> str:
+def render_once_a_node(when: str, command: str, job: Job) -> str:
+    """The script that runs a command of the job once a node: `when` says when that is."""
+    title = f"Runs once a node, {when}."
     environment = templating.shell_environment(template_paths(Path.cwd()))
     template = environment.get_template("_setup.sh.j2")
     return templating.render(template, {"title": title, "setup": command, "env": job.env})

@@ -5,7 +5,6 @@ What stands beside `steps:` holds for all of them; a step's own fields go over i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from fairway_core.schema import Schema, schema_of
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import YamlText
 from fairway_runner.jobs.job import Job, JobName
-from fairway_runner.jobs.job_fields import Note, Tags
+from fairway_runner.jobs.job_fields import Note, Tags, written_like
 from fairway_runner.jobs.sweep.values import Called
 
 if TYPE_CHECKING:
@@ -38,14 +37,14 @@ _BAD = "bad-steps"
 OF_THE_WHOLE = ("name", "tags", "note", "code")
 
 
-def _step_name(value: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,14}", value):
-        hint = "up to 15 lower-case letters, digits and hyphens, the first of them a letter"
-        raise FieldError(f"`{value[:60]}` is not a step's name", hint)
-    return value
-
-
-StepName = Annotated[str, AfterValidator(_step_name)]
+StepName = Annotated[
+    str,
+    written_like(
+        r"[a-z][a-z0-9-]{0,14}",
+        "is not a step's name",
+        "up to 15 lower-case letters, digits and hyphens, the first of them a letter",
+    ),
+]
 
 
 def _some(value: T) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +109,12 @@ class _Asking:
             by_name = {str(each.get("name", "")): str(each.get("id", "")) for each in mine}
             for target, name in names.items():
                 if name in by_name and is_stopped(self.azure, by_name[name]):
-                    machine = StoppedMachine(by_name[name], target)
-                    self.findings.append(rules.machine_is_stopped(f"clusters.{target}", machine))
+                    found, path = (
+                        StoppedMachine(by_name[name], target).finding,
+                        f"clusters.{target}",
+                    )
+                    warning = replace(found, path=path, severity=Severity.WARNING)
+                    self.findings.append(warning)
 
     def roles(self) -> None:
         """Checks the roles of people who submit on resources that already exist."""

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +16,7 @@ from fairway_runner.engines.outage import Silence, deadline
 from fairway_runner.quantities import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from azure.core import PipelineClient
     from azure.core.credentials import TokenCredential
@@ -24,45 +25,42 @@ if TYPE_CHECKING:
 
 _FAILED = 5
 
-# Azure documentation: Authenticate to and develop with national clouds, 2026-11-21.
-_CLOUDS = {
-    "public": (
-        "https://management.azure.com",
-        "https://login.microsoftonline.com",
-        "https://batch.core.windows.net",
-    ),
-    "usgovernment": (
-        "https://management.usgovcloudapi.net",
-        "https://login.microsoftonline.us",
-        "https://batch.core.usgovcloudapi.net",
-    ),
-    "china": (
-        "https://management.chinacloudapi.cn",
-        "https://login.chinacloudapi.cn",
-        "https://batch.chinacloudapi.cn",
-    ),
-}
-
 
 @dataclass(frozen=True)
 class Cloud:
-    """The address of Azure Resource Manager, and that at which one signs in.
+    """The address of Azure Resource Manager, that at which one signs in, and what tokens for Azure
+    Batch are for.
 
     `authorities` is a file of authorities that are trusted in place of the usual ones.
-    `own` says that it was found by a metadata host of its own. `batch` is what tokens for Azure
-    Batch are for.
+    `own` says that it was found by a metadata host of its own.
     """
 
     manager: str
     login: str
+    batch: str = "https://batch.core.windows.net"
     authorities: str | None = None
     own: bool = False
-    batch: str = "https://batch.core.windows.net"
 
     @property
     def scope(self) -> str:
         """Scope that a token must have."""
         return f"{self.manager}/.default"
+
+
+# Azure documentation: Authenticate to and develop with national clouds, 2026-11-21.
+_CLOUDS = {
+    "public": Cloud("https://management.azure.com", "https://login.microsoftonline.com"),
+    "usgovernment": Cloud(
+        "https://management.usgovcloudapi.net",
+        "https://login.microsoftonline.us",
+        "https://batch.core.usgovcloudapi.net",
+    ),
+    "china": Cloud(
+        "https://management.chinacloudapi.cn",
+        "https://login.chinacloudapi.cn",
+        "https://batch.chinacloudapi.cn",
+    ),
+}
 
 
 def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
@@ -75,13 +73,13 @@ def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
         found = _metadata(host, authorities)
         login = found["authentication"]["loginEndpoint"]
         manager = found["resourceManager"]
-        return Cloud(manager.rstrip("/"), login.rstrip("/"), authorities, own=True)
+        found_at = manager.rstrip("/"), login.rstrip("/")
+        return Cloud(*found_at, authorities=authorities, own=True)
     name = variables.get("ARM_ENVIRONMENT", "public").lower()
     if name not in _CLOUDS:
         message = f"ARM_ENVIRONMENT: there is no cloud `{name}`"
         raise UserError.of("unknown-cloud", message, f"one of: {', '.join(_CLOUDS)}")
-    manager, login, batch = _CLOUDS[name]
-    return Cloud(manager, login, authorities, batch=batch)
+    return replace(_CLOUDS[name], authorities=authorities)
 
 
 def credential_for(cloud: Cloud) -> TokenCredential:
@@ -104,7 +102,6 @@ def credential_for(cloud: Cloud) -> TokenCredential:
 
 
 def _metadata(host: str, authorities: str | None) -> dict[str, Any]:
-    import json
     import ssl
     import urllib.error
     import urllib.request
@@ -167,8 +164,8 @@ class Reader(Protocol):
 class Management:
     """Azure Resource Manager, for one subscription. Requests that fail are made again.
 
-    >>> azure = Management(cloud, credential_for(cloud), subscription)  # doctest: +SKIP
-    >>> azure.list("providers/Microsoft.Compute/skus", "2021-07-01")  # doctest: +SKIP
+    >>> with signed_in_to(subscription) as azure:  # doctest: +SKIP
+    ...     azure.list("providers/Microsoft.Compute/skus", "2021-07-01")  # doctest: +SKIP
     """
 
     cloud: Cloud
@@ -347,6 +344,17 @@ class Management:
     def _close_client(self) -> None:
         if "_client" in self.__dict__:
             self._client.close()
+
+
+@contextmanager
+def signed_in_to(subscription: str, cloud: Cloud | None = None) -> Iterator[Management]:
+    """A subscription, of the chosen cloud where none is given, as who is signed in sees it."""
+    cloud = cloud or chosen_cloud()
+    azure = Management(cloud, credential_for(cloud), subscription)
+    try:
+        yield azure
+    finally:
+        azure.close()
 
 
 _LATER = "try again later; can this machine reach Azure? az account show"

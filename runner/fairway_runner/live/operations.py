@@ -17,8 +17,7 @@ from fairway_runner.live.management import (
     Management,
     NotAllowed,
     Refused,
-    chosen_cloud,
-    credential_for,
+    signed_in_to,
 )
 
 if TYPE_CHECKING:
@@ -86,10 +85,9 @@ def _ask(name: str, machines: str, action: str) -> None:
     if match is None:
         message = f"`machines` of `{name}` is not the id of a VM or a scale set: {machines}"
         raise UserError.of("bad-target", message, "read it again with: fairway targets sync")
-    cloud = chosen_cloud()
-    azure = Management(cloud, credential_for(cloud), match[1])
     try:
-        found = azure.do(f"{match[2]}/{action}", _COMPUTE)
+        with signed_in_to(match[1]) as azure:
+            found = azure.do(f"{match[2]}/{action}", _COMPUTE)
     except NotAllowed as error:
         message = f"you may not {action} `{name}`: Azure refuses {error.action}"
         hint = "you need the role Virtual Machine Contributor on it"
@@ -98,8 +96,6 @@ def _ask(name: str, machines: str, action: str) -> None:
         message = f"Azure does not {action} `{name}`: {error}"
         hint = f"look at its machines: fairway nodes list {name}"
         raise UserError.of("service-failed", message, hint, exit_code=5) from None
-    finally:
-        azure.close()
     if not found:
         message = f"the machines of `{name}` no longer exist"
         hint = "read the targets again: fairway targets sync"

@@ -15,7 +15,7 @@ from fairway_core.catalog import vm_size
 from fairway_core.catalog.roles import Permission, allowed
 from fairway_core.environment.researchers import data_roles, researchers_of
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.live.management import Management, NotAllowed, chosen_cloud, credential_for
+from fairway_runner.live.management import NotAllowed, signed_in_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,17 +98,11 @@ class StoppedMachine:
 def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
     """Lists the stopped machines that a plan, as `terraform show -json` prints it, cannot change
     while they are stopped. Empty if Azure cannot be asked: Terraform then reports the problem."""
-    machines = dict(_with_changed_extensions(plan))
     found = []
-    for id_, target in machines.items():
-        with suppress(UserError, NotAllowed):
-            cloud = chosen_cloud()
-            azure = Management(cloud, credential_for(cloud), id_.split("/")[2])
-            try:
-                if is_stopped(azure, id_):
-                    found.append(StoppedMachine(id_, target))
-            finally:
-                azure.close()
+    for id_, target in dict(_with_changed_extensions(plan)).items():
+        with suppress(UserError, NotAllowed), signed_in_to(id_.split("/")[2]) as azure:
+            if is_stopped(azure, id_):
+                found.append(StoppedMachine(id_, target))
     return found
 
 
@@ -368,12 +362,6 @@ def existing_is_there(
     if existing.same_region and region and region != location:
         message = f"`{name}` is in {region}, and the environment in {location}"
         yield Finding("in-another-region", message, f"name one in {location}", existing.path)
-
-
-def machine_is_stopped(path: str, machine: StoppedMachine) -> Finding:
-    """A VM that does not run, of which Azure would change no extension."""
-    found = machine.finding
-    return Finding("stopped-machine", found.message, found.hint, path, Severity.WARNING)
 
 
 def role_is_free(

@@ -224,13 +224,6 @@ def axis_of(metric: str, found: Sequence[Series]) -> str | None:
     return None
 
 
-def axis_title(metric: str, axis: str | None, *, is_sampled: bool = False) -> str:
-    """Returns the title of the axis."""
-    if axis is None:
-        return "value printed, about" if is_sampled else "value printed"
-    return "step" if axis == metric else axis
-
-
 def series(
     path: Path,
     patterns: Patterns,

@@ -25,7 +25,7 @@ from fairway_runner.engines.capabilities import (
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
 from fairway_runner.jobs.job_file import sweeps_files
-from fairway_runner.jobs.launcher import Launchers, ParamUse, render_release, render_setup
+from fairway_runner.jobs.launcher import Launchers, ParamUse, render_once_a_node
 from fairway_runner.jobs.project_sandbox import known_git, require_code
 from fairway_runner.runs.records import RunRecord, require_one_job
 from fairway_runner.submit import snapshot as code
@@ -245,9 +245,11 @@ def _lines_around(
     lines: dict[str, Content] = {}
     alone = once_a_node(job)
     if job.setup is not None:
-        lines["setup.jsonl"] = task_line("setup", alone, engine, render_setup(job))
+        script = render_once_a_node("before the tasks", job.setup_command, job)
+        lines["setup.jsonl"] = task_line("setup", alone, engine, script)
     if job.release_command is not None:
-        lines["release.jsonl"] = task_line("release", alone, engine, render_release(job))
+        script = render_once_a_node("when the run has ended", job.release_command, job)
+        lines["release.jsonl"] = task_line("release", alone, engine, script)
     if job.finally_ is not None:
         own = {"command": job.finally_.command, "outputs": job.finally_.outputs, "options": {}}
         usual = {"template": "plain", "nodes": 1, "processes_per_node": 1, "preflight": "none"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
@@ -11,12 +11,11 @@ from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from fairway_core.machine import Machine
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Node
-    from fairway_runner.live.management import Management
     from fairway_runner.live.operations import HealthReport
     from fairway_runner.targets.lookup import KnownTarget
 
@@ -115,19 +114,6 @@ def report_of(
             "no-description", message, ('describe it, for example: --description "GPU 3 is lost"')
         )
     return HealthReport(machine, category, said)
-
-
-@contextmanager
-def subscription_of(machine: Machine) -> Iterator[Management]:
-    """The subscription that the machine is in."""
-    from fairway_runner.live.management import Management, chosen_cloud, credential_for
-
-    cloud = chosen_cloud()
-    azure = Management(cloud, credential_for(cloud), machine.subscription)
-    try:
-        yield azure
-    finally:
-        azure.close()
 
 
 def _machine_of(target: Target, name: str) -> tuple[Machine, str]:

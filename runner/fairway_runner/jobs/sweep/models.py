@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from fairway_core.documents import FieldError, Model
-from fairway_runner.jobs.job_fields import Identifier, Scalar
+from fairway_runner.jobs.job_fields import Identifier, Scalar, written_like
 from fairway_runner.jobs.sweep.values import (
     MOST_POINTS,
     Axis,
@@ -44,14 +43,6 @@ def _name_pattern(value: str) -> str:
     return _pattern(value)
 
 
-def _reference(value: str) -> str:
-    name = r"[^\W\d]\w*"
-    if not re.fullmatch(rf"{name}(\.{name})*:{name}", value):
-        message = f"`{value[:60]}` does not name a function"
-        raise FieldError(message, "write module:function, for example my_points:generate")
-    return value
-
-
 FilePattern = Annotated[str, AfterValidator(_pattern)]
 """A shell pattern, relative to the job's folder or absolute; `**` is any depth of folders,
 linked ones too."""
@@ -59,7 +50,15 @@ linked ones too."""
 NamePattern = Annotated[str, AfterValidator(_name_pattern)]
 """A shell pattern of names below a folder; `**` is any depth of folders, linked ones too."""
 
-FunctionReference = Annotated[str, AfterValidator(_reference)]
+_NAME = r"[^\W\d]\w*"
+FunctionReference = Annotated[
+    str,
+    written_like(
+        rf"{_NAME}(\.{_NAME})*:{_NAME}",
+        "does not name a function",
+        "write module:function, for example my_points:generate",
+    ),
+]
 """`module:function`; the module lies in the job's folder."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from fairway_core.documents import Document, FieldError, Model
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean, nearest
 from fairway_runner.jobs.job_fields import Identifier, ParamValue
-from fairway_runner.jobs.sweep.models import Sweep, too_many
+from fairway_runner.jobs.sweep.models import Combinations, Sweep, too_many
 from fairway_runner.jobs.sweep.values import MOST_POINTS, values_of
 
 if TYPE_CHECKING:
@@ -22,14 +21,8 @@ if TYPE_CHECKING:
 
     from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.job_fields import Scalar
-    from fairway_runner.jobs.sweep.models import (
-        Combinations,
-        FilesOfInput,
-        Generator,
-        Permutations,
-        Random,
-        Shards,
-    )
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.jobs.sweep.models import Generator, Permutations, Random
     from fairway_runner.jobs.sweep.values import Range
 
     Point = dict[str, ParamValue]
@@ -42,32 +35,23 @@ NONE_LISTED: Listed = {}
 
 def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Point]:
     """The generator's points; FieldError where files, a function or a draw is at fault."""
-    match generator.key:
-        case "files":
-            from fairway_runner.jobs.sweep.sources import file_points
+    key, value = generator.key, generator.value
+    if key not in ("files", "python"):
+        return _GENERATORS[key](value)
+    from fairway_runner.jobs.sweep import sources  # of no use to most sweeps
 
-            return file_points(files_of(generator, folder, listed))
-        case "python":
-            from fairway_runner.jobs.sweep.sources import function_points
-
-            return function_points(generator.value, folder)
-    return _GENERATORS[generator.key](generator.value)
-
-
-def files_of(generator: Generator, folder: Path, listed: Listed) -> Sequence[str]:
-    """The files of a generator `files`; FieldError for none, or for an input that is not listed."""
-    from fairway_runner.jobs.sweep.sources import matching_files, matching_names
-
-    if isinstance(generator.value, str):
-        return matching_files(generator.value, folder)
-    section: FilesOfInput = generator.value
-    if section.input not in listed:
-        message = f"the files of the input `{section.input}` are listed for a target"
+    if key == "python":
+        return sources.function_points(value, folder)
+    if isinstance(value, str):
+        return sources.file_points(sources.matching_files(value, folder))
+    if value.input not in listed:
+        message = f"the files of the input `{value.input}` are listed for a target"
         raise FieldError(message, "name it: --target NAME", ("input",))
-    names = listed[section.input]
+    names = listed[value.input]
     if names is None:
-        return [section.pattern]
-    return matching_names(section.pattern, names, f"the input `{section.input}`")
+        return sources.file_points([value.pattern])
+    where = f"the input `{value.input}`"
+    return sources.file_points(sources.matching_names(value.pattern, names, where))
 
 
 def _grid(axes: Axes) -> Iterator[Point]:
@@ -80,22 +64,14 @@ def _zip(axes: Axes) -> Iterator[Point]:
         yield dict(zip(axes, values, strict=True))
 
 
-def _combinations(section: Combinations) -> Iterator[Point]:
+def _picks(section: Combinations | Permutations) -> Iterator[Point]:
     name, axis = section.parameter
-    values = values_of(axis)
-    picks: Iterator[tuple[Scalar, ...]]
-    if section.replacement:
-        picks = itertools.combinations_with_replacement(values, section.length)
-    else:
-        picks = itertools.combinations(values, section.length)
-    for pick in picks:
-        yield {name: list(pick)}
-
-
-def _permutations(section: Permutations) -> Iterator[Point]:
-    name, axis = section.parameter
-    for pick in itertools.permutations(values_of(axis), section.length):
-        yield {name: list(pick)}
+    pick: Callable[..., Iterator[tuple[Scalar, ...]]] = itertools.permutations
+    if isinstance(section, Combinations):
+        again = section.replacement
+        pick = itertools.combinations_with_replacement if again else itertools.combinations
+    for values in pick(values_of(axis), section.length):
+        yield {name: list(values)}
 
 
 def _random(section: Random) -> Iterator[Point]:
@@ -113,19 +89,17 @@ def _random(section: Random) -> Iterator[Point]:
         yield point
 
 
-def _shards(section: Shards) -> Iterator[Point]:
-    for number in range(section.of):
-        yield {"shard": number, "shards": section.of, "shard_input": section.input}
-
-
 _GENERATORS: dict[str, Callable[[Any], Iterator[Point]]] = {
     "grid": _grid,
     "zip": _zip,
-    "combinations": _combinations,
-    "permutations": _permutations,
+    "combinations": _picks,
+    "permutations": _picks,
     "random": _random,
     "repeat": lambda times: ({} for _ in range(times)),
-    "shards": _shards,
+    "shards": lambda section: (
+        {"shard": number, "shards": section.of, "shard_input": section.input}
+        for number in range(section.of)
+    ),
 }
 
 
@@ -163,25 +137,6 @@ def points(
             raise FieldError(message, "a sweep needs at least one", path)
 
 
-def count(section: Sweep, folder: Path, listed: Listed = NONE_LISTED) -> int | None:
-    """The number of points, without making them; None where a function has to be run. Looks for
-    files. Raises FieldError as `points` does."""
-    total = 0
-    for path, generator in section.generators():
-        if generator.key == "python":
-            return None
-        number = generator.count
-        if number is None:
-            try:
-                number = len(files_of(generator, folder, listed))
-            except FieldError as error:
-                raise FieldError(str(error), error.hint, (*path, *error.path)) from None
-        total += number
-        if total > MOST_POINTS:
-            raise too_many(total, path)
-    return total
-
-
 _EXAMPLE = """add for example
 sweep:
   points:
@@ -210,21 +165,16 @@ class JobSweep:
     drawn: Sequence[Mapping[str, ParamValue]] = ()
     """The parameters of each task of a run that had the same sweep."""
 
-    def points(self) -> Iterator[dict[str, ParamValue]]:
-        """The values that each task sets over the job's parameters, made one at a time."""
-        with self._at_lines():
-            self._require_inputs()
-            yield from points(self.section, self.folder, self.listed, self.drawn)
-
-    def count(self) -> int | None:
-        """The number of points; None where a function has to be run to know it."""
-        with self._at_lines():
-            return count(self.section, self.folder, self.listed)
-
     def merged(self) -> Iterator[dict[str, ParamValue]]:
-        """All parameters of each task: the point's values over the job's own."""
-        for point in self.points():
-            yield {**self.params, **point}
+        """All parameters of each task, made one at a time: the point's values over the job's."""
+        try:
+            self._require_inputs()
+            for point in points(self.section, self.folder, self.listed, self.drawn):
+                yield {**self.params, **point}
+        except FieldError as error:
+            path = ("sweep", *error.path)
+            message = f"`{'.'.join(map(str, path))}`: {error}"
+            raise self.document.error("bad-sweep", path, message, error.hint) from None
 
     def inputs(self) -> Iterator[tuple[DataPath, str]]:
         """The inputs whose files are points, each with the path of its name in the document."""
@@ -241,15 +191,6 @@ class JobSweep:
                 hint = did_you_mean(name, known) or f"add it: inputs: {{{name}: MOUNT:PATH}}"
                 raise FieldError(f"the job has no input `{name}`", hint, (*path, "input"))
 
-    @contextmanager
-    def _at_lines(self) -> Iterator[None]:
-        try:
-            yield
-        except FieldError as error:
-            path = ("sweep", *error.path)
-            message = f"`{'.'.join(map(str, path))}`: {error}"
-            raise self.document.error("bad-sweep", path, message, error.hint) from None
-
 
 def _input_of(generator: Generator) -> str | None:
     """The input whose files make the points; None where it is none's."""
@@ -260,23 +201,21 @@ def _input_of(generator: Generator) -> str | None:
 def read_sweep(
     document: Document,
     folder: Path,
-    listed: Listed | None = None,
-    drawn: Sequence[Mapping[str, ParamValue]] = (),
+    listed: Listed,
+    drawn: Sequence[Mapping[str, ParamValue]],
 ) -> JobSweep | None:
     """The sweep of a job file in that folder, or None where it has none; UserError at the faults of
     its section. `listed` has the files of inputs, and `drawn` is as in `JobSweep`. The job's other
     fields are not looked at: they may need the values of a point."""
-    if isinstance(document.data, dict) and "sweep" not in document.data:
-        return None
     found = document.validate(_Swept)
     if found.sweep is None:
         return None
-    return JobSweep(found.sweep, found.params, folder, document, listed or {}, drawn)
+    return JobSweep(found.sweep, found.params, folder, document, listed, drawn)
 
 
-def require_sweep(document: Document, folder: Path, listed: Listed | None = None) -> JobSweep:
-    """The job file's sweep, as `read_sweep` has it; UserError where it has none."""
-    sweep = read_sweep(document, folder, listed)
+def require_sweep(job_file: JobFile) -> JobSweep:
+    """The job file's sweep; UserError where it has none."""
+    sweep, document = job_file.sweep(), job_file.document
     if sweep is None:
         near = None if "sweep" in document.data else nearest("sweep", document.data)
         hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE

@@ -21,7 +21,7 @@ from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import unfit_character
-from fairway_runner.jobs.job_fields import is_identifier
+from fairway_runner.jobs.job_fields import IDENTIFIER
 from fairway_runner.jobs.project_sandbox import (
     require_inside,
     require_no_function,
@@ -301,7 +301,7 @@ def _point(value: Any) -> dict[str, ParamValue]:
         raise _Unfit(f"expected a mapping, found {_kind(value)}")
     point: dict[str, ParamValue] = {}
     for name, item in value.items():
-        if not isinstance(name, str) or not is_identifier(name):
+        if not isinstance(name, str) or not re.fullmatch(IDENTIFIER, name):
             raise _Unfit(f"{name!a:.60} cannot name a parameter")
         try:
             if isinstance(item, list | tuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairway_runner.quantities import number
 from fairway_runner.runs.figures import mean
-from fairway_runner.runs.metrics import Series, axis_of, axis_title
+from fairway_runner.runs.metrics import Series, axis_of
 from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, read
 from fairway_runner.runs.report.svg import Scale, chart, label, line, polyline, scale_of, tag, text
 from fairway_runner.runs.results import metric_name
@@ -40,34 +40,32 @@ class Line:
 def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | None:
     """The chart of one metric; None where no task has printed it."""
     having = [row for row in rows if metric in row.series]
-    if not having:
-        return None
-    axis = axis_of(metric, [row.series[metric] for row in having])
-    drawn = [
-        Line(row.name(params), row.shade, row.series[metric].points_over(axis)) for row in having
-    ]
-    lasts = [row.series[metric].last for row in having]
-    lowest, highest = number(min(lasts)), number(max(lasts))
-    description = f"{len(having)} tasks, the last values from {lowest} to {highest}."
-    if len(having) == 1:
-        one = having[0].series[metric]
+    named = [(row.name(params), row.shade, row.series[metric]) for row in having]
+    return _metric_chart(metric, named) if named else None
+
+
+def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Markup:
+    """A chart of series, each with a name and its colour's class; ticks of steps are whole."""
+    found = [series for *_, series in named]
+    axis = axis_of(metric, found)
+    drawn = [Line(name, shade, series.points_over(axis)) for name, shade, series in named]
+    ends = [number(series.last) for series in sorted(found, key=lambda series: series.last)]
+    description = f"{len(found)} tasks, the last values from {ends[0]} to {ends[-1]}."
+    if len(found) == 1:
+        one = found[0]
         count = f"about {one.end + 1}" if one.is_sampled else str(one.count)
-        description = f"One task, {count} values, the last {lowest}."
-    is_sampled = any(row.series[metric].is_sampled for row in having)
+        description = f"One task, {count} values, the last {ends[0]}."
+    is_sampled = any(series.is_sampled for series in found)
     if is_sampled:
         description += " Long logs were read in part."
-    title = axis_title(metric, axis, is_sampled=is_sampled)
-    return _metric_chart(metric, drawn, title, description)
-
-
-def _metric_chart(metric: str, drawn: Sequence[Line], title: str, description: str) -> Markup:
-    """A chart of these lines; `title` is written below the axis, whose ticks are whole numbers."""
     points = [point for each in drawn for point in each.points]
     first, last = (end(at for at, _ in points) for end in (min, max))
     x = Scale(first, max(last, first + 1), LEFT, RIGHT)
     y = scale_of((value for _, value in points), BOTTOM, TOP)
-    hints = [number(each.points[-1][1]) for each in drawn]
-    lines = _polylines(drawn, hints, x, y)
+    lines = _polylines(drawn, [number(series.last) for series in found], x, y)
+    title = "value printed, about" if is_sampled else "value printed"
+    if axis is not None:
+        title = "step" if axis == metric else axis
     parts = [*axes(x, y, title, whole_ticks(x) if last > first else [first]), lines]
     return chart(f"curve-{metric}", metric, description, SIZE, parts)
 
@@ -122,20 +120,12 @@ def overlay(runs: Sequence[Run]) -> Overlay:
     shown = found[:MOST_CURVES]
     charts = []
     for metric in dict.fromkeys(name for _, row, _ in shown for name in row.series):
-        having = [each for each in shown if metric in each[1].series]
-        axis = axis_of(metric, [row.series[metric] for _, row, _ in having])
-        lines = [
-            Line(
-                f"{run.id}/{row.task.index}" if run.is_sweep else run.id,
-                shade,
-                row.series[metric].points_over(axis),
-            )
-            for run, row, shade in having
+        named = [
+            (f"{run.id}/{row.task.index}" if run.is_sweep else run.id, shade, row.series[metric])
+            for run, row, shade in shown
+            if metric in row.series
         ]
-        lasts = [each.points[-1][1] for each in lines]
-        ends = f"{number(min(lasts))} to {number(max(lasts))}"
-        words = f"{len(lines)} tasks, the last values from {ends}."
-        charts.append((metric, _metric_chart(metric, lines, axis_title(metric, axis), words)))
+        charts.append((metric, _metric_chart(metric, named)))
     legend = [(run.id, f"c{index % CATEGORIES}") for index, run in enumerate(runs)]
     return Overlay(charts, legend, len(found) - len(shown))
 
