@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -109,12 +109,12 @@ class _Asking:
             by_name = {str(each.get("name", "")): str(each.get("id", "")) for each in mine}
             for target, name in names.items():
                 if name in by_name and is_stopped(self.azure, by_name[name]):
-                    found, path = (
-                        StoppedMachine(by_name[name], target).finding,
-                        f"clusters.{target}",
+                    said = StoppedMachine(by_name[name], target).finding
+                    path = f"clusters.{target}"
+                    finding = Finding(
+                        "stopped-machine", said.message, said.hint, path, Severity.WARNING
                     )
-                    warning = replace(found, path=path, severity=Severity.WARNING)
-                    self.findings.append(warning)
+                    self.findings.append(finding)
 
     def roles(self) -> None:
         """Checks the roles of people who submit on resources that already exist."""
