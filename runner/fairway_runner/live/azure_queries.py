@@ -110,11 +110,9 @@ class _Asking:
             for target, name in names.items():
                 if name in by_name and is_stopped(self.azure, by_name[name]):
                     said = StoppedMachine(by_name[name], target).finding
-                    path = f"clusters.{target}"
-                    finding = Finding(
-                        "stopped-machine", said.message, said.hint, path, Severity.WARNING
-                    )
-                    self.findings.append(finding)
+                    hint, path = said.hint, f"clusters.{target}"
+                    found = Finding("stopped-machine", said.message, hint, path, Severity.WARNING)
+                    self.findings.append(found)
 
     def roles(self) -> None:
         """Checks the roles of people who submit on resources that already exist."""
