@@ -18,7 +18,8 @@ from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from fairway_core.findings import Finding, UserError, printable
-from fairway_runner.runs.records import has_steps, removed, steps_to_begin
+from fairway_runner.runs.folder import steps_to_begin
+from fairway_runner.runs.records import has_steps, removed
 from fairway_runner.runs.store import refresh_all
 from fairway_web.roles import request_context
 from fairway_web.runs import Runs

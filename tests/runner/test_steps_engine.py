@@ -18,6 +18,7 @@ from fairway_runner.engines.steps import workflow as standing
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.fetch import fetch
+from fairway_runner.runs.folder import steps_to_begin
 from fairway_runner.runs.records import (
     STEPS_ENGINE,
     STEPS_FILE,
@@ -25,7 +26,6 @@ from fairway_runner.runs.records import (
     StepRecord,
     known_task,
     steps_text,
-    steps_to_begin,
 )
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.runs.view import input_facts

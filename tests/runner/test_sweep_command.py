@@ -10,7 +10,6 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.sweep.points import require_sweep
 from fairway_runner.runs.view import shown, varying
 
 if TYPE_CHECKING:
@@ -159,14 +158,14 @@ def test_relative_paths_start_at_the_job_files_folder(job: Path, fairway: RunFai
 
 
 def test_from_python(job: Path) -> None:
-    sweep = require_sweep(load_job(job))
+    sweep = load_job(job).require_sweep()
     assert sweep.section.max_parallel == 2
     assert next(sweep.merged()) == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
     job.write_text("name: a\ncommand: x\n")
     assert load_job(job).sweep() is None
     job.write_text("name: a\ncommand: x\nsweep: {points: {files: '*.csv'}}\n")
     with pytest.raises(UserError) as caught:
-        list(require_sweep(load_job(job)).merged())
+        list(load_job(job).require_sweep().merged())
     (finding,) = caught.value.findings
     assert finding.path == "sweep.points.files"
     assert finding.location.line == 3

@@ -23,7 +23,6 @@ def command(
 ) -> None:
     """List the points of a job's sweep with the parameters of each; nothing is started."""
     from fairway_runner.jobs.job_file import load_job, sweeps_files
-    from fairway_runner.jobs.sweep.points import require_sweep
     from fairway_runner.submit.run_inputs import with_files
 
     job_file = load_job(job, set_ or ())
@@ -31,7 +30,7 @@ def command(
         from fairway_runner.submit.target_selection import select_targets
 
         job_file = with_files(job_file, select_targets(job_file, target_names(target)).targets[0])
-    sweep = require_sweep(job_file)
+    sweep = job_file.require_sweep()
     rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
     if json_:
         print(json.dumps(rows, indent=1))

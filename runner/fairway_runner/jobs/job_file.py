@@ -36,6 +36,12 @@ _SHELL_FIELDS |= {("setup", "release")}
 LITERAL_FIELDS = {"params", "sweep", "target"}
 
 
+_EXAMPLE = """add for example
+sweep:
+  points:
+    - grid: {lr: [0.1, 0.01]}"""
+
+
 @dataclass(frozen=True)
 class JobFile:
     """A job file under the `assignments` of the command line; `index` is its point's in a sweep."""
@@ -61,6 +67,17 @@ class JobFile:
         from fairway_runner.jobs.sweep.points import read_sweep
 
         return read_sweep(self.document, self.folder, self.listed, self.drawn)
+
+    def require_sweep(self) -> JobSweep:
+        """Its sweep; UserError where it has none."""
+        from fairway_core.suggestions import nearest
+
+        if (sweep := self._sweep) is None:
+            data = self.document.data
+            near = None if "sweep" in data else nearest("sweep", data)
+            hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE
+            raise UserError.of("no-sweep", f"{self.document.file}: the job has no sweep", hint)
+        return sweep
 
     def tasks(self) -> Iterator[JobFile]:
         """Itself, or a job file for each point of its sweep, with its values in `params`."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from fairway_runner.runs.folder import begun_steps
 from fairway_runner.runs.metrics import all_values, compile_patterns
-from fairway_runner.runs.records import begun_steps, facts_in
+from fairway_runner.runs.records import facts_in
 from fairway_runner.runs.results import task_results
 from fairway_runner.runs.view import iso, seconds, varying
 

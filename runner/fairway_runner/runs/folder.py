@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent.records import shown
 from fairway_agent.spec import LAST
@@ -36,6 +36,7 @@ from fairway_runner.runs.records import (
     RunRecord,
     damaged,
     has_steps,
+    is_step_of,
     known_state,
     known_task,
     read_as,
@@ -330,6 +331,9 @@ def running(run: RunFolder) -> UserError:
     return UserError.of("running-run", f"{run.id} has not ended", hint)
 
 
+R = TypeVar("R", bound=RunFolder)
+
+
 class TakenId(UserError):
     """Another command has just recorded a run of that id."""
 
@@ -434,3 +438,30 @@ def chosen_task(run: RunFolder, task: str | int) -> int:
     known = "its only task is 0" if count == 1 else f"its tasks are 0 to {count - 1}"
     hint = f"{known}, and {LAST}" if run.has_last else known
     raise UserError.of("unknown-task", f"{run.id} has no task {shown(task)}", hint)
+
+
+def begun_steps(run: R) -> list[R]:
+    """The runs of its steps that have begun; none of a run without steps."""
+    known = recorded_steps(run.folder) if has_steps(run.folder) else ()
+    folders = [run.folder.with_name(each.run) for each in known]
+    return [type(run)(folder) for folder in folders if is_step_of(folder, run.id)]
+
+
+def steps_to_begin(run: RunFolder) -> list[str]:
+    """The names of its steps that no target has yet: what follows the run begins them."""
+    names = []
+    for index, step in enumerate(recorded_steps(run.folder) if has_steps(run.folder) else ()):
+        known = known_task(run.task_folder(index))
+        is_settled = known is not None and known.is_final
+        if not is_settled and not is_step_of(run.folder.with_name(step.run), run.id):
+            names.append(step.name)
+    return names
+
+
+def require_one_job(run: R) -> R:
+    """The run; UserError for one of several steps."""
+    if has_steps(run.folder):
+        known = ", ".join(each.run for each in recorded_steps(run.folder))
+        message = f"{run.id} is a run of several steps"
+        raise UserError.of("several-steps", message, f"name the run of one of them: {known}")
+    return run

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.outputs import said_empty
-from fairway_runner.runs.records import begun_steps, has_steps, read_last, read_specs
+from fairway_runner.runs.folder import begun_steps
+from fairway_runner.runs.records import has_steps, read_last, read_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

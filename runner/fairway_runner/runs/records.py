@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from fairway_agent.spec import Retry, RunPlan
     from fairway_agent.state_files import TaskState
-    from fairway_runner.runs.folder import RunFolder
 
     T = TypeVar("T")
-    R = TypeVar("R", bound=RunFolder)
 
 
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
@@ -251,24 +249,6 @@ def is_step_of(folder: Path, whole: str) -> bool:
     return isinstance(step, dict) and step.get("of") == whole
 
 
-def begun_steps(run: R) -> list[R]:
-    """The runs of its steps that have begun; none of a run without steps."""
-    known = recorded_steps(run.folder) if has_steps(run.folder) else ()
-    folders = [run.folder.with_name(each.run) for each in known]
-    return [type(run)(folder) for folder in folders if is_step_of(folder, run.id)]
-
-
-def steps_to_begin(run: RunFolder) -> list[str]:
-    """The names of its steps that no target has yet: what follows the run begins them."""
-    names = []
-    for index, step in enumerate(recorded_steps(run.folder) if has_steps(run.folder) else ()):
-        known = known_task(run.task_folder(index))
-        is_settled = known is not None and known.is_final
-        if not is_settled and not is_step_of(run.folder.with_name(step.run), run.id):
-            names.append(step.name)
-    return names
-
-
 def steps_text(steps: Sequence[StepRecord]) -> str:
     """The steps as the text of their file."""
     return json.dumps({"steps": [each.to_json() for each in steps]}, indent=1)
@@ -280,12 +260,3 @@ def recorded_steps(folder: Path) -> list[StepRecord]:
         folder / STEPS_FILE,
         lambda facts: [*map(StepRecord.from_json, Fields(facts, "the steps").each("steps"))],
     )
-
-
-def require_one_job(run: R) -> R:
-    """The run; UserError for one of several steps."""
-    if has_steps(run.folder):
-        known = ", ".join(each.run for each in recorded_steps(run.folder))
-        message = f"{run.id} is a run of several steps"
-        raise UserError.of("several-steps", message, f"name the run of one of them: {known}")
-    return run

@@ -14,9 +14,9 @@ from fairway_agent.state_files import UNSUCCESSFUL_STATES
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
-from fairway_runner.runs.folder import chosen_task
+from fairway_runner.runs.folder import chosen_task, steps_to_begin
 from fairway_runner.runs.labels import actions
-from fairway_runner.runs.records import has_steps, legible_facts, read_json, steps_to_begin
+from fairway_runner.runs.records import has_steps, legible_facts, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

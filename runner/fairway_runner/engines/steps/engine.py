@@ -18,13 +18,13 @@ from fairway_boot import files
 from fairway_runner.engines.engine import Engine
 from fairway_runner.engines.outage import Refused
 from fairway_runner.engines.steps.workflow import WorkflowState
+from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.records import (
     FINAL_STATES,
     STEPS_CANCELLED,
     STEPS_LOCK,
     known_state,
     read_retry,
-    require_one_job,
 )
 from fairway_runner.submit.rerun import retry as run_again
 from fairway_runner.submit.submission import resume

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict, Field
 
 from fairway_core.documents import Document, FieldError, Model
-from fairway_core.findings import UserError
-from fairway_core.suggestions import did_you_mean, nearest
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.jobs.job_fields import Identifier, ParamValue
 from fairway_runner.jobs.sweep.models import Combinations, Sweep, too_many
 from fairway_runner.jobs.sweep.values import MOST_POINTS, values_of
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.job_fields import Scalar
-    from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.sweep.models import Generator, Permutations, Random
     from fairway_runner.jobs.sweep.values import Range
 
@@ -137,12 +135,6 @@ def points(
             raise FieldError(message, "a sweep needs at least one", path)
 
 
-_EXAMPLE = """add for example
-sweep:
-  points:
-    - grid: {lr: [0.1, 0.01]}"""
-
-
 class _Swept(Model):
     """Fields of a job file that a sweep needs; other fields may wait for a point's values."""
 
@@ -211,13 +203,3 @@ def read_sweep(
     if found.sweep is None:
         return None
     return JobSweep(found.sweep, found.params, folder, document, listed, drawn)
-
-
-def require_sweep(job_file: JobFile) -> JobSweep:
-    """The job file's sweep; UserError where it has none."""
-    sweep, document = job_file.sweep(), job_file.document
-    if sweep is None:
-        near = None if "sweep" in document.data else nearest("sweep", document.data)
-        hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE
-        raise UserError.of("no-sweep", f"{document.file}: the job has no sweep", hint)
-    return sweep
