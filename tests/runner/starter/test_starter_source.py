@@ -10,7 +10,7 @@ import pytest
 
 import fairway_core
 from fairway_runner.starter import Settings, write_project
-from fairway_runner.starter.source import Source, from_clone, from_record
+from fairway_runner.starter.project import Source, from_clone, from_record
 
 if TYPE_CHECKING:
     from pathlib import Path
