@@ -134,12 +134,12 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
 
     try:
         with signed_in_to(chosen_subscription()) as azure:
-            asked = ask_azure(loaded.environment, azure)
+            asked, offers = ask_azure(loaded.environment, azure)
     except UserError as error:
         return [*error.findings], [], error.exit_code
     findings = []
-    for finding in asked.findings:
+    for finding in asked:
         path = tuple(finding.path.split("."))
         location = loaded.document.location(path, of_key=True) if finding.path else None
         findings.append(replace(finding, location=location) if location else finding)
-    return findings, asked.offers, 0
+    return findings, offers, 0

@@ -201,7 +201,7 @@ def take_turn(run: RunFolder) -> int | None:
 def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[str, Stamp]:
     return {
         file.path: (file.size, file.changed, file.executable)
-        for file in listed(folder, exclude, gitignore=gitignore).files
+        for file in listed(folder, exclude, gitignore=gitignore)[0]
         if not file.is_folder
     }
 

@@ -94,7 +94,10 @@ def resolve_options(
         elif name in given:
             findings.append(_unfit(name, given[name], option, document))
         else:
-            findings.append(_missing(name, option, template, document))
+            message = f"the template `{template}` needs the option `{name}`: {option.help}"
+            hint = f"add it under `options:`, {option.expected}"
+            location = document.location(())
+            findings.append(Finding("missing-option", message, hint, "options", location=location))
     if findings:
         raise UserError(findings)
     return values
@@ -120,12 +123,6 @@ def _unfit(name: str, value: Scalar, option: Option, document: Document) -> Find
         hint = f"put it in quotes: {document.quoted(('options', name), value)}"
     message = f"`options.{name}`: expected {option.expected}, found {describe(value)}"
     return document.finding("bad-option", ("options", name), message, hint)
-
-
-def _missing(name: str, option: Option, template: str, document: Document) -> Finding:
-    message = f"the template `{template}` needs the option `{name}`: {option.help}"
-    hint = f"add it under `options:`, {option.expected}"
-    return Finding("missing-option", message, hint, "options", location=document.location(()))
 
 
 def _read(text: str) -> Scalar:

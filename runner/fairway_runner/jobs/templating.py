@@ -230,22 +230,24 @@ def render(template: Template, context: Mapping[str, Any]) -> str:
     try:
         with process_limits.cpu_limit(), memory_limit(_MEMORY):
             return template.render(context)
-    except process_limits.OverLimit as error:
-        raise TemplateFault(_too_slow(), *_line_and_file(error, template)) from None
-    except MemoryError as error:
-        raise TemplateFault(_TOO_LARGE, *_line_and_file(error, template)) from None
     except TemplateSyntaxError as error:
         message = f"this is not a Jinja template: {error.message}"
         raise TemplateFault(message, error.lineno, error.filename) from None
-    except _UnknownName as error:
-        message = f"unknown name `{error.name}`{_near(error.name, context)}"
-        raise TemplateFault(message, *_line_and_file(error, template), name=error.name) from None
-    except SecurityError as error:
-        message = f"not allowed in a template: {error}"
-        raise TemplateFault(message, *_line_and_file(error, template)) from None
     except Exception as error:  # noqa: BLE001 - an expression of the user's may raise anything
-        message = f"the expression fails: {str(error) or type(error).__name__}"
-        raise TemplateFault(message, *_line_and_file(error, template)) from None
+        name = ""
+        match error:
+            case process_limits.OverLimit():
+                message = _too_slow()
+            case MemoryError():
+                message = _TOO_LARGE
+            case _UnknownName():
+                name = error.name
+                message = f"unknown name `{name}`{_near(name, context)}"
+            case SecurityError():
+                message = f"not allowed in a template: {error}"
+            case _:
+                message = f"the expression fails: {str(error) or type(error).__name__}"
+        raise TemplateFault(message, *_line_and_file(error, template), name=name) from None
 
 
 _TOO_LARGE = (

@@ -217,27 +217,10 @@ class _Asking:
                 today = datetime.now(UTC).date()
                 self.findings += rules.image_is_kept(path, image, today, version)
 
-    def offers(self) -> list[Offer]:
-        """Returns the subscription's offers of each size; empty if they may not be seen."""
-        if not self.skus:
-            return []
-        environment = self.environment
-        region = environment.location, environment.zone_number
-        found = Subscription(*region, self.skus, self.usages)
-        return list(found.offers(machines_of(environment)))
 
-
-@dataclass(frozen=True)
-class Asked:
-    """Findings from Azure's answers about an environment, and the offers of its sizes."""
-
-    findings: list[Finding]
-    offers: list[Offer]
-
-
-def ask_azure(environment: Environment, azure: Reader) -> Asked:
-    """Asks Azure about an environment: errors and warnings, and offers of its sizes. Raises
-    UserError if nobody is signed in, or if the service failed."""
+def ask_azure(environment: Environment, azure: Reader) -> tuple[list[Finding], list[Offer]]:
+    """Asks Azure about an environment: errors and warnings, and the offers of its sizes, which are
+    empty if they may not be seen. UserError if nobody is signed in, or if the service failed."""
     asking = _Asking(environment, azure)
     asking.providers()
     asking.features()
@@ -250,9 +233,13 @@ def ask_azure(environment: Environment, azure: Reader) -> Asked:
     asking.quotas()
     asking.images()
     asking.pool_images()
-    return Asked(asking.findings, asking.offers())
+    if not asking.skus:
+        return asking.findings, []
+    region = environment.location, environment.zone_number
+    found = Subscription(*region, asking.skus, asking.usages)
+    return asking.findings, list(found.offers(machines_of(environment)))
 
 
 def check_live(environment: Environment, azure: Reader) -> list[Finding]:
     """Returns the findings from Azure's answers about the environment; see `ask_azure`."""
-    return ask_azure(environment, azure).findings
+    return ask_azure(environment, azure)[0]

@@ -52,50 +52,40 @@ class CodeUpload:
 
             steps = read_steps(job_file.document, "run")
             jobs = [JobFile(step.document, job_file.folder) for step in steps]
-        found: dict[Path, snapshot.CodeFile] = {}
-        sources: dict[Path, Path] = {}
-        folders, empty, warnings = [job_file.folder], list[Path](), list[Finding]()
+        # By their paths here; that of an empty folder ends with `/`.
+        found: dict[str, snapshot.CodeFile] = {}
+        sources: dict[str, Path] = {}
+        folders, warnings = [job_file.folder], list[Finding]()
         for job in jobs:
             folder, exclude, gitignore = _code_of(job)
             folders.append(folder)
             with job.document.locating():
-                listing = snapshot.listed(folder, exclude, gitignore=gitignore)
-            warnings += listing.warnings
-            for file in listing.files:
-                if file.is_folder:
-                    empty.append(folder / file.path)
-                else:
-                    found[folder / file.path] = file
+                files, told = snapshot.listed(folder, exclude, gitignore=gitignore)
+            found |= {f"{folder}/{file.path}": file for file in files}
+            warnings += told
         for job in jobs:
             for destination, source in _templates(job):
-                found.setdefault(
-                    destination, snapshot.CodeFile("", source.stat().st_size, executable=False)
-                )
-                sources[destination] = source
+                size = source.stat().st_size
+                found.setdefault(str(destination), snapshot.CodeFile("", size, executable=False))
+                sources[str(destination)] = source
             for destination in _swept(job):
-                found.setdefault(destination, snapshot.CodeFile("", 0, executable=False))
+                found.setdefault(str(destination), snapshot.CodeFile("", 0, executable=False))
         root = Path(os.path.commonpath(folders))
-        files = {
-            destination.relative_to(root).as_posix(): file for destination, file in found.items()
-        }
-        for each in empty:
-            path = f"{each.relative_to(root).as_posix()}/"
-            files[path] = snapshot.CodeFile(path, 0, executable=False)
-        size = sum(each.size for each in files.values())
-        if len(files) > snapshot.MOST_FILES or size > snapshot.MOST_BYTES:
+        if (
+            len(found) > snapshot.MOST_FILES
+            or sum(each.size for each in found.values()) > snapshot.MOST_BYTES
+        ):
             message = f"{root}: this is more code than a server accepts"
             raise UserError.of("bad-code", message, "leave some out: code: {exclude: [NAME]}")
+        start = len(str(root).rstrip("/")) + 1
         return cls(
             root,
             job_file.folder.relative_to(root).as_posix(),
             tuple(
-                snapshot.CodeFile(path, files[path].size, files[path].executable)
-                for path in sorted(files)
+                snapshot.CodeFile(path[start:], found[path].size, found[path].executable)
+                for path in sorted(found)
             ),
-            {
-                destination.relative_to(root).as_posix(): file
-                for destination, file in sources.items()
-            },
+            {path[start:]: source for path, source in sources.items()},
             list(dict.fromkeys(warnings)),
         )
 

@@ -58,14 +58,6 @@ class Code:
     warnings: Sequence[Finding] = ()
 
 
-@dataclass(frozen=True)
-class Listing:
-    """The files of a folder, sorted by path, and what a person should hear of others there."""
-
-    files: Sequence[CodeFile]
-    warnings: Sequence[Finding]
-
-
 def folder_of(job_file: JobFile, path: str) -> Path:
     """The folder of a job's code; UserError at its line where there is none."""
     folder = job_file.folder / path
@@ -79,12 +71,15 @@ def folder_of(job_file: JobFile, path: str) -> Path:
 def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Code:
     """The code in a folder; UserError where it is too large to be only code. `exclude` are shell
     patterns for paths and names; with `gitignore` None a warning names what Git ignores."""
-    found = listed(folder, exclude, gitignore=gitignore)
-    return Code(folder, found.files, _digest(folder, found.files), found.warnings)
+    files, warnings = listed(folder, exclude, gitignore=gitignore)
+    return Code(folder, files, _digest(folder, files), warnings)
 
 
-def listed(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Listing:
-    """The files of the same code; none of them is read."""
+def listed(
+    folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
+) -> tuple[list[CodeFile], list[Finding]]:
+    """The files of the same code, sorted by path, and what a person should hear of others there;
+    none of them is read."""
     patterns = (*NEVER, *exclude)
     ignored = Ignored(folder) if gitignore else None
 
@@ -116,7 +111,7 @@ def listed(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None 
     warnings = left_out(others, "the code")
     if gitignore is None:
         warnings += ignored_yet_sent(folder, [each.path for each in files])
-    return Listing(files, warnings)
+    return files, warnings
 
 
 def snapshot(code: Code, store: Path) -> Path:
