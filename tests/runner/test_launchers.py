@@ -221,69 +221,63 @@ def test_a_template_says_what_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "path", "says"),
+    ("name", "job", "path", "says"),
     [
+        ("torchrun", {"min_nodes": 5}, "min_nodes", "is 5, and the job has 4 nodes"),
+        ("torchrun", {"max_restarts": -1}, "max_restarts", "is below 0"),
+        ("horovod", {"cycle_ms": 0}, "cycle_ms", "must be above 0"),
+        ("horovod", {"timeline": "trace"}, "timeline", "the job has no output `trace`"),
         (
-            {"template": "torchrun", "options": {"min_nodes": 5}},
-            "options.min_nodes",
-            "`options.min_nodes` is 5, and the job has 4 nodes",
-        ),
-        (
-            {"template": "torchrun", "options": {"min_nodes": 2, "rendezvous": "static"}},
-            "options.rendezvous",
+            *("torchrun", {"min_nodes": 2, "rendezvous": "static"}, "rendezvous"),
             "the rendezvous `static` cannot do without a node",
         ),
         (
-            {"template": "torchrun", "options": {"max_restarts": -1}},
-            "options.max_restarts",
-            "`options.max_restarts` is below 0",
-        ),
-        (
-            {"template": "tensorflow", "options": {"parameter_servers": 31}},
-            "options.parameter_servers",
+            *("tensorflow", {"parameter_servers": 31}, "parameter_servers"),
             "31 parameter servers do not fit into 32 processes",
         ),
+    ],
+)
+def test_options_with_which_the_launcher_cannot_start_are_refused(
+    tmp_path: Path, name: str, job: dict[str, Any], path: str, says: str
+) -> None:
+    says = f"`options.{path}` {says}" if says.startswith(("is ", "must ")) else says
+    assert _refusal(tmp_path, template=name, options=job) == (f"options.{path}", says)
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "path", "says"),
+    [
         (
-            {"template": "horovod", "options": {"timeline": "trace"}},
-            "options.timeline",
-            "the job has no output `trace`",
-        ),
-        (
-            {"template": "horovod", "options": {"cycle_ms": 0}},
-            "options.cycle_ms",
-            "`options.cycle_ms` must be above 0",
-        ),
-        (
-            {"template": "notebook", "outputs": {}},
-            "options.output",
+            *("notebook", {"outputs": {}}, "options.output"),
             "the job has no output `notebook` to keep the executed notebook",
         ),
         (
-            {"template": "score", "inputs": {}},
-            "inputs",
+            *("score", {"inputs": {}}, "inputs"),
             "the job has no input, and so no files to share out",
         ),
         (
-            {"template": "score", "inputs": {"a": "data:/a", "b": "data:/b"}},
-            "inputs",
+            *("score", {"inputs": {"a": "data:/a", "b": "data:/b"}}, "inputs"),
             "the job has 2 inputs, and does not say which one's files are shared out",
         ),
-        ({"template": "notebook", "command": "a.py"}, "command", "`a.py` is not a notebook"),
+        ("notebook", {"command": "a.py"}, "command", "`a.py` is not a notebook"),
         (
-            {"template": "nccl-tests", "processes_per_node": 4},
-            "processes_per_node",
+            *("nccl-tests", {"processes_per_node": 4}, "processes_per_node"),
             "one process for each GPU is measured, and Standard_ND96isr_H100_v5 has 8",
         ),
     ],
 )
 def test_a_job_that_the_launcher_cannot_start_is_refused(
-    tmp_path: Path, job: dict[str, Any], path: str, says: str
+    tmp_path: Path, name: str, job: dict[str, Any], path: str, says: str
 ) -> None:
+    assert _refusal(tmp_path, template=name, **job) == (path, says)
+
+
+def _refusal(folder: Path, **job: Any) -> tuple[str, str]:
     with pytest.raises(UserError) as caught:
-        render(tmp_path, "Standard_ND96isr_H100_v5", **job)
+        render(folder, "Standard_ND96isr_H100_v5", **job)
     [finding] = caught.value.findings
-    assert (finding.path, finding.message) == (path, says)
     assert finding.location is not None
+    return finding.path, finding.message
 
 
 def test_gpus_are_needed_to_measure_them(tmp_path: Path) -> None:

@@ -198,6 +198,14 @@ def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:
     plane.give(f"{COMPUTE}/locations/westeurope/usages", {"value": usages})
 
 
+def batch_accounts(plane: ControlPlane, **properties: object) -> None:
+    """The environment's Batch account, and one of another that has room for nothing."""
+    other = {"tags": {"environment": "b"}, "properties": {"lowPriorityCoreQuota": 1}}
+    mine = {"tags": {"environment": "lab"}, "properties": properties}
+    accounts = [{"name": "other", **other}, {"name": "it", **mine}]
+    plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": accounts})
+
+
 @pytest.fixture
 def azure(plane: ControlPlane) -> Iterator[Management]:
     """The subscription, read as Terraform's service principal."""
@@ -265,11 +273,7 @@ def test_a_quota_that_is_too_small_or_in_use(plane: ControlPlane, look: Look) ->
 def test_the_account_of_a_pool_has_quotas_of_its_own(
     lab: Environment, plane: ControlPlane, look: Look
 ) -> None:
-    accounts = [
-        {"name": "other", "tags": {"environment": "b"}, "properties": {"lowPriorityCoreQuota": 1}},
-        {"name": "it", "tags": {"environment": "lab"}, "properties": {"lowPriorityCoreQuota": 96}},
-    ]
-    plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": accounts})
+    batch_accounts(plane, lowPriorityCoreQuota=96)
     (found,) = look()
     assert (found.id, found.path) == ("quota-too-small", "clusters.pool")
     assert "384 vCPUs" in found.message
@@ -288,9 +292,7 @@ def test_an_image_that_batch_does_not_take(
     lab: Environment, plane: ControlPlane, look: Look, sku: str, agent: str, said: str
 ) -> None:
     image = pool_images_of(lab)["clusters.pool"]
-    properties = {"accountEndpoint": plane.host}
-    account = {"name": "it", "tags": {"environment": "lab"}, "properties": properties}
-    plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": [account]})
+    batch_accounts(plane, accountEndpoint=plane.host)
     reference = {"publisher": "Microsoft-DSVM", "offer": image.offer}
     reference["sku"] = sku.format(sku=image.sku)
     listed = {"nodeAgentSKUId": agent.format(agent=image.node_agent), "imageReference": reference}
@@ -305,9 +307,7 @@ def test_an_image_that_batch_does_not_take(
 def test_an_account_that_does_not_say_its_images_is_a_warning(
     lab: Environment, plane: ControlPlane, look: Look
 ) -> None:
-    properties = {"accountEndpoint": plane.host}
-    account = {"name": "it", "tags": {"environment": "lab"}, "properties": properties}
-    plane.give(f"{HERE}/Microsoft.Batch/batchAccounts", {"value": [account]})
+    batch_accounts(plane, accountEndpoint=plane.host)
     plane.give("/supportedimages", {}, status=403)
     (found,) = look()
     assert (found.id, found.severity) == ("pool-images-not-asked", Severity.WARNING)
@@ -508,13 +508,18 @@ def test_the_cloud_is_that_of_terraform() -> None:
     assert caught.value.exit_code == 5
 
 
-def test_check_live_points_at_the_line(checked: Checked, plane: ControlPlane) -> None:
+def test_check_live_points_at_the_line_of_what_is_not_ignored(
+    checked: Checked, plane: ControlPlane, tmp_path: Path
+) -> None:
     quota(plane, standardNDSH100v5Family=(96, 0))
     code, printed = checked(json_=True)
     found = {each["id"]: each for each in json.loads(printed)["findings"]}
     wrong = f"  pair: {{engine: ssh, size: {H100}, nodes: 2, mounts: [data]}}"
     assert (code, found["quota-too-small"]["line"]) == (2, LAB.splitlines().index(wrong) + 1)
     code, printed = checked(json_=True, ignore=["quota-too-small"])
+    assert (code, "quota-too-small" in printed) == (0, False)
+    (tmp_path / "lab.yaml").write_text(LAB + "checks: {ignore: [quota-too-small]}\n")
+    code, printed = checked(json_=True)
     assert (code, "quota-too-small" in printed) == (0, False)
 
 
@@ -611,15 +616,6 @@ def test_every_finding_is_one_of_the_checks_with_its_severity() -> None:
     # A plan names a stopped machine too, as an error; the check of it comes after that.
     for id_, warning in dict(found).items():
         assert LIVE[id_].severity is (Severity.WARNING if warning else Severity.ERROR), id_
-
-
-def test_a_live_check_is_ignored_in_the_environment_file(
-    checked: Checked, plane: ControlPlane, tmp_path: Path
-) -> None:
-    quota(plane, standardNDSH100v5Family=(96, 0))
-    (tmp_path / "lab.yaml").write_text(LAB + "checks: {ignore: [quota-too-small]}\n")
-    code, printed = checked(json_=True)
-    assert (code, "quota-too-small" in printed) == (0, False)
 
 
 def test_live_check_reports_file_findings_when_azure_does_not_answer(

@@ -150,28 +150,30 @@ def test_last_values_are_found_from_the_end(log: Path, monkeypatch: pytest.Monke
     assert last_values(log.with_name("none"), patterns) == {}
 
 
-def _searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows with the numbers of lines that are searched."""
-    counts: list[int] = []
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The lines that are searched."""
+    found: list[bytes] = []
     original = metric_logs.values_in
 
-    def counting(lines: Sequence[bytes], *more: Any) -> list[tuple[str, float]]:
-        counts.append(len(lines))
+    def searching(lines: Sequence[bytes], *more: Any) -> object:
+        found.extend(lines)
         return original(lines, *more)
 
-    monkeypatch.setattr(metric_logs, "values_in", counting)
-    return counts
+    monkeypatch.setattr(metric_logs, "values_in", searching)
+    return found
 
 
-def test_a_long_log_is_searched_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_log_is_searched_once(
+    log: Path, monkeypatch: pytest.MonkeyPatch, searched: list[bytes]
+) -> None:
     """Also for a metric that it never has, and by those who want the lowest value of all."""
     monkeypatch.setattr(metric_logs, "_TAIL", 200)
     monkeypatch.setattr(metrics, "_WORTH", 5000)
     patterns = compile_patterns({"loss": "loss (-?[0-9]+)", "no": "no (1)"})
     log.write_text("".join(f"loss {500 - n}\n" for n in range(1000)) + "loss 7")
-    searched = _searched(monkeypatch)
     assert last_values(log, patterns) == {"loss": 7.0}
-    assert sum(searched) > 1000
+    assert len(searched) > 1000
     searched.clear()
     assert last_values(log, patterns) == {"loss": 7.0}
     assert all_values(log, patterns) == {"loss": Values(7.0, -499.0, 500.0)}
@@ -181,10 +183,10 @@ def test_a_long_log_is_searched_once(log: Path, monkeypatch: pytest.MonkeyPatch)
         "loss": Values(8.0, -499.0, 700.0),
         "no": Values(1.0, 1.0, 1.0),
     }
-    assert sum(searched) < 100
+    assert len(searched) < 100
     searched.clear()
     assert last_values(log, {"no": patterns["no"]}) == {"no": 1.0}
-    assert sum(searched) < 100
+    assert len(searched) < 100
     assert all_values(log, LOSS)["loss"].lowest == 0.0  # another pattern has other values
 
 
@@ -246,24 +248,18 @@ def test_series_of_a_log(log: Path) -> None:
     assert {name: each.drawn() for name, each in found.items()} == {"loss": [(0, 3.0), (1, 2.0)]}
 
 
+def _bytes(lines: list[bytes]) -> int:
+    return sum(len(line) + 1 for line in lines)
+
+
 class TestHugeLogs:
     """A report reads a limited part of a log, however long it is."""
 
     LINES = 60_000
 
-    @pytest.fixture
-    def read(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """How many bytes were searched, call by call."""
-        found: list[int] = []
-        original = metric_logs.values_in
-
-        def counting(lines: Sequence[bytes], *more: Any) -> object:
-            found.append(sum(len(line) + 1 for line in lines))
-            return original(lines, *more)
-
-        monkeypatch.setattr(metric_logs, "values_in", counting)
+    @pytest.fixture(autouse=True)
+    def _piece(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("fairway_runner.runs.metrics.PIECE", 4096)
-        return found
 
     def _written(self, log: Path, step: str) -> int:
         with log.open("w") as file:
@@ -273,13 +269,12 @@ class TestHugeLogs:
 
     @pytest.mark.parametrize("step", ["step", "at"])
     def test_metrics_curve_of_a_huge_log_is_sampled_from_first_to_last_value(
-        self, log: Path, read: list[int], step: str
+        self, log: Path, searched: list[bytes], step: str
     ) -> None:
         size, budget = self._written(log, step), 1 << 16
-        patterns = compile_patterns({"loss": "loss ([0-9.]+)"})
-        [one] = series(log, patterns, most=100, budget=budget).values()
+        [one] = series(log, LOSS, most=100, budget=budget).values()
         assert size > 16 * budget
-        assert 0.5 * budget < sum(read) <= budget
+        assert 0.5 * budget < _bytes(searched) <= budget
         assert one.is_sampled
         assert one.last == 1.0
         points = one.points_over("step" if step == "step" else None)
@@ -291,23 +286,21 @@ class TestHugeLogs:
         assert max(gaps) < self.LINES / 10
 
     def test_metrics_of_a_log_within_the_budget_are_read_whole(
-        self, log: Path, read: list[int]
+        self, log: Path, searched: list[bytes]
     ) -> None:
         size = self._written(log, "at")
-        patterns = compile_patterns({"loss": "loss ([0-9.]+)"})
-        [one] = series(log, patterns, budget=size).values()
+        [one] = series(log, LOSS, budget=size).values()
         assert (one.count, one.end, one.is_sampled) == (self.LINES, self.LINES - 1, False)
-        assert sum(read) >= size
+        assert _bytes(searched) >= size
 
-    def test_lines_longer_than_a_piece_are_left_out(self, log: Path, read: list[int]) -> None:
+    def test_lines_longer_than_a_piece_are_left_out(self, log: Path, searched: list[bytes]) -> None:
         log.write_text("loss 3\n" + "x" * 200_000 + "\nloss 2\n" + "y" * 100_000 + "\nloss 1\n")
-        patterns = compile_patterns({"loss": "loss ([0-9.]+)"})
-        [one] = series(log, patterns, budget=1 << 15).values()
+        [one] = series(log, LOSS, budget=1 << 15).values()
         assert (one.points[0], one.last) == ((0, 3.0), 1.0)
-        assert sum(read) <= 1 << 15
+        assert _bytes(searched) <= 1 << 15
 
     def test_a_report_says_so(
-        self, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, read: list[int]
+        self, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, searched: list[bytes]
     ) -> None:
         tasks = [{"log": "".join(f"loss {n}\n" for n in range(9000))}] * 2
         run = make_run("job-a", tasks, metrics={"loss": "loss ([0-9]+)"})
@@ -315,9 +308,9 @@ class TestHugeLogs:
         monkeypatch.setattr(data, "_BUDGET", 1 << 15)
         monkeypatch.setattr(data, "_LEAST", 1 << 12)
         monkeypatch.setattr(metric_logs, "_TAIL", 1000)  # in which the last values are
-        read.clear()
+        searched.clear()
         assert "Long logs were read in part." in page(run)
-        assert sum(read) < 1 << 16
+        assert _bytes(searched) < 1 << 16
 
 
 def test_a_pattern_that_takes_without_end_is_stopped_and_named(

@@ -107,7 +107,14 @@ class TestChoosing:
             (3, "expected text or a list or a mapping, found the number 3"),
             ({"in_orde": ["nd"]}, "unknown key `in_orde`"),
             ({"in_order": ["nd", "a100"], "patience": "30m"}, "unknown key `patience`"),
+            ({"in_order": ["nd"], "patience": "30m"}, "a run stays on the target that it was"),
+            ({}, "give either `in_order` or `cheapest`"),
             ({"by": "price"}, "give either `in_order` or `cheapest`"),
+            ({"in_order": ["nd"], "cheapest": ["nd"]}, "give either"),
+            ({"in_order": ["nd"], "by": "price"}, "`by` has no effect with `in_order`"),
+            ({"cheapest": ["nd"], "by": "speed"}, "`speed` is not an order"),
+            ({"cheapest": ["nd"], "by": "price/"}, "`price/` is not an order"),
+            ({"cheapest": []}, "this names no target"),
         ],
     )
     def test_target_choice_mistake_is_refused_at_its_line(
@@ -118,6 +125,7 @@ class TestChoosing:
         assert said in str(caught.value)
         assert "value error" not in str(caught.value)
         assert caught.value.findings[0].location is not None
+        assert caught.value.exit_code == 2
 
     def test_a_target_that_is_not_there(self, project: Path) -> None:
         with pytest.raises(UserError, match="there is no target `sopt`") as caught:
@@ -152,14 +160,6 @@ class TestChoosing:
         assert [each.location for each in caught.value.findings] == [None, None]
         said = [each.message for each in caught.value.findings]
         assert said == ["there is no target `gpu`", "there is no target `x1`"]
-
-    def test_a_run_has_no_patience(self, project: Path) -> None:
-        with pytest.raises(UserError) as caught:
-            _choose(project, target={"in_order": ["nd", "a100"], "patience": "30m"})
-        [finding] = caught.value.findings
-        assert (finding.id, finding.path) == ("unknown-key", "target.patience")
-        assert finding.hint.startswith("a run stays on the target that it was submitted to")
-        assert caught.value.exit_code == 2
 
     def test_this_machine_may_be_one_of_several(self, project: Path) -> None:
         assert _names(_choose(project, "nd", "local")) == ("nd", "local")
@@ -532,22 +532,3 @@ class TestCheapest:
         _declare(project, **self.PRICES)
         with pytest.raises(UserError, match="the job has no metric `speed`"):
             self.order(project, "price/speed")
-
-    @pytest.mark.parametrize(
-        ("where", "said"),
-        [
-            ({}, "give either `in_order` or `cheapest`"),
-            ({"in_order": ["nd"], "cheapest": ["nd"]}, "give either"),
-            ({"in_order": ["nd"], "by": "price"}, "`by` has no effect with `in_order`"),
-            ({"cheapest": ["nd"], "by": "speed"}, "`speed` is not an order"),
-            ({"cheapest": ["nd"], "by": "price/"}, "`price/` is not an order"),
-            ({"cheapest": []}, "this names no target"),
-        ],
-    )
-    def test_target_condition_mistakes_are_refused(
-        self, project: Path, where: dict[str, Any], said: str
-    ) -> None:
-        with pytest.raises(UserError) as caught:
-            _choose(project, target=where)
-        assert said in str(caught.value)
-        assert "value error" not in str(caught.value)
