@@ -7,9 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from typer.testing import CliRunner
 
-from fairway_cli.main import app
 from fairway_core.checks import check_job
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -86,21 +84,17 @@ def test_job_checks_do_not_warn_of_values_that_are_no_secret(tmp_path: Path) -> 
     assert prepare(load_job(file), Target.local(), RunStore(tmp_path)).warnings == []
 
 
-def test_a_warning_is_said_and_stops_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [SPOT]}))
     arguments = ["submit", "job.yaml", "--target", "nd", "--dry-run"]
     _write(tmp_path, nodes=4)
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
-    assert done.stderr.startswith("job.yaml:4:8: warning: the loss of one of 4 Spot nodes")
-    assert "would start 1 task on nd" in done.stdout
-    _write(tmp_path, nodes=4, retries=3, checkpoint={"signal": "TERM"})
-    assert CliRunner().invoke(app, arguments).stderr == ""
-    _write(tmp_path)  # one node
-    assert CliRunner().invoke(app, arguments).stderr == ""
+    code, out, err = here(*arguments)
+    assert code == 0, err
+    assert err.startswith("job.yaml:4:8: warning: the loss of one of 4 Spot nodes")
+    assert "would start 1 task on nd" in out
+    for fields in ({"nodes": 4, "retries": 3, "checkpoint": {"signal": "TERM"}}, {"nodes": 1}):
+        _write(tmp_path, **fields)
+        assert here(*arguments)[2] == ""
 
 
 @pytest.mark.parametrize(

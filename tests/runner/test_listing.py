@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.project_sandbox import confined
@@ -22,6 +20,8 @@ from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from conftest import RunFairway
 
     from fairway_core.target import Target
     from fairway_runner.submit.prepare import PreparedRun
@@ -63,13 +63,6 @@ def write(folder: Path, files: Any = None, **fields: Any) -> Path:
     return file
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["fairway", *words])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    return int(caught.value.code or 0)
-
-
 def local() -> Target:
     return find_target("local")
 
@@ -79,25 +72,16 @@ def files_of(prepared: PreparedRun) -> list[Any]:
     return [json.loads(line)["params"]["file"] for line in lines]
 
 
-def test_sweep_over_files_makes_a_point_for_each_file(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sweep_over_files_makes_a_point_for_each_file(project: Path, here: RunFairway) -> None:
     write(project)
-    assert run(monkeypatch, "sweep", "job.yaml", "--json") == 0
-    points = [each["params"] for each in json.loads(capsys.readouterr().out)]
+    points = [each["params"] for each in json.loads(here("sweep", "job.yaml", "--json")[1])]
     assert points == [
         {"file": "b.jpg", "name": "b.jpg", "stem": "b"},
         {"file": "deep/a.jpg", "name": "a.jpg", "stem": "a"},
     ]
-
-
-def test_sweep_over_files_without_a_pattern_takes_all_files(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(project, {"input": "images"})
-    assert run(monkeypatch, "sweep", "job.yaml", "--json") == 0
-    points = [each["params"]["file"] for each in json.loads(capsys.readouterr().out)]
-    assert points == ["b.jpg", "deep/a.jpg", "notes.txt"]
+    write(project, {"input": "images"})  # without a pattern it is all files
+    points = [each["params"] for each in json.loads(here("sweep", "job.yaml", "--json")[1])]
+    assert [each["file"] for each in points] == ["b.jpg", "deep/a.jpg", "notes.txt"]
 
 
 def test_a_linked_folder_of_an_input_is_listed(project: Path) -> None:
@@ -146,40 +130,26 @@ def test_sweep_without_file_points_is_unchanged(project: Path) -> None:
     assert with_files(job, local()) is job
 
 
+IMAGES, INPUT = "datasets:images/", "sweep.points.files.input"
 UNKNOWN = "the files of the input `images` are not known before the job runs"
+NO_FILE = "`*.png` matches no file of the input `images`"
 
 
 @pytest.mark.parametrize(
     ("files", "source", "path", "message"),
     [
-        (
-            "image",
-            {"from": "datasets:images/"},
-            "sweep.points.files.input",
-            "the job has no input `image`",
-        ),
-        ("images", "datasets:images", "sweep.points.files.input", UNKNOWN),
-        (
-            "images",
-            {"from": "run", "run": "digits", "task": 0},
-            "sweep.points.files.input",
-            UNKNOWN,
-        ),
-        ("images", {"best": {"run": "x"}}, "sweep.points.files.input", UNKNOWN),
-        (
-            {"input": "images", "pattern": "*.png"},
-            {"from": "datasets:images/"},
-            "sweep.points.files",
-            "`*.png` matches no file of the input `images`",
-        ),
-        ("images", {"from": "dataset:images/"}, "inputs.images.from", "no mount `dataset`"),
+        ({"input": "image"}, {"from": IMAGES}, INPUT, "the job has no input `image`"),
+        ({"input": "images"}, "datasets:images", INPUT, UNKNOWN),
+        ({"input": "images"}, {"from": "run", "run": "digits", "task": 0}, INPUT, UNKNOWN),
+        ({"input": "images"}, {"best": {"run": "x"}}, INPUT, UNKNOWN),
+        ({"input": "images", "pattern": "*.png"}, {"from": IMAGES}, INPUT[:-6], NO_FILE),
+        ({"input": "images"}, {"from": "x:images/"}, "inputs.images.from", "no mount `x`"),
     ],
 )
 def test_what_cannot_be_listed_is_named(
     project: Path, files: Any, source: Any, path: str, message: str
 ) -> None:
-    named = {"input": files} if isinstance(files, str) else files
-    job = load_job(write(project, named, inputs={"images": source}))
+    job = load_job(write(project, files, inputs={"images": source}))
     with pytest.raises(UserError) as caught:
         prepare(job, local(), RunStore.here())
     [found] = caught.value.findings

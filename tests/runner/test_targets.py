@@ -251,35 +251,38 @@ def _synthesized(stack: Path, output: str = "targets") -> Path:
     return stack
 
 
-def test_a_stack_of_a_program_is_found_by_its_output(tmp_path: Path) -> None:
-    for name, output in (("lab", "targets"), ("lab-network", "bastion_host")):
-        _synthesized(tmp_path / "stacks" / name, output)
+@pytest.mark.parametrize("is_hcl", [False, True])
+def test_a_stack_of_a_program_is_found_by_its_output(tmp_path: Path, is_hcl: bool) -> None:
+    if is_hcl:
+        (stack := tmp_path / "stacks/lab-compute").mkdir(parents=True)
+        (stack / "cdk.tf").write_text('locals {}\n\noutput "targets" {\n  value = []\n}\n')
+    else:
+        _synthesized(tmp_path / "stacks/lab")
+    _synthesized(tmp_path / "stacks/lab-network", "bastion_host")
     with pytest.raises(UserError) as caught:
         read_targets(tmp_path)
     assert caught.value.findings[0].id in ("not-deployed", "missing-tool")
 
 
-def test_a_stack_in_hcl_is_found_by_its_output(tmp_path: Path) -> None:
-    stack = tmp_path / "stacks/lab-compute"
-    stack.mkdir(parents=True)
-    (stack / "cdk.tf").write_text('locals {}\n\noutput "targets" {\n  value = []\n}\n')
-    with pytest.raises(UserError) as caught:
-        read_targets(tmp_path)
-    assert caught.value.findings[0].id in ("not-deployed", "missing-tool")
+def _terraform(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    program = folder / "bin" / "terraform"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return program
 
 
 def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for Terraform, whose answer and arguments are as the real one's are."""
     _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
-    program = tmp_path / "bin" / "terraform"
-    program.parent.mkdir()
     answer = json.dumps({"targets": {"value": [POOL]}})
-    program.write_text(
-        f"#!/bin/sh\n[ \"$1\" = '-chdir={tmp_path}/out/stacks/lab-compute' ] || exit 9\n"
-        f"[ \"$2 $3\" = 'output -json' ] || exit 8\nprintf '%s' '{answer}'\n"
+    program = _terraform(
+        tmp_path,
+        monkeypatch,
+        f"[ \"$1\" = '-chdir={tmp_path}/out/stacks/lab-compute' ] || exit 9\n"
+        f"[ \"$2 $3\" = 'output -json' ] || exit 8\nprintf '%s' '{answer}'",
     )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
     assert [target.name for target in read_targets(tmp_path / "out")] == ["spot"]
     program.write_text("#!/bin/sh\nprintf '╷\\n│ Error: no such blob\\n' >&2; exit 1\n")
     with pytest.raises(UserError) as caught:
@@ -297,11 +300,7 @@ def test_environment_that_is_not_deployed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     stack = _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
-    program = tmp_path / "bin" / "terraform"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{answer}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    _terraform(tmp_path, monkeypatch, answer)
     with pytest.raises(UserError) as caught:
         read_targets(tmp_path / "out")
     (finding,) = caught.value.findings

@@ -271,7 +271,10 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
     made: list[Path] = []
     try:
         for path, content in files.items():
-            _make_folder(folder / path.parent, made)
+            for parent in reversed((folder / path).parents):
+                if not parent.exists():
+                    parent.mkdir()
+                    made.append(parent)
             # `x`: what came there since we looked is nobody's to write over.
             with (folder / path).open("xb") as file:
                 made.append(folder / path)
@@ -290,10 +293,3 @@ def _in_the_way(folder: Path, path: Path) -> Path | None:
         if os.path.lexists(folder / parent) and not (folder / parent).is_dir():
             return parent if parent != Path() else Path(folder.name)
     return path if os.path.lexists(folder / path) else None
-
-
-def _make_folder(folder: Path, made: list[Path]) -> None:
-    for each in (*reversed(folder.parents), folder):
-        if not each.exists():
-            each.mkdir()
-            made.append(each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
@@ -15,7 +16,7 @@ from fairway_runner.jobs.sweep.models import Combinations, Sweep, too_many
 from fairway_runner.jobs.sweep.values import MOST_POINTS, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fairway_core.yaml_text import DataPath
@@ -52,13 +53,8 @@ def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Poi
     return sources.file_points(sources.matching_names(value.pattern, names, where))
 
 
-def _grid(axes: Axes) -> Iterator[Point]:
-    for values in itertools.product(*map(values_of, axes.values())):
-        yield dict(zip(axes, values, strict=True))
-
-
-def _zip(axes: Axes) -> Iterator[Point]:
-    for values in zip(*map(values_of, axes.values()), strict=True):
+def _combined(combine: Callable[..., Iterable[Any]], axes: Axes) -> Iterator[Point]:
+    for values in combine(*map(values_of, axes.values())):
         yield dict(zip(axes, values, strict=True))
 
 
@@ -88,8 +84,8 @@ def _random(section: Random) -> Iterator[Point]:
 
 
 _GENERATORS: dict[str, Callable[[Any], Iterator[Point]]] = {
-    "grid": _grid,
-    "zip": _zip,
+    "grid": partial(_combined, itertools.product),
+    "zip": partial(_combined, zip),
     "combinations": _picks,
     "permutations": _picks,
     "random": _random,
