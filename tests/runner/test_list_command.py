@@ -55,6 +55,11 @@ def _ids(fairway: RunFairway, folder: Path, *words: str) -> list[str]:
         (["--since", "2004-01-01"], ["sweep-b", "none-c"]),
         (["--since", "1h"], []),
         (["--state", "failed", "--tag", "vision"], []),
+        (["--state", "failed"], ["none-c"]),
+        (["--state", "failed", "--state", "succeeded"], ["one-a", "sweep-b", "none-c"]),
+        (["--target", "local", "--state", "lost"], []),
+        (["--name", "sweep"], ["sweep-b"]),
+        (["--limit", "1", "--state", "succeeded"], ["sweep-b"]),
         (["-n", "1"], ["none-c"]),
         (["--sort", "metric:loss"], ["none-c", "sweep-b", "one-a"]),
         (["--sort", "metric:loss", "--reverse"], ["none-c", "one-a", "sweep-b"]),
@@ -68,6 +73,7 @@ def test_list_filters_and_orders_runs(
     fairway: RunFairway, folder: Path, words: list[str], ids: list[str]
 ) -> None:
     assert _ids(fairway, folder, *words) == ids
+    assert len(fairway(folder, "list", *words)[1].splitlines()) == len(ids) + 1
 
 
 def test_the_text_may_be_in_the_job_file(fairway: RunFairway, folder: Path) -> None:

@@ -246,9 +246,8 @@ def test_values_are_drawn_over_the_steps_that_were_printed(make_run: MakeRun) ->
         "".join(f"step {n}: loss={9 - n / 100}\n" for n in range(0, 500, every)) + "done loss=1\n"
         for every in (10, 50)
     ]
-    text = page(
-        make_run("job-a", [{"log": log} for log in logs], metrics={"loss": "loss=([.0-9]+)"})
-    )
+    metrics = {"loss": "loss=([.0-9]+)"}
+    text = page(make_run("job-a", [{"log": log} for log in logs], metrics=metrics))
     image = re.findall(r"<svg.*?</svg>", text, re.DOTALL)[0]
     assert ">step</text>" in image
     assert ">400</text>" in image
@@ -257,11 +256,8 @@ def test_values_are_drawn_over_the_steps_that_were_printed(make_run: MakeRun) ->
 
 
 def test_steps_are_found_by_the_pattern_of_the_job(make_run: MakeRun) -> None:
-    run = make_run(
-        "job-a",
-        [{"log": "at 100 of 900\nloss=3\nat 200 of 900\nloss=2\n"}],
-        metrics={"loss": "loss=([.0-9]+)"},
-    )
+    log = "at 100 of 900\nloss=3\nat 200 of 900\nloss=2\n"
+    run = make_run("job-a", [{"log": log}], metrics={"loss": "loss=([.0-9]+)"})
     assert ">value printed</text>" in page(run)
     said = {"loss": {"pattern": "loss=([.0-9]+)", "step": "at ([0-9]+) of"}}
     (run.folder / "job.json").write_text(json.dumps({"metrics": said}))
@@ -287,10 +283,7 @@ def test_curves_as_records(make_run: MakeRun) -> None:
     assert second.curves == {"loss": [(1.0, 5.0), (2.0, 4.0)]}
     assert third.curves == {}
     assert make_run("job-b", [{"log": "loss=5\n"}]).tasks[0].curves == {}
-    many = make_run(
-        "job-c",
-        [{"log": "".join(f"loss={n}\n" for n in range(5000))}],
-        metrics={"loss": "loss=([0-9]+)"},
-    )
+    log = "".join(f"loss={n}\n" for n in range(5000))
+    many = make_run("job-c", [{"log": log}], metrics={"loss": "loss=([0-9]+)"})
     points = many.tasks[0].curves["loss"]
     assert (len(points) <= 1001, points[0], points[-1]) == (True, (1.0, 0.0), (5000.0, 4999.0))

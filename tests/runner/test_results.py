@@ -26,20 +26,8 @@ def task(loss: str, state: str = "succeeded", **facts: Any) -> dict[str, Any]:
 
 
 def test_the_last_value_of_tasks_that_count(make_run: MakeRun) -> None:
-    run = make_run(
-        "job-a",
-        [
-            task("0.5"),
-            task("0.1", "failed"),
-            task("0.2"),
-            task("0.2"),
-            task("0", "cancelled"),
-            task("7"),
-            {"log": ""},
-        ],
-        metrics=METRICS,
-        state="failed",
-    )
+    tasks = [task("0.5"), task("0.1", "failed"), task("0.2"), task("0.2"), task("0", "cancelled")]
+    run = make_run("job-a", [*tasks, task("7"), {"log": ""}], metrics=METRICS, state="failed")
     lowest, name, value = best(run, None, lowest=True)
     assert (lowest.index, name, value, lowest.params) == (2, "loss", 0.2, {"lr": "0.2"})
     assert best(run, "loss", lowest=False)[0].index == 5
@@ -127,25 +115,6 @@ def many(make_run: MakeRun, store: RunStore) -> Path:
     return store.base.parent
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ([], "012345"),
-        (["--state", "failed"], "45"),
-        (["--state", "failed", "--state", "succeeded"], "012345"),
-        (["--name", "digits"], "135"),
-        (["--name", "digits", "--limit", "2"], "35"),
-        (["--limit", "1", "--state", "succeeded"], "3"),
-        (["--target", "local", "--state", "lost"], ""),
-    ],
-)
-def test_list_chooses(fairway: RunFairway, many: Path, arguments: list[str], expected: str) -> None:
-    listed = json.loads(fairway(many, "list", "--json", *arguments)[1])
-    assert "".join(run["run_id"][-1] for run in listed) == expected
-    shown = fairway(many, "list", *arguments)[1].splitlines()
-    assert len(shown) == len(expected) + 1
-
-
 def test_list_names_what_is_damaged_and_lists_the_rest(fairway: RunFairway, many: Path) -> None:
     (many / ".fairway" / "runs" / "noise-0" / "run.json").write_text("{")
     (many / ".fairway" / "runs" / "noise-2" / "state.json").write_text("[]")
@@ -192,28 +161,14 @@ def test_shell_completion_offers_runs_templates_and_targets(
     monkeypatch.chdir(empty)
     assert complete_runs("") == []
     empty.rmdir()
-    assert (
-        complete_runs(""),
-        complete_targets(""),
-        complete_templates(""),
-    ) == (
-        [],
-        ["local"],
-        [],
-    )
+    found = complete_runs(""), complete_targets(""), complete_templates("")
+    assert found == ([], ["local"], [])
 
 
 def test_completion_reaches_the_shell(many: Path) -> None:
-    variables = {
-        "_FAIRWAY_COMPLETE": "complete_bash",
-        "COMP_WORDS": "fairway show dig",
-        "COMP_CWORD": "2",
-    }
-    command = [
-        "env",
-        *(f"{n}={v}" for n, v in variables.items()),
-        str(Path(sys.executable).with_name("fairway")),
-    ]
+    asked = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": "fairway show dig"}
+    program, variables = Path(sys.executable).with_name("fairway"), {**asked, "COMP_CWORD": "2"}
+    command = ["env", *(f"{name}={value}" for name, value in variables.items()), str(program)]
     done = subprocess.run(command, cwd=many, capture_output=True, text=True)
     assert sorted(done.stdout.split()) == ["digits-1", "digits-3", "digits-5"], done.stderr
 
