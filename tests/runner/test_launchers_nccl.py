@@ -71,11 +71,7 @@ class Cluster:
             "FAIRWAY_WORLD_SIZE": str(resolved.world_size),
         }
         return subprocess.run(
-            ["bash", "-c", script],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
+            ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=300
         )
 
 

@@ -97,9 +97,7 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
         raise UserError.of("not-supported", message, hint)
     # Before the code is collected: what changes from now on is sent.
     known = Known.of(
-        job_file.folder / job.code.path,
-        job.code.exclude,
-        gitignore=job.code.gitignore is True,
+        job_file.folder / job.code.path, job.code.exclude, gitignore=job.code.gitignore is True
     )
     prepared = prepare(job_file, target, store)
     run = submit(prepared, store)

@@ -13,12 +13,7 @@ from fairway_core.catalog.guest_health import final_answers, impact_category
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities, runs_here
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.live.management import (
-    Management,
-    NotAllowed,
-    Refused,
-    signed_in_to,
-)
+from fairway_runner.live.management import Management, NotAllowed, Refused, signed_in_to
 
 if TYPE_CHECKING:
     from fairway_core.machine import Machine

@@ -168,11 +168,7 @@ class Settings:
 
     @classmethod
     def checked(
-        cls,
-        name: str | None,
-        folder: Path,
-        ssh_keys: tuple[str, ...],
-        given: Mapping[str, Any],
+        cls, name: str | None, folder: Path, ssh_keys: tuple[str, ...], given: Mapping[str, Any]
     ) -> Settings:
         """The settings, by default named as the folder; UserError where Azure would refuse one."""
         from fairway_core.environment.values import EnvironmentName

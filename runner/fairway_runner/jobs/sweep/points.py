@@ -187,10 +187,7 @@ def _input_of(generator: Generator) -> str | None:
 
 
 def read_sweep(
-    document: Document,
-    folder: Path,
-    listed: Listed,
-    drawn: Sequence[Mapping[str, ParamValue]],
+    document: Document, folder: Path, listed: Listed, drawn: Sequence[Mapping[str, ParamValue]]
 ) -> JobSweep | None:
     """The sweep of a job file in that folder, or None where it has none; UserError at the faults of
     its section. `listed` has the files of inputs, and `drawn` is as in `JobSweep`. The job's other
