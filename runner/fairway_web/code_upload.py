@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_core.yaml_text import unfit_character
-from fairway_runner.jobs.project_sandbox import NEVER, Origin
+from fairway_runner.jobs.project_files import NEVER, Origin
 from fairway_runner.submit.code_upload import PIECE, digest_of
 from fairway_runner.submit.snapshot import MOST_BYTES, MOST_FILES
 from fairway_web.roles import request_context

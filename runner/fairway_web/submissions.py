@@ -18,7 +18,7 @@ from fairway_core.documents import Document, Model, text_of
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs.job_file import job_of_text
-from fairway_runner.jobs.project_sandbox import confined, is_code_of, sent
+from fairway_runner.jobs.project_files import confined, is_code_of, sent
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted
 from fairway_runner.submit.submission import MANY, many, prepare_submission, recorded_before, submit

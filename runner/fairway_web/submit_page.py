@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from fairway_core.documents import text_of
 from fairway_core.findings import Finding, UserError
-from fairway_runner.jobs.project_sandbox import NEVER
+from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.jobs.templates import all_templates, template_facts
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.submit.rerun import submitted

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.project_sandbox import NEVER
+from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
 from fairway_runner.submit.code_upload import CodeUpload

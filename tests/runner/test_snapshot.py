@@ -12,7 +12,7 @@ import pytest
 
 from fairway_agent import scratch
 from fairway_core.findings import UserError
-from fairway_runner.jobs.project_sandbox import confined
+from fairway_runner.jobs.project_files import confined
 from fairway_runner.submit import snapshot
 
 if TYPE_CHECKING:

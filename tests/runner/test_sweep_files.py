@@ -7,7 +7,7 @@ import pytest
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
-from fairway_runner.jobs.project_sandbox import confined
+from fairway_runner.jobs.project_files import confined
 from fairway_runner.jobs.sweep.sources import file_points, matching_files, matching_names
 
 TREE = [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.yaml_text import unfit_character
-from fairway_runner.jobs.walk import left_out, walk
+from fairway_runner.jobs.project_files import left_out, walk
 from fairway_runner.quantities import few
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs import templates, templating
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.project_sandbox import require_own_template
+from fairway_runner.jobs.project_files import require_own_template
 from fairway_runner.targets.lookup import processes_per_node
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from fairway_core.yaml_text import unfit_character
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.jobs import templating
 from fairway_runner.jobs.job_file import LITERAL_FIELDS
-from fairway_runner.jobs.project_sandbox import is_own
+from fairway_runner.jobs.project_files import is_own
 from fairway_runner.jobs.templates import (
     Refusals,
     front_matter,

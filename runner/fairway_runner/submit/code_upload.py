@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError
 from fairway_runner.jobs.job_file import JobFile, has_steps
-from fairway_runner.jobs.project_sandbox import NEVER
+from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.jobs.templates import SUFFIX
 from fairway_runner.submit import snapshot
 

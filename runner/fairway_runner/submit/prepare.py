@@ -26,7 +26,7 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
 from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.jobs.launcher import Launchers, ParamUse, render_once_a_node
-from fairway_runner.jobs.project_sandbox import known_git, require_code
+from fairway_runner.jobs.project_files import known_git, require_code
 from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.submit import snapshot as code

@@ -22,7 +22,7 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import target_of
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile
-from fairway_runner.jobs.project_sandbox import sent_before
+from fairway_runner.jobs.project_files import sent_before
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.labels import labelled
 from fairway_runner.runs.records import (

@@ -13,9 +13,8 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.job import Metric
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
 from fairway_runner.jobs.job_file import sweeps_files
-from fairway_runner.jobs.project_sandbox import require_code
+from fairway_runner.jobs.project_files import require_code, walk
 from fairway_runner.jobs.steps import inputs_of_runs, step_run
-from fairway_runner.jobs.walk import walk
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs

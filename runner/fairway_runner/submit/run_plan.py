@@ -13,7 +13,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
-from fairway_runner.jobs.project_sandbox import require_lasting
+from fairway_runner.jobs.project_files import require_lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.jobs.project_sandbox import NEVER, known_git
-from fairway_runner.jobs.walk import left_out, walk
+from fairway_runner.jobs.project_files import NEVER, known_git, left_out, walk
 from fairway_runner.quantities import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.jobs.walk import Found
+    from fairway_runner.jobs.project_files import Found
 
 
 MOST_FILES = 20_000

@@ -15,7 +15,7 @@ from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.engines.outage import joined
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.project_sandbox import known_git
+from fairway_runner.jobs.project_files import known_git
 from fairway_runner.jobs.steps import inputs_of_runs, plain_condition, read_steps, step_run
 from fairway_runner.runs.records import (
     LONGEST_ID,

@@ -22,7 +22,7 @@ from fairway_runner import worker
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
 from fairway_runner.jobs.job_file import typed_by
-from fairway_runner.jobs.project_sandbox import sent_before
+from fairway_runner.jobs.project_files import sent_before
 from fairway_runner.jobs.steps import read_steps, step_run
 from fairway_runner.runs.records import (
     STEPS_CANCELLED,

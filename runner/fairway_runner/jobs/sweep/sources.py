@@ -22,13 +22,13 @@ from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs.job_fields import IDENTIFIER
-from fairway_runner.jobs.project_sandbox import (
+from fairway_runner.jobs.project_files import (
     require_inside,
     require_no_function,
     require_relative,
+    walk,
 )
 from fairway_runner.jobs.sweep.values import MOST_POINTS
-from fairway_runner.jobs.walk import walk
 
 if TYPE_CHECKING:
     import os
