@@ -226,13 +226,8 @@ def ranks_wanted(
     if rank is None and node is None:
         return None
     each = task_results(run)[0 if task is None else chosen_task(run, task)]
+    each.require_place(rank, node)
     count = each.world_size
-    if rank is not None and not 0 <= rank < count:
-        message = f"{run.id} has no rank {rank}"
-        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {count - 1}")
-    if node is not None and node >= each.nodes:
-        message = f"{run.id} has no node {node}"
-        raise UserError.of("unknown-node", message, f"its nodes are 0 to {each.nodes - 1}")
     if count == 1 and run.record.tasks == 1:
         return None  # all of it is of rank 0
     # Launchers fill one node after the other.

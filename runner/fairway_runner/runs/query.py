@@ -255,19 +255,14 @@ def spending(
 
     unanswered: list[Finding] = []
     if ask is not None:
-        asked = [each for each in ask if environment in (None, each.environment)]
-        unanswered += [*_adopted(store, asked), *refresh_all(store.unsorted())]
+        for target in (each for each in ask if environment in (None, each.environment)):
+            try:
+                unanswered += [] if runs_here(target.engine) else engine_for(target).adopt(store)
+            except UserError as error:
+                unanswered += error.findings
+        unanswered += refresh_all(store.unsorted())
     listing = select(store, Wanted(since=since))
     runs = [run for run, _ in listing.runs]
     if environment is not None:
         runs = [run for run in runs if environment_of(run) == environment]
     return Spending(uses(runs, prices, region), unanswered, listing.findings)
-
-
-def _adopted(store: RunStore, targets: Iterable[Target]) -> Iterator[Finding]:
-    for target in targets:
-        if not runs_here(target.engine):
-            try:
-                yield from engine_for(target).adopt(store)
-            except UserError as error:
-                yield from error.findings

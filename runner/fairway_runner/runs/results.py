@@ -81,6 +81,16 @@ class TaskResult:
         """The number of its ranks."""
         return self.nodes * self.processes_per_node
 
+    def require_place(self, rank: int | None, node: int | None) -> None:
+        """UserError for a rank or a node that it does not have."""
+        for rule, kind, given, count in (
+            ("unknown-rank", "rank", rank, self.world_size),
+            ("unknown-node", "node", node, self.nodes),
+        ):
+            if given is not None and not 0 <= given < count:
+                message = f"{self.run.id} has no {kind} {given}"
+                raise UserError.of(rule, message, f"its {kind}s are 0 to {count - 1}")
+
     @property
     def metrics(self) -> dict[str, float]:
         """The last value of each metric that its log has; read anew each time."""

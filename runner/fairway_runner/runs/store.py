@@ -239,28 +239,28 @@ def refresh_all(
                 by_target.setdefault(place, {}).setdefault(key, []).append(run)
         except (UserError, OSError):
             continue  # the next to read it says what is wrong with it
-    looks: dict[str, list[Callable[[], None]]] = {}
-    for place, groups in by_target.items():
-        looks[place] = [
-            partial(_look, some, logs=printed, patience=patience)
-            for (_, printed), some in groups.items()
-        ]
-    if len(looks) > 1:
+    look, places = partial(_look, patience=patience), by_target.values()
+    if len(places) > 1:
         from concurrent.futures import ThreadPoolExecutor  # it takes long to import
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = list(pool.map(_looked, looks.values()))
+            found = list(pool.map(look, places))
     else:
-        found = [*map(_looked, looks.values())]
+        found = [*map(look, places)]
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 
-def _looked(looks: Iterable[Callable[[], None]]) -> list[Finding]:
-    """Makes these queries of a target, until it does not answer; returns the problems."""
+def _look(
+    groups: Mapping[tuple[str, bool], Sequence[Run]], patience: float | None
+) -> list[Finding]:
+    """Looks at the runs of one target, until it does not answer; returns the problems. By their
+    engine, and whether what they have printed is wanted, they are looked at together."""
     findings: list[Finding] = []
-    for look in looks:
+    for (_, printed), runs in groups.items():
         try:
-            look()
+            engine = runs[0].engine
+            with engine.within(engine.deadline if patience is None else patience):
+                engine.refresh(runs, logs=printed)
         except UserError as error:
             from fairway_runner.engines.outage import is_away
 
@@ -268,13 +268,6 @@ def _looked(looks: Iterable[Callable[[], None]]) -> list[Finding]:
             if is_away(error):
                 break
     return findings
-
-
-def _look(runs: Sequence[Run], *, logs: bool, patience: float | None) -> None:
-    """One look at the target that these runs are on."""
-    engine = runs[0].engine
-    with engine.within(engine.deadline if patience is None else patience):
-        engine.refresh(runs, logs=logs)
 
 
 def enter(
@@ -293,13 +286,8 @@ def enter(
     """
     run.refresh()
     found = _running(run, task)
-    if rank is not None and not 0 <= rank < found.world_size:
-        message = f"{run.id} has no rank {rank}"
-        raise UserError.of("unknown-rank", message, f"its ranks are 0 to {found.world_size - 1}")
+    found.require_place(rank, node)
     node_index = node if node is not None else (rank or 0) // found.processes_per_node
-    if not 0 <= node_index < found.nodes:
-        message = f"{run.id} has no node {node_index}"
-        raise UserError.of("unknown-node", message, f"its nodes are 0 to {found.nodes - 1}")
     wanted = "-" if rank is None else str(rank)
     return run.engine.enter(run, found.index, node_index, [wanted, *command])
 
