@@ -41,6 +41,12 @@ class Location:
     text: str
     length: int = 1
 
+    @classmethod
+    def of_line(cls, file: str, line: int, text: str) -> Self:
+        """All of a line but its indentation."""
+        column = len(text) - len(text.lstrip()) + 1
+        return cls(file, line, column, text, max(1, len(text.strip())))
+
 
 @dataclass(frozen=True)
 class Finding:

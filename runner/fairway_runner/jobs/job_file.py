@@ -180,9 +180,7 @@ class JobFile:
         lines = self.document.text.lines
         if line == start.line or start.file != self.document.file or line > len(lines):
             return start
-        text = lines[line - 1]
-        indent = len(text) - len(text.lstrip())
-        return Location(start.file, line, indent + 1, text, max(1, len(text.strip())))
+        return Location.of_line(start.file, line, lines[line - 1])
 
 
 @cache
@@ -207,10 +205,15 @@ def has_steps(data: Any) -> bool:
     return isinstance(data, dict) and "steps" in data
 
 
+def section_of(data: Any, name: str) -> Mapping[str, Any]:
+    """A section of a job, which nobody has looked at yet; empty where it is none."""
+    found = data.get(name) if isinstance(data, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
 def sweeps_files(data: Any) -> bool:
     """True if a job's sweep makes points of an input's files, by a quick look at its data."""
-    sweep = data.get("sweep") if isinstance(data, dict) else None
-    points = sweep.get("points") if isinstance(sweep, dict) else None
+    points = section_of(data, "sweep").get("points")
     generators = points if isinstance(points, list) else [points]
     return any(
         isinstance(each, dict) and isinstance(each.get("files"), dict) for each in generators

@@ -15,7 +15,7 @@ from fairway_core.suggestions import nearest
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.jobs import templating
-from fairway_runner.jobs.job_file import LITERAL_FIELDS
+from fairway_runner.jobs.job_file import LITERAL_FIELDS, section_of
 from fairway_runner.jobs.project_files import is_own
 from fairway_runner.jobs.templates import (
     Refusals,
@@ -195,9 +195,7 @@ def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserEr
             source = ""
     lines = source.splitlines()
     text = lines[fault.line - 1] if 0 < fault.line <= len(lines) else ""
-    column = len(text) - len(text.lstrip()) + 1
-    line = Location(name, fault.line, column, text, max(1, len(text.strip())))
-    location = templating.expression_of(fault, line)
+    location = templating.expression_of(fault, Location.of_line(name, fault.line, text))
     return UserError([Finding("bad-template", str(fault), fault.hint or _SEE, location=location)])
 
 
@@ -271,7 +269,7 @@ class ParamUse:
 
     def __init__(self, job_file: JobFile) -> None:
         self._document = job_file.document
-        self._declared = _declared(self._document.text.data)
+        self._declared = set(section_of(self._document.text.data, "params"))
         sweep = job_file.sweep()
         for _, each in sweep.section.generators() if sweep else ():
             self._declared |= _OF_POINTS.get(each.key, set())
@@ -344,11 +342,6 @@ class ParamUse:
             path for path in (*written, *document.overrides) if path[0] == "sweep"
         )
         return document.location(next(keys, ("sweep",)), of_key=True)
-
-
-def _declared(data: Any) -> set[str]:
-    params = data.get("params") if isinstance(data, dict) else None
-    return set(params) if isinstance(params, dict) else set()
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError
-from fairway_runner.jobs.job_file import JobFile, has_steps
+from fairway_runner.jobs.job_file import JobFile, has_steps, section_of
 from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.jobs.templates import SUFFIX
 from fairway_runner.submit import snapshot
@@ -136,9 +136,7 @@ def digest_of(piece: bytes) -> str:
 
 def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
     """The folder of a job's code, what of it is left out, and whether what Git ignores is too."""
-    data = job.document.data
-    section = data.get("code") if isinstance(data, dict) else None
-    section = section if isinstance(section, dict) else {}
+    section = section_of(job.document.data, "code")
     path, exclude = section.get("path", "."), section.get("exclude", [])
     path = path if isinstance(path, str) else "."
     if "{{" in path or path.startswith("/"):
@@ -175,11 +173,7 @@ def _scripts(folder: Path) -> list[Path]:
 
 def _swept(job: JobFile) -> Iterator[Path]:
     """The files of which a sweep takes the names."""
-    data = job.document.data
-    section = data.get("sweep") if isinstance(data, dict) else None
-    if not isinstance(section, dict):
-        return
-    sweep = job.sweep()
+    sweep = job.sweep() if section_of(job.document.data, "sweep") else None
     for _, generator in sweep.section.generators() if sweep else ():
         if generator.key == "files" and isinstance(generator.value, str):
             yield from _matching(job.folder, generator.value)

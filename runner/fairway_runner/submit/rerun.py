@@ -21,7 +21,7 @@ from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import target_of
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.job_file import JobFile
+from fairway_runner.jobs.job_file import JobFile, section_of
 from fairway_runner.jobs.project_files import sent_before
 from fairway_runner.runs.folder import running
 from fairway_runner.runs.labels import labelled
@@ -169,7 +169,7 @@ def ready_again(
         before, after = _document(run, was), _document(run, edited)
         _require_allowed(run, before, after)
         job_file = job_file_of(after, facts, snapshot, there)
-        is_same = _part(after, "sweep") == _part(before, "sweep") != {}
+        is_same = section_of(after.data, "sweep") == section_of(before.data, "sweep") != {}
         drawn = [spec.params for spec in read_specs(run.folder / "tasks.jsonl")] if is_same else []
         job_file = replace(job_file, assignments=edited.assignments, drawn=drawn)
         prepared = prepare(
@@ -239,19 +239,12 @@ def job_file_of(
     if facts.get("sent") is True:  # and the job's folder has gone since
         return JobFile(document, snapshot)
     folder = Path(facts.get("folder") or snapshot)
-    is_all = _part(document, "code").get("path", ".") == "."
-    kept = _part(document, "checkpoint").get("directory")
+    is_all = section_of(document.data, "code").get("path", ".") == "."
+    kept = section_of(document.data, "checkpoint").get("directory")
     if runs_here(target.engine) and isinstance(kept, str) and not re.match(r"/|[a-z0-9-]+:", kept):
         # It outlives the runs, and lies beside the job's file.
         document = document.override([f"checkpoint.directory={folder / kept}"], Job)
     return JobFile(document, snapshot if is_all or not folder.is_dir() else folder)
-
-
-def _part(document: Document, name: str) -> Mapping[str, Any]:
-    """A section of a job, which nobody has looked at yet; empty where it is none."""
-    data = document.data
-    found = data.get(name) if isinstance(data, dict) else None
-    return found if isinstance(found, dict) else {}
 
 
 def _provenance(run: Run, **facts: Any) -> dict[str, Any]:

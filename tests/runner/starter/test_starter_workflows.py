@@ -130,8 +130,12 @@ def test_a_pull_request_is_planned_where_it_touches_the_project(project: Path) -
 
 
 def test_a_fork_is_planned_without_credentials(project: Path) -> None:
-    job = _load(project / ".github/workflows/plan.yml")["jobs"]["offline"]
+    jobs = _load(project / WORKFLOWS / "plan.yml")["jobs"]
+    job = jobs["offline"]
     assert job["permissions"] == {"contents": "read"}
+    assert not any(key.startswith("ARM_") for key in job["env"])
+    same = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert same in jobs["live"]["if"]
     runs = [step["run"] for step in job["steps"] if "fairway plan" in step.get("run", "")]
     assert len(runs) == 2
     assert all("--offline" in run for run in runs)
@@ -160,14 +164,6 @@ def test_workflow_with_write_token_runs_no_code_of_a_pull_request(project: Path)
         for job in _load(project / WORKFLOWS / f"{name}.yml")["jobs"].values():
             writes = {key for key, value in job["permissions"].items() if value == "write"}
             assert writes <= allowed[name]
-
-
-def test_a_fork_gets_no_credentials(project: Path) -> None:
-    jobs = _load(project / WORKFLOWS / "plan.yml")["jobs"]
-    assert jobs["offline"]["permissions"] == {"contents": "read"}
-    assert not any(key.startswith("ARM_") for key in jobs["offline"]["env"])
-    same = "github.event.pull_request.head.repo.full_name == github.repository"
-    assert same in jobs["live"]["if"]
 
 
 def test_everywhere_it_is_one_version_of_terraform(project: Path) -> None:

@@ -286,8 +286,7 @@ class _UserCode:
             file, line = line_at
             linecache.checkcache(file)
             text = linecache.getline(file, line).rstrip("\r\n")
-            indent = len(text) - len(text.lstrip())
-            location = Location(file, line, indent + 1, text, max(1, len(text.strip())))
+            location = Location.of_line(file, line, text)
         message = f"`{self._reference}`: {message}"
         return UserError([Finding("sweep-function", message, hint, location=location)])
 
