@@ -45,27 +45,9 @@ def test_clean_selects_runs_by_age_state_and_name(make_run: MakeRun, store: RunS
 @pytest.mark.parametrize(
     "words",
     [
-        *(
-            "cancel",
-            "cancel --task 0",
-            "show",
-            "logs",
-            "logs -f",
-            "wait",
-            "retry",
-            "rerun",
-            "fetch",
-        ),
-        *(
-            "top",
-            "report",
-            "best",
-            "compare",
-            "clean --yes",
-            "tag new",
-            "note text",
-            "exec -- true",
-        ),
+        *("cancel", "cancel --task 0", "show", "logs", "logs -f", "wait", "retry", "rerun"),
+        *("fetch", "top", "report", "best", "compare", "clean --yes", "tag new", "note text"),
+        "exec -- true",
     ],
 )
 def test_command_beside_clean_says_that_there_is_no_run(

@@ -79,47 +79,25 @@ def test_unused_param_yielded_by_a_function_is_reported(tmp_path: Path, here: Ru
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "params"),
     [
-        pytest.param({}, ["-s", "params.epochs=2"], id="declared and read"),
-        pytest.param(
-            {"params": {"epochs": 1, "label": "a"}}, ["-s", "params.label=b"], id="a label"
-        ),
-        pytest.param({"env": {"LR": "{{ params.lr }}"}}, ["-s", "params.lr=0.1"], id="in env"),
-        pytest.param(
-            {"command": "echo {{ params['lr'] }}"}, ["-s", "params.lr=0.1"], id="as an item"
-        ),
-        pytest.param(
-            {"command": "{% for n, v in params | dictsort %}echo {{ n }}{% endfor %}"},
-            ["-s", "params.lr=0.1"],
-            id="all of them",
-        ),
-        pytest.param(
-            {"command": "echo {% if params.epochs > 99 %}{{ params.lr }}{% endif %}"},
-            ["-s", "params.lr=0.1"],
-            id="in a branch that is not taken",
-        ),
-        pytest.param(
-            {"command": "true", "finally": {"command": "echo {{ params.lr }}"}},
-            ["-s", "params.lr=0.1"],
-            id="in the last task",
-        ),
-        pytest.param(
-            {"nodes": "{{ params.n }}", "setup": "echo {{ params.lr }}"},
-            ["-s", "params.n=1", "-s", "params.lr=0.1"],
-            id="in another field",
-        ),
-        pytest.param(
-            {"command": "echo {{ params.file }}", **points({"files": "*.yaml"})},
-            [],
-            id="the names of a file",
-        ),
-        pytest.param(points({"repeat": 2}), [], id="none"),
+        ({}, ["epochs=2"]),
+        ({"params": {"epochs": 1, "label": "a"}}, ["label=b"]),
+        ({"env": {"LR": "{{ params.lr }}"}}, ["lr=0.1"]),
+        ({"command": "echo {{ params['lr'] }}"}, ["lr=0.1"]),
+        ({"command": "{% for n, v in params | dictsort %}echo {{ n }}{% endfor %}"}, ["lr=0.1"]),
+        # A branch that is not taken, the last task, and another field read it, too.
+        ({"command": "echo {% if params.epochs > 9 %}{{ params.lr }}{% endif %}"}, ["lr=0.1"]),
+        ({"command": "true", "finally": {"command": "echo {{ params.lr }}"}}, ["lr=0.1"]),
+        ({"nodes": "{{ params.n }}", "setup": "echo {{ params.lr }}"}, ["n=1", "lr=0.1"]),
+        ({"command": "echo {{ params.file }}", **points({"files": "*.yaml"})}, []),
+        (points({"repeat": 2}), []),
     ],
 )
 def test_param_that_is_declared_or_read_may_be_set(
-    tmp_path: Path, here: RunFairway, fields: dict[str, Any], words: list[str]
+    tmp_path: Path, here: RunFairway, fields: dict[str, Any], params: list[str]
 ) -> None:
+    words = [word for each in params for word in ("-s", f"params.{each}")]
     code, _, err = here("submit", written(tmp_path, **fields), "--dry-run", *words)
     assert (code, err) == (0, "")
 
