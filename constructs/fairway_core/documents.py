@@ -160,14 +160,14 @@ class Document:
         return self.text.location(mark)
 
     def finding(
-        self, rule: str, path: DataPath, message: str, hint: str = "", *, of_key: bool = False
+        self, rule: str, path: DataPath, message: str, hint: str, *, of_key: bool = False
     ) -> Finding:
         """A fault of the value (or with `of_key` the key) at a path, with its line."""
         location = self.location(path, of_key=of_key)
         return Finding(rule, message, hint, ".".join(map(str, path)), location=location)
 
     def error(
-        self, rule: str, path: DataPath, message: str, hint: str = "", *, of_key: bool = False
+        self, rule: str, path: DataPath, message: str, hint: str, *, of_key: bool = False
     ) -> UserError:
         """The error of one such fault."""
         return UserError([self.finding(rule, path, message, hint, of_key=of_key)])

@@ -31,7 +31,6 @@ TRAIN: dict[str, Any] = {
     "params": {"x": 0},
 }
 BEST = {"model": {"best": {"step": "train", "metric": "loss"}}}
-NORM = {"step": "train", "metric": "norm"}
 
 
 def write(folder: Path, named: Any, **common: Any) -> Path:
@@ -96,6 +95,12 @@ def test_fields_of_a_step_are_set_as_those_of_a_job(tmp_path: Path) -> None:
     assert found["score"].params == {"y": 2}
 
 
+def _reading(**inputs: Any) -> dict[str, Any]:
+    """The steps `train` and `b`, of which the second reads what the first keeps."""
+    return {"train": TRAIN, "b": {"command": "a", "after": "train", "inputs": inputs}}
+
+
+NOT_AFTER = "`b` does not come after the step `train`"
 REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
     ({}, {}, "`steps`: expected a length of at least 1", ""),
     (3, {}, "`steps`: expected a mapping", ""),
@@ -113,37 +118,12 @@ REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
     ({"a": {"after": "b"}, "b": {"after": "a"}}, {}, "wait for each other: a, b", ""),
     ({"a": TRAIN, "b": {"after": {"a": "done"}}}, {}, "expected one of `succeeded`", ""),
     ({"a": TRAIN, "b": {"after": {"a": {"exit_code": 300}}}}, {}, "at most 255", ""),
-    (
-        {"a": TRAIN, "b": {"after": {"a": {"exit_code": []}}}},
-        {},
-        "the list is empty",
-        "exit_code: 3",
-    ),
+    ({"a": TRAIN, "b": {"after": {"a": {"exit_code": []}}}}, {}, "is empty", "exit_code: 3"),
     ({"a": TRAIN, "b": {"after": 3}}, {}, "expected a mapping, found the number 3", ""),
-    (
-        {"train": TRAIN, "b": {"after": "train", "inputs": {"m": {"from": "step"}}}},
-        {},
-        "the input `m` names no step",
-        "step: NAME",
-    ),
-    (
-        {"train": TRAIN, "b": {"after": "train", "inputs": {"m": {"step": "train", "run": "x"}}}},
-        {},
-        "the input `m` names a run and a step",
-        "step: NAME",
-    ),
-    (
-        {"train": TRAIN, "b": {"command": "b", "inputs": BEST}},
-        {},
-        "`b` does not come after the step `train`",
-        "add it: after: [train]",
-    ),
-    (
-        {"a": {"command": "a"}, "train": TRAIN, "b": {"after": "a", "inputs": BEST}},
-        {},
-        "`b` does not come after the step `train`",
-        "",
-    ),
+    (_reading(m={"from": "step"}), {}, "the input `m` names no step", "step: NAME"),
+    (_reading(m={"step": "train", "run": "x"}), {}, "`m` names a run and a step", "step: NAME"),
+    ({"train": TRAIN, "b": {"inputs": BEST}}, {}, NOT_AFTER, "add it: after: [train]"),
+    ({"a": TRAIN, "train": TRAIN, "b": {"after": "a", "inputs": BEST}}, {}, NOT_AFTER, ""),
 ]
 
 
@@ -161,6 +141,10 @@ def test_steps_mistake_is_refused_at_its_line(
     assert caught.value.exit_code == 2
 
 
+def _best(name: str = "model", **which: str) -> Any:
+    return _reading(**{name: {"best": {"step": "train", **which}}})["b"]
+
+
 @pytest.mark.parametrize(
     ("step", "message", "line"),
     [
@@ -170,27 +154,11 @@ def test_steps_mistake_is_refused_at_its_line(
         ({"command": "a", "template": "plian"}, "there is no template `plian`", "plian"),
         ({"command": "a", "target": "nd"}, "there is no target `nd`", '"target": "nd"'),
         ({"command": "a", "target": ["a", "b"]}, "there is no target `a`", '"a",'),
+        (_best("modle", metric="loss"), "the step `train` keeps no output `modle`", '"modle"'),
+        (_best(metric="los"), "the step `train` has no metric `los`", '"model"'),
+        (_best(), "the step `train` has 2 metrics", "add metric: loss or norm"),
         (
-            {"command": "a", "after": "train", "inputs": {"modle": BEST["model"]}},
-            "the step `train` keeps no output `modle`",
-            '"modle"',
-        ),
-        (
-            {
-                "command": "a",
-                "after": "train",
-                "inputs": {"model": {"best": {"step": "train", "metric": "los"}}},
-            },
-            "the step `train` has no metric `los`",
-            '"model"',
-        ),
-        (
-            {"command": "a", "after": "train", "inputs": {"model": {"best": {"step": "train"}}}},
-            "the step `train` has 2 metrics",
-            "add metric: loss or norm",
-        ),
-        (
-            {"command": "a", "after": "train", "inputs": {"model": {"best": NORM}}},
+            _best(metric="norm"),
             "it is not known whether lower or higher `norm` is better",
             "write better: lower, or better: higher, beside the metric's name",
         ),

@@ -28,7 +28,7 @@ SOURCES = (
     "stacks/fairway_stacks",
     "runner",
 )
-MAKERS = {"Finding", "Fault", "of", "check", "_fail"}
+MAKERS = {"Finding", "Fault", "of", "check", "_fail", "error", "finding"}
 """The calls whose first argument, or `id=`, is an id."""
 
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")

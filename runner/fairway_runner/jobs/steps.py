@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_STEPS = 100
-_BAD = "bad-steps"
 
 # What is one thing of the whole, and no step has of its own.
 OF_THE_WHOLE = ("name", "tags", "note", "code")
@@ -180,11 +179,11 @@ def _require_known(document: Document) -> None:
         if key not in known or key in ("after", "sweep"):
             hint = did_you_mean(key, known) if key not in known else "write it in a step"
             message = f"unknown key `{key}`"
-            findings.append(document.finding(_BAD, (key,), message, hint, of_key=True))
+            findings.append(document.finding("bad-steps", (key,), message, hint, of_key=True))
     for name, step in document.data["steps"].items():
         for key in (key for key in OF_THE_WHOLE if key in step):
             path, message = ("steps", name, key), f"`{key}` applies to all steps"
-            findings.append(document.finding(_BAD, path, message, "write it beside `steps`"))
+            findings.append(document.finding("bad-steps", path, message, "write it beside `steps`"))
     if findings:
         raise UserError(findings)
 
@@ -196,7 +195,7 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
         for other in step.after:
             if other not in whole.steps:
                 message, hint = f"there is no step `{other[:60]}`", did_you_mean(other, whole.steps)
-                raise document.error(_BAD, ("steps", name, "after"), message, hint)
+                raise document.error("bad-steps", ("steps", name, "after"), message, hint)
     found: list[str] = []
     while len(found) < len(whole.steps):
         ready = [
@@ -208,7 +207,7 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
             left = [name for name in whole.steps if name not in found]
             message = f"these steps wait for each other: {', '.join(left)}"
             hint = "remove one of them from `after`"
-            raise document.error(_BAD, ("steps", left[0], "after"), message, hint)
+            raise document.error("bad-steps", ("steps", left[0], "after"), message, hint)
         found += ready
     return found
 
@@ -272,7 +271,7 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
     if "run" in named or "step" not in named:
         both = "a run and a step" if "run" in named else "no step"
         message = f"the input `{key}` names {both}"
-        raise document.error(_BAD, path, message, "write `step: NAME` of one before")
+        raise document.error("bad-steps", path, message, "write `step: NAME` of one before")
     step = named["step"]
     rest = {k: v for k, v in named.items() if k != "step"} | {"run": step_run(run, str(step))}
     found = {**value, "best": rest} if named is best else {**rest, "from": "run"}
@@ -281,7 +280,7 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
         known = document.data["steps"]
         hint = f"add it: after: [{', '.join([*sorted(before), str(step)])}]"
         hint = hint if str(step) in known else did_you_mean(str(step), known)
-        raise document.error(_BAD, path, message, hint)
+        raise document.error("bad-steps", path, message, hint)
     return found
 
 

@@ -83,13 +83,12 @@ class TaskResult:
 
     def require_place(self, rank: int | None, node: int | None) -> None:
         """UserError for a rank or a node that it does not have."""
-        for rule, kind, given, count in (
-            ("unknown-rank", "rank", rank, self.world_size),
-            ("unknown-node", "node", node, self.nodes),
-        ):
-            if given is not None and not 0 <= given < count:
-                message = f"{self.run.id} has no {kind} {given}"
-                raise UserError.of(rule, message, f"its {kind}s are 0 to {count - 1}")
+        if rank is not None and not 0 <= rank < self.world_size:
+            message = f"{self.run.id} has no rank {rank}"
+            raise UserError.of("unknown-rank", message, f"its ranks are 0 to {self.world_size - 1}")
+        if node is not None and not 0 <= node < self.nodes:
+            message = f"{self.run.id} has no node {node}"
+            raise UserError.of("unknown-node", message, f"its nodes are 0 to {self.nodes - 1}")
 
     @property
     def metrics(self) -> dict[str, float]:

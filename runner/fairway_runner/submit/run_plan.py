@@ -211,7 +211,7 @@ def inputs_of(
         folder = below_mount(job_file, key, source, target)
         if here and not folder.exists():
             message = f"`{source}` is {folder}, which does not exist"
-            raise job_file.document.error("bad-value", key, message)
+            raise job_file.document.error("bad-value", key, message, "")
         found[f"FAIRWAY_INPUT_{name.upper()}"] = str(folder)
     return found, tuple(staged)
 
@@ -255,7 +255,7 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
             fault = str(error.strerror)
         if fault:
             message = f"`{'.'.join(key)}`: no directory can be made there: {fault}"
-            raise job_file.document.error("bad-value", key, message)
+            raise job_file.document.error("bad-value", key, message, "")
     return str(path)
 
 
