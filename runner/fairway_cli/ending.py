@@ -1,4 +1,4 @@
-"""How the program ends: the one place that catches errors."""
+"""What the program says of errors, and how it ends: the one place that catches them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from fairway_core.findings import UserError, format_finding, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from fairway_core.findings import Finding
 
 # Why a disk takes nothing more.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -45,6 +47,12 @@ def ended(program: Callable[[], object]) -> None:
     except UnicodeEncodeError:
         _end_not_text(sys.argv)
         raise
+
+
+def warn(*findings: Finding) -> None:
+    """Prints findings beside the output of a command."""
+    for finding in findings:
+        print(format_finding(finding), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _end_failed(error: OSError) -> None:

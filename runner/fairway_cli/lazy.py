@@ -1,13 +1,12 @@
-"""A group of commands that are imported only when one of them runs.
+"""A group of commands whose options are made only when one of them runs.
 
 Typer builds the arguments of every command to print a list of their names, which takes
-longer than most commands do. Here the list is a table of names and sentences.
+longer than most commands do. Here the list is a table of names.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_args, get_origin
@@ -83,31 +82,43 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class LazyGroup(TyperGroup):
-    """A group whose COMMANDS map each name to one line of help.
+    """A group whose MODULES map each module of PACKAGE to the names of its commands.
 
-    The module of that name in PACKAGE holds a function `command`, whose docstring begins
-    with that line, or a group of further commands, `app`, with that help. FOREIGN are names
-    that other programs have for these commands, each with what is typed here; JOB_COMMANDS are
-    those that read a job file.
+    The module holds a function of that name, or a group of further commands; where Python has the
+    name already, `_` follows it. FOREIGN are names that other programs have for these commands,
+    each with what is typed here; JOB_COMMANDS are those that read a job file.
     """
 
     PACKAGE: ClassVar[str]
-    COMMANDS: ClassVar[Mapping[str, str]] = {}
+    MODULES: ClassVar[Mapping[str, Sequence[str]]] = {}
     FOREIGN: ClassVar[Mapping[str, str]] = {}
     JOB_COMMANDS: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, line in self.COMMANDS.items():
-            self.add_command(TyperCommand(name, help=line))
+        for name in self.names():
+            self.add_command(TyperCommand(name))
         take_plainly(self)
 
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of all commands."""
+        return [name for names in cls.MODULES.values() for name in names]
+
+    def get_command(self, ctx: Any, name: str) -> Any:  # noqa: ARG002 - as Typer calls it
+        """A command as a list shows it: the first line of its help, and none of its options."""
+        if name not in self.commands:
+            return None
+        found = self.found(name)
+        text = found.info.help if isinstance(found, typer.Typer) else found.__doc__
+        return TyperCommand(name, help=str(text).partition("\n")[0])
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """The command that the arguments name, which is imported now."""
-        if args and args[0] not in self.COMMANDS:
+        """The command that the arguments name, with its options."""
+        if args and args[0] not in self.commands:
             self._refuse_foreign(args[0])
         name, found, rest = super().resolve_command(ctx, args)
-        if name is not None and name in self.COMMANDS:
+        if name is not None:
             found = self.imported(name)
         return name, found, rest
 
@@ -129,7 +140,7 @@ class LazyGroup(TyperGroup):
         """UserError for a name of other programs, which may be misspelt."""
         from difflib import get_close_matches
 
-        near = get_close_matches(word, [*self.COMMANDS, *self.FOREIGN], 1)
+        near = get_close_matches(word, [*self.commands, *self.FOREIGN], 1)
         if near and near[0] in self.FOREIGN:
             from fairway_core.findings import UserError
 
@@ -137,13 +148,20 @@ class LazyGroup(TyperGroup):
             raise UserError.of("unknown-command", message, f"type: {self.FOREIGN[near[0]]}")
 
     @classmethod
+    def found(cls, name: str) -> Any:
+        """The function of a command, or the group of commands, as its module has it."""
+        (module,) = (each for each, names in cls.MODULES.items() if name in names)
+        place, name = import_module(f"{cls.PACKAGE}.{module}"), name.replace("-", "_")
+        return getattr(place, name, None) or getattr(place, f"{name}_")
+
+    @classmethod
     def imported(cls, name: str) -> Any:
-        """The whole command of that name."""
-        module = import_module(f"{cls.PACKAGE}.{name.replace('-', '_')}")
-        if hasattr(module, "app"):
-            return _ready(typer.main.get_command(module.app))
+        """The command of that name with its options."""
+        found = cls.found(name)
+        if isinstance(found, typer.Typer):
+            return _ready(typer.main.get_command(found))
         alone = typer.Typer(add_completion=False)
-        alone.command(name)(module.command)
+        alone.command(name)(found)
         return _ready(typer.main.get_command(alone))
 
 
@@ -188,30 +206,6 @@ def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in
     return [name if argument.required or name.startswith("[") else f"[{name}]"]
 
 
-def group_with_default(default: str) -> type[TyperGroup]:
-    """A group in which a word that is no command was once an argument of `default`. What was typed
-    is refused with the command line to type now."""
-
-    class Group(TyperGroup):
-        """A group that knows its earlier spelling."""
-
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """The arguments; UserError where they begin with an option of a command."""
-            own = {name for each in self.get_params(ctx) for name in each.opts}
-            if args and args[0].startswith("-") and args[0] not in own and "-h" not in args:
-                _refuse_order(f"fairway {ctx.info_name}", default, list(self.commands), args)
-            return super().parse_args(ctx, args)
-
-        def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-            """The command that the arguments name; UserError where there is none."""
-            if args and not args[0].startswith("-") and args[0] not in self.commands:
-                _refuse(f"fairway {ctx.info_name}", default, list(self.commands), args)
-            found: tuple[Any, Any, list[str]] = super().resolve_command(ctx, args)
-            return found
-
-    return Group
-
-
 def group_for_words(default: str) -> type[TyperGroup]:
     """A group in which what begins with no command is that of `default`."""
 
@@ -236,24 +230,3 @@ def group_for_words(default: str) -> type[TyperGroup]:
             return [*found, *first.shell_complete(inner, incomplete)]
 
     return Group
-
-
-def _refuse_order(group: str, default: str, commands: list[str], args: list[str]) -> None:
-    from fairway_core.findings import UserError
-
-    name = next((each for each in args if each in commands), "")
-    rest = list(args)
-    if name:
-        rest.remove(name)
-    hint = f"type: {group} {name or default} {shlex.join(rest)}"
-    message = f"`{group}` has no option `{args[0]}`: its commands have"
-    raise UserError.of("unknown-option", message, hint)
-
-
-def _refuse(group: str, default: str, commands: list[str], args: list[str]) -> None:
-    from fairway_core.findings import UserError
-    from fairway_core.suggestions import nearest
-
-    near = nearest(args[0], commands)
-    hint = f"did you mean `{near}`?" if near else f"type: {group} {default} {shlex.join(args)}"
-    raise UserError.of("unknown-command", f"there is no command `{group} {args[0]}`", hint)

@@ -70,7 +70,7 @@ def test_change_of_an_engine_touches_the_end_to_end_tests_of_no_other() -> None:
 
 
 def test_change_of_a_command_touches_tests_that_run_the_program() -> None:
-    touched = touched_tests(["runner/fairway_cli/commands/show.py"], TESTS)
+    touched = touched_tests(["runner/fairway_cli/commands/runs.py"], TESTS)
     assert "tests/runner/test_list_command.py" in touched
 
 

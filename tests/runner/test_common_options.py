@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +28,9 @@ TELL_NO_FACTS = {
     *("bindings", "comment", "ssh", "ssh-config", "targets prepare", "tunnel"),
 }
 
-# What a module that asks a service has in its text.
+# What a function that asks a service has in its text.
 ASKS = re.compile(
-    r"RunStore\.here|run_store\(|engine_for|find_target\(|signed_in_to|Storage\("
+    r"run_store\(|engine_of|engine_for|find_target\(|signed_in_to|Storage\("
     r"|fairway_runner\.live"
 )
 
@@ -39,31 +38,37 @@ ASKS = re.compile(
 ASK_NOTHING = {"render", "tag", "note", "ssh-config", "targets sync"}
 
 
-def _commands() -> Iterator[tuple[str, set[str]]]:
-    """Each command, and the options that it has."""
-    for name in Commands.COMMANDS:
+def _commands() -> Iterator[tuple[str, Any]]:
+    """Each command with its name, those of groups too."""
+    for name in Commands.names():
         command = Commands.imported(name)
         below = getattr(command, "commands", {})
         for each, found in below.items():
-            yield f"{name} {each}", _options(found)
+            yield f"{name} {each}", found
         if not below or command.invoke_without_command:
-            yield name, _options(command)
+            yield name, command
 
 
-def _options(command: Any) -> set[str]:
-    return {option for parameter in command.params for option in parameter.opts}
+FOUND = dict(_commands())
+COMMANDS = {
+    name: {option for parameter in command.params for option in parameter.opts}
+    for name, command in FOUND.items()
+}
 
 
-COMMANDS = dict(_commands())
+def _asks(function: Any) -> bool:
+    """True where a function asks a service, or one of its module's that it calls."""
+    named = (function.__globals__.get(name) for name in function.__code__.co_names)
+    own = [each for each in named if getattr(each, "__module__", "") == function.__module__]
+    texts = map(inspect.getsource, [function, *filter(inspect.isfunction, own)])
+    return any(map(ASKS.search, texts))
 
 
-def _asks(name: str) -> bool:
-    """Whether the module of a command asks a service."""
-    module = name.partition(" ")[0].replace("-", "_")
-    return bool(ASKS.search(inspect.getsource(import_module(f"fairway_cli.commands.{module}"))))
-
-
-ASKING = sorted(name for name in COMMANDS if name not in ASK_NOTHING and _asks(name))
+ASKING = sorted(
+    name
+    for name, command in FOUND.items()
+    if name not in ASK_NOTHING and _asks(inspect.unwrap(command.callback))
+)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

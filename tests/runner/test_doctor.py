@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
-from fairway_cli.commands import doctor
+from fairway_cli.commands import environments
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.doctor import checks
@@ -80,7 +80,7 @@ def examine(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Examine:
     def run(**options: Any) -> tuple[int, dict[str, Any]]:
         code = 0
         try:
-            doctor.command(**{"json_": True, "target": None, "environment": "demo"} | options)
+            environments.doctor(**{"json_": True, "target": None, "environment": "demo"} | options)
         except typer.Exit as exit_:
             code = exit_.exit_code
         facts = json.loads(capsys.readouterr().out)
@@ -241,7 +241,7 @@ def test_a_provider_to_register_is_printed_with_its_command(
     path = f"/subscriptions/{NOBODY}/providers/Microsoft.Network"
     plane.give(path, {"registrationState": "NotRegistered"})
     with pytest.raises(typer.Exit) as caught:
-        doctor.command(environment="demo")
+        environments.doctor(environment="demo")
     assert caught.value.exit_code == 4
     printed = capsys.readouterr().out
     assert "ok       Terraform: 1.11.4\n" in printed
@@ -317,7 +317,7 @@ def test_a_target_is_asked_of_its_engine(examine: Examine, monkeypatch: pytest.M
     assert code == 0
     assert found["target local"]["findings"][0]["hint"] == "reboot it"
     with pytest.raises(UserError):
-        doctor.command(target="lcal")
+        environments.doctor(target="lcal")
     with pytest.raises(UserError, match="is an environment") as caught:
-        doctor.command(target="demo")
+        environments.doctor(target="demo")
     assert caught.value.findings[0].hint == "fairway doctor --environment demo"

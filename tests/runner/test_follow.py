@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_boot.files import write_json
-from fairway_cli.commands import logs
+from fairway_cli.commands import results
 from fairway_cli.ui import follow
 from fairway_cli.ui.follow import copy_logs
 from fairway_cli.ui.progress import print_ended, watch_to_the_end
@@ -151,10 +151,10 @@ def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run])
     with pytest.raises(
         UserError, match="job-aaaaaa is lost: its target no longer knows it"
     ) as caught:
-        logs._require_end(run)
+        results._require_end(run)
     assert caught.value.exit_code == 5
     assert caught.value.findings[0].hint == "run it again: fairway retry job-aaaaaa"
-    logs._require_end(make_run("job-bbbbbb"))
+    results._require_end(make_run("job-bbbbbb"))
 
 
 def test_a_submission_that_was_not_written_down_is_begun_again(here: RunFairway) -> None:

@@ -32,7 +32,7 @@ EVERY_MODULE = """import importlib, pkgutil, fairway_core
 for module in pkgutil.walk_packages(fairway_core.__path__, "fairway_core."):
     importlib.import_module(module.name)"""
 EVERY_COMMAND = """from fairway_cli.main import Commands
-for name in Commands.COMMANDS: Commands.imported(name)"""
+for name in Commands.names(): Commands.imported(name)"""
 EVERY_NAME = """import fairway_hpc
 for name in fairway_hpc.__all__: getattr(fairway_hpc, name)"""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from fairway_cli.commands.init import ask_for_the_rest
+from fairway_cli.commands.environments import ask_for_the_rest
 from fairway_cli.main import Commands, app
 from fairway_core.catalog import vm_sizes
 from fairway_core.catalog.regions import regions

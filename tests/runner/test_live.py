@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
-from fairway_cli.commands.check import command as check
+from fairway_cli.commands.environments import check
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.checks.live import LIVE

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
-from fairway_cli.commands import deploy as deploy_command
-from fairway_cli.commands import plan as plan_command
+from fairway_cli.commands import plans
 from fairway_core.environment import load_environment
 from fairway_core.findings import Severity, UserError
 from fairway_runner.live import operations, rules
@@ -303,7 +302,7 @@ class TestPlan:
     def test_deploying_stops_before_it_where_nobody_is_there_or_agrees(self) -> None:
         for ask in (None, lambda _: False):
             with pytest.raises(UserError, match="`box` is stopped") as refused:
-                deploy_command._have_machines_run(_plan(["no-op"], ["update"]), ask)
+                plans._have_machines_run(_plan(["no-op"], ["update"]), ask)
             assert refused.value.findings[0].hint == "fairway nodes start box"
             assert refused.value.exit_code == 2
 
@@ -317,15 +316,15 @@ class TestPlan:
             questions.append(question)
             return True
 
-        deploy_command._have_machines_run(_plan(["no-op"], ["update"]), ask)
+        plans._have_machines_run(_plan(["no-op"], ["update"]), ask)
         assert started == [("box", BOX, "start")]
         assert questions[0].endswith("Start it now?")
-        deploy_command._have_machines_run(_plan(["no-op"], ["no-op"]), ask)
+        plans._have_machines_run(_plan(["no-op"], ["no-op"]), ask)
         assert len(questions) == 1
 
     def test_planning_warns_of_it(self, tmp_path: Path) -> None:
         (tmp_path / "plan.json").write_text(json.dumps(_plan(["no-op"], ["update"])))
         (tmp_path / "log.json").write_text("Error: no inputs")
         files = [tmp_path / "log.json", tmp_path / "plan.json"]
-        (found,) = plan_command._of_stopped_machines(files)
+        (found,) = plans._of_stopped_machines(files)
         assert (found.id, found.severity) == ("stopped-machine", Severity.WARNING)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_cli.commands import nodes
+from fairway_cli.commands import targets
 from fairway_core.catalog.guest_health import impact_categories, impact_category
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import UserError
@@ -59,7 +59,7 @@ def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
 
 def report(*, node: str = "nd-0", timeout: str = "1s", **values: Any) -> None:
     facts = {"category": "HpcMissingGpu", "description": None, "json_": False, **values}
-    nodes.report("nd", node, timeout=timeout, **facts)
+    targets.report("nd", node, timeout=timeout, **facts)
 
 
 def test_the_host_is_named_and_azures_answer_followed(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_cli.commands import tunnel
+from fairway_cli.commands import access
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.outage import TargetUnavailable
@@ -188,15 +188,8 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
     [
         (["nodes", "list", "lcoal"], "there is no target `lcoal`"),
         (["nodes", "list", "gpu"], "fairway targets sync"),
-        (["nodes", "rebot", "local", "x"], "did you mean `reboot`?"),
+        (["nodes", "rebot", "local", "x"], "Did you mean 'reboot'"),
         (["nodes", "reboot", "local"], "Missing argument 'NODE…'"),
-        # As these were spelt before they were groups.
-        (["nodes", "spot"], "type: fairway nodes list spot"),
-        (["nodes", "spot", "--json"], "type: fairway nodes list spot --json"),
-        (["nodes", "--json", "spot"], "type: fairway nodes list --json spot"),
-        (["nodes", "--json", "drain", "spot", "a"], "type: fairway nodes drain --json spot a"),
-        (["schedule", "-t", "spot", "j.yaml"], "type: fairway schedule create -t spot j.yaml"),
-        (["schedule", "job.yaml", "--every", "6h"], "schedule create job.yaml --every 6h"),
         (["nodes", "reboot", "local", "localhost"], "`local` cannot reboot a node"),
         (["pool", "resize", "local", "3"], "`local` cannot be resized"),
         # More than it has: what resizes it is told all the same, not that it may have no more.
@@ -228,10 +221,10 @@ def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(UserError) as caught:
-            tunnel._require_free(port)
+            access._require_free(port)
     assert caught.value.findings[0].message.startswith(f"port {port} on this machine")
     assert "--local-port" in caught.value.findings[0].hint
-    tunnel._require_free(port)
+    access._require_free(port)
 
 
 def test_a_tunnel_is_said_to_be_open_once_something_listens(
@@ -242,15 +235,15 @@ def test_a_tunnel_is_said_to_be_open_once_something_listens(
         ssh.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         ssh.bind(("127.0.0.1", 0))
         port = ssh.getsockname()[1]
-        telling = threading.Thread(target=tunnel._say_once_open, args=(port, "open", ended))
+        telling = threading.Thread(target=access._say_once_open, args=(port, "open", ended))
         telling.start()
-        telling.join(5 * tunnel._PAUSE)
+        telling.join(5 * access._PAUSE)
         assert capsys.readouterr().out == ""
         ssh.listen()
         telling.join()
     assert capsys.readouterr().out == "open\n"
     ended.set()
-    tunnel._say_once_open(port, "ended before", ended)
+    access._say_once_open(port, "ended before", ended)
     assert capsys.readouterr().out == ""
 
 

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Context, Option
 
+from fairway_cli.server import run_store
+from fairway_core.findings import UserError
+from fairway_core.project_folder import find_project
+from fairway_core.suggestions import did_you_mean
+from fairway_runner.quantities import span
 from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from fairway_runner.engines.engine import Engine
     from fairway_runner.runs.store import Run
 
 
@@ -23,9 +29,6 @@ if TYPE_CHECKING:
 
 def complete_runs(incomplete: str) -> list[str]:
     """The ids of this project's runs, the newest first."""
-    from fairway_core.findings import UserError
-    from fairway_core.project_folder import find_project
-
     try:
         folder = find_project()[0] / ".fairway" / "runs"
         with os.scandir(folder) as entries:
@@ -75,9 +78,7 @@ def complete_environments(incomplete: str) -> list[str]:
 def complete_metrics(ctx: object, incomplete: str) -> list[str]:
     """The metrics of the run that the command line names."""
     try:
-        from fairway_runner.runs.store import RunStore
-
-        known = RunStore.here().find(_argument(ctx, "run") or "").record.metrics
+        known = run_store().find(_argument(ctx, "run") or "").record.metrics
     except Exception:  # noqa: BLE001 - as above
         return []
     return [name for name in known if name.startswith(incomplete)]
@@ -89,11 +90,10 @@ def complete_settings(ctx: object, incomplete: str) -> list[str]:
     try:
         from fairway_core.documents import read
         from fairway_runner.jobs.job import Job
-        from fairway_runner.runs.store import RunStore
 
         known = set(_fields(Job))
         if run := _argument(ctx, "run"):
-            known |= set(_paths(read(RunStore.here().find(run).folder / "job.yaml").data))
+            known |= set(_paths(read(run_store().find(run).folder / "job.yaml").data))
         elif job := _argument(ctx, "job"):
             known |= set(_paths(read(job).data))
     except Exception:  # noqa: BLE001 - as above
@@ -159,9 +159,7 @@ def complete_groups(incomplete: str) -> list[str]:
 def _of_all_runs(words: Callable[[Run], Iterable[str]]) -> list[str]:
     """The words of each run, each once."""
     try:
-        from fairway_runner.runs.store import RunStore
-
-        return sorted({word for run in RunStore.here().unsorted() for word in words(run)})
+        return sorted({word for run in run_store().unsorted() for word in words(run)})
     except Exception:  # noqa: BLE001 - as above
         return []
 
@@ -243,6 +241,7 @@ TaskOption = Annotated[
     str | None,
     Option("--task", metavar="TASK", help="Only this task: its number, from 0, or finally."),
 ]
+ForceOption = Annotated[bool, Option("--force", help="Replace files that differ.")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
@@ -269,8 +268,6 @@ DeadlineOption = Annotated[
 
 def target_names(given: list[str] | None) -> list[str]:
     """The targets that were named, in their order: several by commas, or by the option again."""
-    from fairway_core.findings import UserError
-
     names = [name.strip() for words in given or () for name in words.split(",")]
     if not all(names):
         message = f"--target: a name is missing in `{','.join(given or ())}`"
@@ -281,8 +278,6 @@ def target_names(given: list[str] | None) -> list[str]:
 def states(given: list[str] | None) -> tuple[str, ...]:
     """The states that were asked for; UserError for a word that is none."""
     from fairway_agent.state_files import STATES
-    from fairway_core.findings import UserError
-    from fairway_core.suggestions import did_you_mean
 
     known = sorted(STATES)
     for state in given or ():
@@ -292,8 +287,9 @@ def states(given: list[str] | None) -> tuple[str, ...]:
     return tuple(given or ())
 
 
-def span(option: str, text: str) -> float:
-    """The seconds of a span such as 10m; UserError that names the option where it is none."""
-    from fairway_runner.quantities import span as seconds
+def engine_of(target: str) -> Engine:
+    """The engine of the target of that name; UserError where there is none."""
+    from fairway_runner.engines.engine import engine_for
+    from fairway_runner.targets.lookup import find_target
 
-    return seconds(option, text)
+    return engine_for(find_target(target))

@@ -16,10 +16,14 @@ from fairway_cli.commands.arguments import (
     PricesOption,
     complete_groups,
 )
+from fairway_cli.ending import warn
+from fairway_cli.server import run_store
+from fairway_core.findings import Severity, UserError
+from fairway_core.suggestions import did_you_mean
+from fairway_runner.quantities import moment
 
 if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
-    from fairway_core.findings import UserError
 
 _HoursOption = Annotated[
     float | None, Option(metavar="H", help="Hours a day for which clusters run at their maximum.")
@@ -51,7 +55,7 @@ _RegionOption = Annotated[
 ]
 
 
-def command(
+def cost(
     environment: EnvironmentArgument = None,
     hours_per_day: _HoursOption = None,
     runs: _RunsOption = False,
@@ -77,7 +81,6 @@ def command(
     from fairway_core.cost.prices import snapshot
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
-    from fairway_core.findings import UserError
 
     if hours_per_day is not None and not 0 <= hours_per_day <= 24:
         message = f"--hours-per-day {hours_per_day:g}: a day has 24 hours"
@@ -102,8 +105,6 @@ def command(
 
 
 def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None:
-    from fairway_core.findings import UserError
-    from fairway_core.suggestions import did_you_mean
     from fairway_runner.runs.accounting import BY
 
     if not runs:
@@ -126,19 +127,14 @@ def _print_runs(
     csv: bool,
     json_: bool,
 ) -> None:
-    import sys
-
     from fairway_cli.ui.costs import budget_facts, print_run_costs, write_run_costs
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
-    from fairway_core.findings import format_finding
-    from fairway_runner.quantities import moment
     from fairway_runner.runs.accounting import grouped, run_cost_facts, this_month, total
     from fairway_runner.runs.query import spending
-    from fairway_runner.runs.store import RunStore
     from fairway_runner.targets.lookup import all_targets
 
-    store = RunStore.here()
+    store = run_store()
     first = None if since is None else moment("--since", since)
     loaded = None if environment is None else load_environment(environment_file(environment))
     held = spending(
@@ -149,8 +145,7 @@ def _print_runs(
         since=first,
         region=region,
     )
-    for finding in dict.fromkeys((*held.unanswered, *held.damaged)):
-        print(format_finding(finding), file=sys.stderr)
+    warn(*dict.fromkeys((*held.unanswered, *held.damaged)))
     found = held.uses
     facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)
     if loaded is not None and loaded.budget is not None and first is None:
@@ -182,8 +177,6 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
 
 
 def _say_away(error: UserError) -> None:
-    from fairway_cli.ui.reviews import warn
-    from fairway_core.findings import Severity
 
     for finding in error.findings:
         warn(replace(finding, severity=Severity.WARNING))
@@ -191,8 +184,6 @@ def _say_away(error: UserError) -> None:
 
 def _region(name: str | None, prices: Path | None) -> str | None:
     """The region of `--region`; a file of prices may know others than Azure's."""
-    from fairway_core.findings import UserError
-
     if name is None:
         return None
     if not (name.isascii() and name.isalnum() and name.islower()):

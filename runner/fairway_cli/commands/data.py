@@ -10,11 +10,14 @@ from typer import Argument, Exit, Option, Typer
 
 from fairway_cli.commands.arguments import (
     DeadlineOption,
+    ForceOption,
     JsonOption,
     TargetArgument,
     WatchOption,
     complete_targets,
 )
+from fairway_cli.ending import warn
+from fairway_runner.quantities import counted, size
 
 if TYPE_CHECKING:
     from fairway_runner.data.blobs import BlobPath
@@ -23,17 +26,16 @@ if TYPE_CHECKING:
 
 _BLOB_PATH = "TARGET:CONTAINER/PATH"
 
-app = Typer(
+data = Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Copy files to and from a target's storage, and from there to its nodes.",
 )
 
-ForceOption = Annotated[bool, Option("--force", help="Replace files that differ.")]
 QuietOption = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 
 
-@app.command()
+@data.command()
 def put(
     source: Annotated[Path, Argument(metavar="SRC", help="A file or a folder.")],
     path: Annotated[str, Argument(metavar=_BLOB_PATH, help="Destination in the storage account.")],
@@ -44,19 +46,17 @@ def put(
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
     from fairway_cli.ui.columns import shown
-    from fairway_cli.ui.reviews import warn
     from fairway_runner.data.blobs import blob_path
     from fairway_runner.data.transfer import Upload
 
     where = blob_path(path)
     upload = Upload(source, where, _storage(where), force=force)
-    for finding in upload.warnings:
-        warn(finding)
+    warn(*upload.warnings)
     with shown(str(where), upload.size, quiet=quiet or json_) as report:
         _say(upload.run(report), str(where), json_=json_)
 
 
-@app.command()
+@data.command()
 def get(
     path: Annotated[str, Argument(metavar=_BLOB_PATH, help="Source in the storage account.")],
     folder: Annotated[
@@ -78,7 +78,7 @@ def get(
         _say(download.run(report), str(folder), json_=json_)
 
 
-@app.command()
+@data.command()
 def stage(
     target: TargetArgument,
     source: Annotated[str, Argument(metavar="CONTAINER:PATH", help="The blobs to copy.")],
@@ -105,7 +105,7 @@ def stage(
     raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
 
 
-@app.command("ls")
+@data.command("ls")
 def list_(
     path: Annotated[
         str,
@@ -155,7 +155,6 @@ def _say(done: Transferred, where: str, *, json_: bool) -> None:
         facts: dict[str, Any] = {"files": done.files, "bytes": done.size}
         print(json.dumps({**facts, "unchanged": done.unchanged}, indent=1))
         return
-    from fairway_runner.quantities import counted, size
 
     same = f"; {done.unchanged:,} were there already" if done.unchanged else ""
     print(f"{counted(len(done.files), 'file')}, {size(done.size)}, to {where}{same}")

@@ -16,9 +16,13 @@ from fairway_cli.commands.arguments import (
     SetOption,
     TargetArgument,
     complete_runs,
-    span,
 )
+from fairway_cli.ending import warn
 from fairway_cli.lazy import group_for_words
+from fairway_cli.server import run_store
+from fairway_core.findings import UserError
+from fairway_core.suggestions import nearest
+from fairway_runner.quantities import span
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
@@ -31,7 +35,7 @@ _MORE = (
     "dev start -h`."
 )
 
-app = Typer(
+dev = Typer(
     cls=group_for_words("start"),
     add_completion=False,
     no_args_is_help=True,
@@ -39,7 +43,7 @@ app = Typer(
 )
 
 
-@app.command()
+@dev.command()
 def start(
     target: TargetArgument,
     job: Annotated[
@@ -78,13 +82,11 @@ def start(
     """
     from fairway_cli.ui.dev import stay
     from fairway_cli.ui.progress import print_started
-    from fairway_core.findings import UserError, format_finding
     from fairway_runner.dev.sessions import begin
-    from fairway_runner.runs.store import RunStore
 
     if json_ and not detach:
         raise UserError.of("bad-value", "--json needs --detach", "add --detach")
-    store, found = RunStore.here(), _target(target)
+    store, found = run_store(), _target(target)
     options = {"job": job, "set_": set_, "nodes": nodes, "hours": hours, "idle": idle}
     options["jupyter"] = jupyter or None
     # Not by their truth: 0 hours were typed, and are refused.
@@ -92,8 +94,7 @@ def start(
     run = _there(store, found, given)
     if run is None:
         run, warnings = begin(_wanted(given), found, store)
-        for finding in warnings:
-            print(format_finding(finding), file=sys.stderr)
+        warn(*warnings)
     if detach:
         print_started(run, json_=json_)
         return
@@ -102,7 +103,7 @@ def start(
     raise Exit(stay(run, program, sync=sync))
 
 
-@app.command()
+@dev.command()
 def stop(
     run: Annotated[
         str | None,
@@ -119,9 +120,8 @@ def stop(
     """End a session."""
     from fairway_runner.dev.sessions import chosen
     from fairway_runner.dev.ssh import remove_host
-    from fairway_runner.runs.store import RunStore
 
-    session = chosen(RunStore.here(), run)
+    session = chosen(run_store(), run)
     session.cancel()
     remove_host(session)
     if json_:
@@ -130,42 +130,36 @@ def stop(
         print(f"{session.id} {session.state}")
 
 
-@app.command("list")
+@dev.command("list")
 def list_(json_: JsonOption = False, _deadline: DeadlineOption = None) -> None:
     """List the sessions of this project that have not ended."""
-    from fairway_core.findings import format_finding
+    from fairway_cli.ui.runs import run_table
     from fairway_runner.dev.sessions import going
-    from fairway_runner.runs.store import RunStore
     from fairway_runner.runs.view import run_facts
 
-    sessions, findings = going(RunStore.here())
-    for finding in findings:
-        print(format_finding(finding), file=sys.stderr)
+    sessions, findings = going(run_store())
+    warn(*findings)
     facts = [run_facts(session) for session in sessions]
     if json_:
         print(json.dumps(facts, indent=1))
     elif facts:
-        from fairway_cli.ui.runs import run_table
-
         print(run_table(facts))
     else:
         print("no session is running; start one with: fairway dev TARGET")
 
 
-@app.command(hidden=True)
+@dev.command(hidden=True)
 def connect(run: RunArgument, _deadline: DeadlineOption = None) -> None:
     """Connect ssh to a session, as the ProxyCommand that `fairway dev` writes does."""
     from fairway_runner.dev.ssh import server_command
-    from fairway_runner.runs.store import RunStore, enter
+    from fairway_runner.runs.store import enter
 
-    session = RunStore.here().find(run)
+    session = run_store().find(run)
     raise Exit(enter(session, server_command(session)))
 
 
 def _target(name: str) -> Target:
     """The target; UserError where there is none, with the command that may have been meant."""
-    from fairway_core.findings import UserError
-    from fairway_core.suggestions import nearest
     from fairway_runner.targets.lookup import all_targets, find_target
 
     try:
@@ -183,7 +177,6 @@ def _target(name: str) -> Target:
 def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None:
     """The session that goes on there, the newest where there are several; UserError where what is
     wanted is another."""
-    from fairway_core.findings import UserError
     from fairway_runner.dev.sessions import going
 
     sessions, findings = going(store, target.name)
@@ -204,7 +197,6 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
 
 def _wanted(given: dict[str, Any]) -> Wanted:
     """UserError for a limit that is none."""
-    from fairway_core.findings import UserError
     from fairway_runner.dev.sessions import Wanted
 
     plain = ("job", "nodes", "jupyter")

@@ -18,11 +18,14 @@ from fairway_cli.commands.arguments import (
     complete_targets,
     states,
 )
+from fairway_cli.ending import warn
+from fairway_cli.server import remote_store, run_store
+from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.quantities import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_core.findings import Finding
     from fairway_runner.runs.query import Column
     from fairway_runner.runs.store import RunStore
 
@@ -78,7 +81,7 @@ _WatchOption = Annotated[
 _ReverseOption = Annotated[bool, Option("--reverse", help="With --sort: reverse the order.")]
 
 
-def command(
+def list_(
     state: StateOption = None,
     name: Annotated[str | None, Option("--name", help="Only runs of this job.")] = None,
     target: _TargetOption = None,
@@ -98,10 +101,7 @@ def command(
     With --target it also lists runs that were submitted to it from elsewhere. A metric is the
     last value that the run printed; for a sweep, the lowest and the highest of its tasks.
     """
-    from fairway_cli.server import remote_store, run_store
-    from fairway_core.findings import format_finding
     from fairway_runner.engines.outage import brief
-    from fairway_runner.quantities import moment
     from fairway_runner.runs.query import Column, Wanted, listed, select
     from fairway_runner.runs.store import refresh_all
 
@@ -132,8 +132,7 @@ def command(
         draws, pause = sys.stdout.isatty() and not json_, 0.25 if remote is None else 2.0
         until_ended(lambda: look()[0], draws=draws, pause=pause)
     runs, findings = look()
-    for finding in [*found_there, *findings]:
-        print(format_finding(finding), file=sys.stderr)
+    warn(*[*found_there, *findings])
     if json_:
         print(json.dumps(runs, indent=1))
     elif not runs:
@@ -149,8 +148,6 @@ def command(
 
 def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterator[Finding]:
     """The columns in which nothing stands, which a table leaves out."""
-    from fairway_core.findings import Finding, Severity
-
     for column in columns:
         if runs and column.is_named and all(run["columns"][column.title] is None for run in runs):
             message = f"none of these runs has `{column.title}`"
@@ -165,7 +162,6 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
     Returns what is wrong with those that cannot be read, or with a target that is away, and whether
     it is.
     """
-    from fairway_core.findings import UserError
     from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.engines.outage import brief, is_away
@@ -185,8 +181,6 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
 
 
 def _has_run_on(target: str, store: RunStore) -> bool:
-    from fairway_core.findings import UserError
-
     for run in [*store.unsorted()]:
         try:
             if run.record.target == target:

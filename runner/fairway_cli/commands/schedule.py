@@ -13,16 +13,16 @@ from fairway_cli.commands.arguments import (
     JsonOption,
     SetOption,
     TargetOption,
-    span,
 )
-from fairway_cli.lazy import group_with_default
+from fairway_cli.server import run_store
+from fairway_core.findings import UserError
+from fairway_runner.quantities import span
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.schedules import Recurrence, Schedules
 
-app = Typer(
-    cls=group_with_default("create"),
+schedule = Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Run a job on a recurring schedule.",
@@ -31,7 +31,7 @@ app = Typer(
 _NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")]
 
 
-@app.command()
+@schedule.command()
 def create(
     job: JobArgument,
     target: TargetOption,
@@ -53,12 +53,11 @@ def create(
     Only targets with the engine `batch` have schedules, for jobs with one task on one node.
     """
     from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.prepare import prepare
 
     found, schedules = _target(target)
     recurrence = _recurrence(every, cron)
-    prepared = prepare(load_job(job, set_ or []), found, RunStore.here(), run_id=name)
+    prepared = prepare(load_job(job, set_ or []), found, run_store(), run_id=name)
     made = schedules.create(prepared, recurrence)
     if json_:
         print(json.dumps({"schedule": made, **recurrence.wire()}))
@@ -68,7 +67,7 @@ def create(
     print(f"  end it:   fairway schedule delete {made} --target {target}")
 
 
-@app.command("list")
+@schedule.command("list")
 def list_(
     target: TargetOption, json_: JsonOption = False, _deadline: DeadlineOption = None
 ) -> None:
@@ -103,7 +102,7 @@ def _add(action: str, done: str, help_: str) -> None:
         if json_:
             print(json.dumps([{"schedule": name, "action": action} for name in names], indent=1))
 
-    app.command(action, help=help_)(act)
+    schedule.command(action, help=help_)(act)
 
 
 _add("disable", "is disabled", "Stop schedules from starting runs, for now.")
@@ -126,7 +125,6 @@ def _target(name: str) -> tuple[Target, Schedules]:
 def _recurrence(every: str | None, cron: str | None) -> Recurrence:
     from datetime import UTC, datetime
 
-    from fairway_core.findings import UserError
     from fairway_runner.engines import schedules
 
     if (every is None) == (cron is None):

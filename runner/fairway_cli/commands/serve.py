@@ -9,9 +9,11 @@ from typing import Annotated
 from typer import Option
 
 from fairway_cli.commands.arguments import DeadlineOption
+from fairway_cli.server import run_store
+from fairway_core.findings import UserError
 
 
-def command(
+def serve(
     port: Annotated[
         int,
         Option("--port", "-p", min=0, max=65535, help="Port on loopback; 0 takes any free one."),
@@ -91,8 +93,6 @@ def _require_options_that_agree(
     open_: bool,
 ) -> None:
     """UserError where one option excludes another."""
-    from fairway_core.findings import UserError
-
     if behind_proxy:
         if open_ or (socket is not None and (port or address is not None)):
             message = (
@@ -112,10 +112,9 @@ def _require_options_that_agree(
 
 def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
     """Serves the person who started it, on loopback or a socket file."""
-    from fairway_runner.runs.store import RunStore
     from fairway_web.server import on_loopback, on_socket, serve
 
-    store = RunStore.here()
+    store = run_store()
     listener = on_loopback(port) if socket is None else on_socket(socket)
 
     def ready() -> None:
@@ -137,11 +136,10 @@ def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
 def _serve_shared(
     settings: dict[str, str | None], socket: Path | None, address: str | None, port: int
 ) -> None:
-    from fairway_runner.runs.store import RunStore
     from fairway_web.auth import behind_proxy
     from fairway_web.server import LOOPBACK, listening, serve_shared, socket_file
 
-    store = RunStore.here()
+    store = run_store()
     sign_in = behind_proxy(store, settings)
     if socket is not None:
         listener, listens_on = socket_file(socket, for_group=True), str(socket)
@@ -159,8 +157,6 @@ def _serve_shared(
 def _require_extra() -> None:
     """UserError with exit code 4 where the packages of the server are not installed."""
     from importlib.util import find_spec
-
-    from fairway_core.findings import UserError
 
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:

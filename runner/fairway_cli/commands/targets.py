@@ -1,4 +1,4 @@
-"""`fairway targets`: where jobs can be sent."""
+"""Commands for targets, their nodes and their size."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from typer import Context, Option, Typer
+from typer import Argument, Context, Option, Typer
 
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument
+from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument, engine_of
+from fairway_core.findings import UserError
+from fairway_core.project_folder import find_project
+from fairway_runner.quantities import span
 
 _HELP = "List the targets that jobs can run on, or read them from a deployment."
 _OfflineOption = Annotated[
     bool, Option("--offline", help="Do not ask for the current number of nodes.")
 ]
 
-app = Typer(add_completion=False, invoke_without_command=True, help=_HELP)
+targets = Typer(add_completion=False, invoke_without_command=True, help=_HELP)
 
 
-@app.callback()
-def targets(
+@targets.callback()
+def targets_group(
     context: Context,
     offline: _OfflineOption = False,
     json_: JsonOption = False,
@@ -31,11 +34,11 @@ def targets(
     sync` has read of an environment.
     """
     if context.invoked_subcommand is None:
-        list_(offline, json_)
+        list_targets(offline, json_)
 
 
-@app.command("list")
-def list_(
+@targets.command("list")
+def list_targets(
     offline: _OfflineOption = False, json_: JsonOption = False, _deadline: DeadlineOption = None
 ) -> None:
     """List the targets, as `fairway targets` alone does."""
@@ -52,7 +55,7 @@ def list_(
     warn_of_unready(each.target for each in known)
 
 
-@app.command()
+@targets.command()
 def sync(
     from_: Annotated[
         Path,
@@ -72,8 +75,7 @@ def sync(
     Without --user the account of the last time is kept.
     """
     from fairway_cli.ui.catalogue import print_targets, warn_of_unready
-    from fairway_core.project_folder import find_project
-    from fairway_runner.targets.lookup import SYNCED
+    from fairway_runner.targets.lookup import SYNCED, KnownTarget
     from fairway_runner.targets.nodes import target_facts
     from fairway_runner.targets.sync import as_person, read_targets, write_targets
 
@@ -83,13 +85,11 @@ def sync(
     if json_:
         print(json.dumps([target.record() for target in found], indent=1))
     else:
-        from fairway_runner.targets.lookup import KnownTarget
-
         print_targets(target_facts([KnownTarget(target, str(file)) for target in found], ask=False))
     warn_of_unready(found)
 
 
-@app.command()
+@targets.command()
 def prepare(
     target: TargetArgument,
     print_: Annotated[
@@ -104,12 +104,192 @@ def prepare(
 
     It is the head pod, its account and its rights in the namespace, and nothing else.
     """
-    from fairway_core.findings import UserError
-    from fairway_runner.engines.engine import engine_for
-    from fairway_runner.targets.lookup import find_target
-
     if print_ == apply:
         hint = f"fairway targets prepare {target} --print"
         raise UserError.of("bad-option", "give either --print or --apply", hint)
-    engine = engine_for(find_target(target))
+    engine = engine_of(target)
     print(engine.manifests() if print_ else engine.prepare().rstrip())
+
+
+nodes = Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",
+)
+
+_NodesArgument = Annotated[
+    list[str], Argument(metavar="NODE…", help="Names from `fairway nodes list TARGET`.")
+]
+
+
+@nodes.command("list")
+def list_nodes(
+    target: TargetArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
+) -> None:
+    """List the nodes of a target, and why a node is unusable."""
+    from fairway_cli.ui.catalogue import print_nodes
+    from fairway_runner.targets.nodes import node_facts
+
+    nodes = engine_of(target).nodes()
+    if json_:
+        print(json.dumps([node_facts(node) for node in nodes], indent=1))
+    elif nodes:
+        print_nodes(nodes)
+    else:
+        print(f"{target} has no nodes now")
+
+
+@nodes.command()
+def stop(
+    target: TargetArgument,
+    force: Annotated[bool, Option("--force", help="Stop them even if that loses runs.")] = False,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Stop the machines of a plain cluster or VM; you then pay for their disks only."""
+    from fairway_runner.live import operations
+    from fairway_runner.targets.lookup import find_target
+
+    operations.stop(find_target(target), force=force)
+    stopped = f"{target} is stopped; start it again: fairway nodes start {target}"
+    print(json.dumps({"target": target, "action": "stop"}) if json_ else stopped)
+
+
+@nodes.command()
+def start(
+    target: TargetArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
+) -> None:
+    """Start the machines of a plain cluster or VM again."""
+    from fairway_runner.live import operations
+    from fairway_runner.targets.lookup import find_target
+
+    operations.start(find_target(target))
+    started = f"{target} is started; its nodes take some minutes to boot"
+    print(json.dumps({"target": target, "action": "start"}) if json_ else started)
+
+
+def _add_action(action: str, done: str, help_: str) -> None:
+    def act(
+        target: TargetArgument,
+        nodes: _NodesArgument,
+        json_: JsonOption = False,
+        _deadline: DeadlineOption = None,
+    ) -> None:
+        engine = engine_of(target)
+        for node in nodes:
+            engine.act_on_node(action, node)
+            if not json_:
+                print(f"{node} {done}", flush=True)
+        if json_:
+            print(json.dumps([{"node": node, "action": action} for node in nodes], indent=1))
+
+    nodes.command(action, help=help_)(act)
+
+
+_add_action(
+    "drain",
+    "drains: it gets no new work, and finishes what it runs",
+    "Give nodes no new work; what runs there finishes.",
+)
+_add_action("resume", "gets work again", "Give drained nodes work again.")
+_add_action("reboot", "restarts", "Restart nodes.")
+_add_action(
+    "reimage",
+    "is reinstalled from its image",
+    "Reinstall nodes from their image; what is on their disks is lost.",
+)
+
+
+def _categories() -> list[str]:
+    from fairway_core.catalog.guest_health import impact_categories
+
+    return impact_categories()
+
+
+@nodes.command()
+def report(
+    target: TargetArgument,
+    node: Annotated[str, Argument(metavar="NODE", help="A name from `fairway nodes list TARGET`.")],
+    category: Annotated[
+        str,
+        Option(
+            metavar="CATEGORY",
+            help="What is wrong, in Azure's words: HpcMissingGpu, IBPortDown, XID79FallenOffBus, …",
+            autocompletion=_categories,
+        ),
+    ] = "HpcGenericFailure",
+    description: Annotated[
+        str | None,
+        Option(
+            metavar="TEXT",
+            help="What you saw; by default the reason for the drain.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        str, Option(metavar="SPAN", help="How long to wait for Azure's answer.")
+    ] = "10m",
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """File a Guest Health Report, so that Azure takes the node's broken host out of service.
+
+    Drain the node first, and file the report while its VM is there. The subscription must be
+    onboarded to Guest Health Reporting (preview).
+    """
+    from fairway_runner.live.management import signed_in_to
+    from fairway_runner.live.operations import file_report, follow_report
+    from fairway_runner.targets.lookup import find_target
+    from fairway_runner.targets.nodes import report_of
+
+    seconds = span("--timeout", timeout)
+    found = report_of(find_target(target), node, category, description)
+    with signed_in_to(found.machine.subscription) as azure:
+        name = file_report(azure, found)
+        if not json_:
+            print(f"{node}: reported to Azure as {name}", flush=True)
+        said = follow_report(azure, name, seconds)
+    if json_:
+        print(json.dumps({"report": name, "answer": said}, indent=1))
+    _require_removed(name, said, timeout)
+    if not json_:
+        print(f"Azure has taken the host of {node} out of service")
+
+
+def _require_removed(name: str, said: str | None, timeout: str) -> None:
+    """UserError where Azure's last word is another one."""
+    from fairway_core.catalog.guest_health import final_answers
+
+    if said == "NodeRemovedFromService":
+        return
+    if said and said in final_answers():
+        message = f"{final_answers()[said]} ({said}): report {name}"
+        raise UserError.of("report-refused", message, "try again later", exit_code=5)
+    message = f"Azure has not decided on the report {name} after {timeout}: {said or 'no answer'}"
+    hint = "keep the node drained; Azure continues to examine its host"
+    raise UserError.of("no-answer", message, hint, exit_code=5)
+
+
+pool = Typer(
+    add_completion=False, no_args_is_help=True, help="Change the number of nodes of a target."
+)
+
+
+@pool.callback()
+def pool_group() -> None:
+    """Change the number of nodes of a target."""
+
+
+@pool.command()
+def resize(
+    target: TargetArgument,
+    nodes: Annotated[int, Argument(metavar="NODES", min=0, help="The new number of nodes.")],
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Request a number of nodes, within the limits of the environment."""
+    engine_of(target).resize(nodes)
+    if json_:
+        print(json.dumps({"target": target, "requested_nodes": nodes}))
+        return
+    print(f"requested {nodes} nodes for {target}; check progress: fairway nodes list {target}")

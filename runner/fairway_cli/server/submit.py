@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fairway_boot.files import NO_ANSWER
+from fairway_cli.ending import warn
 from fairway_cli.server.client import Sent, found_beside, found_in
-from fairway_core.findings import Finding, UserError, format_finding, printable
+from fairway_core.findings import Finding, UserError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,17 +57,16 @@ class RemoteSubmission:
             "note": self.note,
         }
 
-    def check(self) -> tuple[str, str, int, str]:
+    def check(self) -> tuple[str, list[str], int, str]:
         """Prints what a person should hear of; its name and target, and how many it would start of
         what: tasks or steps."""
         facts = self.server.post("/check", self.facts())
         with self.server.understood():
-            for finding in found_in(facts["findings"], self.server.sent):
-                print(format_finding(finding), file=sys.stderr)
+            warn(*found_in(facts["findings"], self.server.sent))
             count, kind = int(facts["tasks"]), "task"
             if "" not in facts["scripts"]:
                 count, kind = len(facts["scripts"]), "step"
-            return str(facts["name"]), str(facts["target"]), count, kind
+            return str(facts["name"]), [str(facts["target"])], count, kind
 
     def submit(self, *, yes: bool) -> Run:
         """Starts it, and prints what a person should hear of."""
@@ -99,8 +99,7 @@ class RemoteSubmission:
             typer.confirm(printable(f"{message}. Start them?"), abort=True, err=True)
             body = json.dumps({**facts, "yes": True}).encode()
             answer = self.server.answer("POST", "/runs", body=body)
-        for finding in found_beside(answer, self.server.sent):
-            print(format_finding(finding), file=sys.stderr)
+        warn(*found_beside(answer, self.server.sent))
         begun = self.server.data(answer)
         with self.server.understood():
             return self.store.find(str(begun["run_id"]))
@@ -111,8 +110,7 @@ def _send(server: Server, job: JobFile) -> str:
     from fairway_runner.submit.code_upload import CodeUpload, digest_of
 
     upload = CodeUpload.of(job)
-    for finding in upload.warnings:
-        print(format_finding(finding), file=sys.stderr)
+    warn(*upload.warnings)
     names = [digest_of(piece) for piece in upload.pieces()]
     known = server.post("/code", {"pieces": names})
     with server.understood():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import asdict, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from fairway_cli.ending import warn
 from fairway_cli.ui.columns import columns
-from fairway_core.findings import Severity, UserError, format_finding
+from fairway_core.findings import Severity, UserError
 from fairway_runner.quantities import duration, size
 from fairway_runner.runs.figures import mean
 from fairway_runner.runs.view import iso
@@ -156,7 +156,7 @@ def warn_of_unready(targets: Iterable[Target]) -> None:
 
     for target in targets:
         if (finding := unready(target)) is not None:
-            print(format_finding(replace(finding, severity=Severity.WARNING)), file=sys.stderr)
+            warn(replace(finding, severity=Severity.WARNING))
 
 
 def print_targets(facts: Sequence[dict[str, Any]]) -> None:

@@ -10,9 +10,10 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fairway_cli.ending import warn
 from fairway_cli.ui.follow import Remarks, Shape, copy_logs
 from fairway_cli.ui.progress import print_ended
-from fairway_core.findings import UserError, format_finding
+from fairway_core.findings import UserError
 from fairway_runner.dev.sessions import has_jupyter, look
 from fairway_runner.dev.ssh import INCLUDE, remove_host, write_host
 from fairway_runner.dev.sync import Beside, Known, SessionFailed, Sync, take_turn
@@ -90,7 +91,7 @@ def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None
         try:
             host = write_host(run, access, program)
         except UserError as error:
-            _warn(error)
+            warn(*error.findings)
         else:
             print(f"  ssh:       ssh {host.name}")
             print(f"  VS Code:   {host.vscode}")
@@ -128,7 +129,7 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
                 told = _send(sync)
             except UserError as error:
                 if str(error) != told:
-                    _warn(error)
+                    warn(*error.findings)
                 told = str(error)
         # Looking at very many files takes a tenth of the time at most; copying them any.
         looked = 0.0 if sync is None else sync.took
@@ -142,11 +143,6 @@ def _send(sync: Sync) -> str:
         parts += [f"{len(changes.removed)} removed"] if changes.removed else []
         print(f"code: {', '.join(parts)}", flush=True)
     return ""
-
-
-def _warn(error: UserError) -> None:
-    for finding in error.findings:
-        print(format_finding(finding), file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from fairway_cli.ending import warn
 from fairway_core.findings import printable
 from fairway_runner.quantities import duration, few, number
 from fairway_runner.runs.results import empty_outputs
@@ -257,7 +258,7 @@ EXIT_CODE = 5
 
 def is_away(run: Run, ask: Callable[[], object]) -> bool:
     """Brings the run up to date by `ask`; whether its target did not answer, which is said."""
-    from fairway_core.findings import UserError, format_finding
+    from fairway_core.findings import UserError
     from fairway_runner.engines.outage import clock
 
     try:
@@ -265,8 +266,7 @@ def is_away(run: Run, ask: Callable[[], object]) -> bool:
     except UserError as error:
         if error.exit_code != EXIT_CODE:
             raise
-        for finding in error.findings:
-            print(format_finding(finding), file=sys.stderr)
+        warn(*error.findings)
         print(f"{run.id} is shown as last known at {clock(run.last_known)}", file=sys.stderr)
         return True
     return False

@@ -126,8 +126,3 @@ def print_findings(findings: Sequence[Finding], subject: str) -> None:
     kinds = {"error": errors, "warning": warnings}
     counts = [counted(number, kind) for kind, number in kinds.items() if number]
     print(f"{subject}: {', '.join(counts) or 'nothing found'}")
-
-
-def warn(finding: Finding) -> None:
-    """A warning beside the output of a command."""
-    print(format_finding(finding), file=sys.stderr, flush=True)

@@ -1,0 +1,304 @@
+"""Commands that start jobs, or show what they would start."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Exit, Option
+
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    JobArgument,
+    JsonOption,
+    NoteOption,
+    RunArgument,
+    SetOption,
+    TagOption,
+    TargetsOption,
+    WatchOption,
+    complete_runs,
+    complete_targets,
+    complete_templates,
+    target_names,
+)
+from fairway_cli.ending import warn
+from fairway_cli.server import remote_store, require_unset, run_store
+from fairway_core.findings import UserError, printable
+from fairway_runner.quantities import counted
+
+if TYPE_CHECKING:
+    from fairway_cli.ui.progress import Changes
+    from fairway_runner.runs.store import Run, RunStore
+
+
+def submit(
+    job: Annotated[
+        str | None, Argument(metavar="JOB", help="The job file.", show_default=False)
+    ] = None,
+    target: TargetsOption = None,
+    set_: SetOption = None,
+    tag: TagOption = None,
+    note: NoteOption = None,
+    watch: WatchOption = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Validate the job without submitting it.")
+    ] = False,
+    run_id: Annotated[
+        str | None,
+        Option(
+            "--run-id",
+            metavar="ID",
+            help="Run ID. Repeat with the same ID to resume an interrupted submission.",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        Option(
+            "--resume",
+            metavar="RUN",
+            help="Resume an interrupted submission, in place of JOB.",
+            autocompletion=complete_runs,
+        ),
+    ] = None,
+    _deadline: DeadlineOption = None,
+    yes: Annotated[
+        bool, Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking.")
+    ] = False,
+    quiet: Annotated[
+        bool, Option("--quiet", "-q", help="Print only the run ID, or the final state.")
+    ] = False,
+    json_: JsonOption = False,
+) -> None:
+    """Submit a job and print the run ID once it has started.
+
+    --watch follows the log, or the progress of a sweep, and exits with the job's code; with
+    --json the log goes to standard error. The run continues when this command or its terminal
+    ends.
+
+    A run with several targets goes to the first one that answers, has capacity and quota for it,
+    and does not refuse it. It stays there.
+
+    In a job with steps, those that come after no other start at once. The others wait on their
+    targets, or are started by a command that follows the run; the output says which.
+    """
+    from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.submit import submission
+
+    require_unset("submit", resume=resume)
+    remote = remote_store()
+    if resume is not None:
+        run = submission.resume(_unfinished(run_store(), resume))
+    elif job is None:
+        hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
+        raise UserError.of("no-job", "no job is given", hint)
+    elif remote is not None:
+        from fairway_cli.server.submit import RemoteSubmission
+
+        file, settings, names = load_job(job, set_ or ()), set_ or (), target_names(target)
+        asked = RemoteSubmission(remote, file, settings, names, run_id, tag or (), note)
+        if dry_run:
+            _print_valid(*asked.check(), json_=json_)
+            return
+        run = asked.submit(yes=yes)
+    else:
+        store, file, names = run_store(), load_job(job, set_ or ()), target_names(target)
+        prepared = submission.prepare_submission(
+            *(file, store, names), run_id=run_id, tags=tag or (), note=note, copies=not dry_run
+        )
+        warn(*prepared.warnings)
+        if dry_run:
+            submission.recorded_before(prepared, store)
+            record, kind = prepared.record, "step" if prepared.steps else "task"
+            first_and_next = [record.target, *prepared.next_targets]
+            _print_valid(record.name, first_and_next, record.tasks, kind, json_=json_)
+            return
+        _ask(prepared.tasks, yes=yes)
+        run = submission.submit(prepared, store)
+    from fairway_cli.ui.progress import print_started, watch_to_the_end
+
+    if watch:
+        raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
+    print_started(run, json_=json_, quiet=quiet, by_server=remote is not None)
+
+
+def _print_valid(name: str, targets: list[str], tasks: int, kind: str, *, json_: bool) -> None:
+    """Prints that a job is valid, its targets, and its number of tasks or steps (`kind`)."""
+    if json_:
+        facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
+        print(json.dumps({**facts, **({"next_targets": targets[1:]} if targets[1:] else {})}))
+        return
+    where = ", or else on ".join(targets)
+    print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
+
+
+def _unfinished(store: RunStore, run_id: str) -> Run:
+    """The run that is to be resumed; UserError where its submission was not even written down."""
+    try:
+        return store.find(run_id)
+    except UserError as error:
+        if error.findings[0].id != "unknown-run":
+            raise
+        message = f"{error.findings[0].message}: nothing of it was sent"
+        hint = f"submit it with that id: fairway submit JOB --run-id {run_id}"
+        raise UserError.of("unknown-run", message, hint) from None
+
+
+def _ask(tasks: int, *, yes: bool) -> None:
+    """Asks before very many tasks; UserError where nobody can be asked."""
+    from fairway_runner.submit.submission import MANY, many
+
+    if yes or tasks <= MANY:
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(f"Start {tasks:,} tasks?", abort=True, err=True)
+        return
+    raise many(tasks, "add --yes to start them")
+
+
+def render(
+    job: JobArgument,
+    target: TargetsOption = None,
+    set_: SetOption = None,
+    json_: JsonOption = False,
+) -> None:
+    """Print the script that a job would run; nothing is started."""
+    from fairway_runner.jobs.job_file import load_job
+    from fairway_runner.jobs.launcher import render_launcher
+    from fairway_runner.submit.target_selection import select_targets
+
+    job_file = load_job(job, set_ or ())
+    chosen = select_targets(job_file, target_names(target)).targets[0]
+    resolved = job_file.resolve(chosen)
+    script = render_launcher(job_file, resolved, chosen)
+    if json_:
+        facts = {"target": chosen.name, "template": resolved.template, "script": script}
+        print(json.dumps({"name": resolved.name, **facts}, indent=1))
+    else:
+        print(script, end="")
+
+
+def sweep(
+    job: JobArgument,
+    target: TargetsOption = None,
+    set_: SetOption = None,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """List the points of a job's sweep with the parameters of each; nothing is started."""
+    from fairway_cli.ui.runs import print_points
+    from fairway_runner.jobs.job_file import load_job, sweeps_files
+    from fairway_runner.submit.run_inputs import with_files
+    from fairway_runner.submit.target_selection import select_targets
+
+    job_file = load_job(job, set_ or ())
+    if target or sweeps_files(job_file.document.data):
+        job_file = with_files(job_file, select_targets(job_file, target_names(target)).targets[0])
+    sweep = job_file.require_sweep()
+    rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
+    if json_:
+        print(json.dumps(rows, indent=1))
+    else:
+        print_points(rows)
+
+
+def templates(
+    name: Annotated[
+        str | None,
+        Argument(
+            metavar="[NAME]",
+            help="Explain this template.",
+            autocompletion=complete_templates,
+        ),
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """List the launcher templates, or explain one: requirements, options, usage.
+
+    Your own go into a folder job_templates/, as NAME.sh.j2; they win over those of Fairway.
+    """
+    from fairway_cli.ui.catalogue import print_explanation, print_list
+    from fairway_runner.jobs.templates import template_facts, template_list
+
+    facts: Any = template_list(Path.cwd()) if name is None else template_facts(name, Path.cwd())
+    if json_:
+        print(json.dumps(facts, indent=1))
+    elif name is None:
+        print_list(facts)
+    else:
+        print_explanation(facts)
+
+
+def retry(
+    run: RunArgument,
+    failed: Annotated[
+        bool,
+        Option("--failed", help="Only tasks that failed, not those that were cancelled or lost."),
+    ] = False,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Run the unsuccessful tasks of an ended run again.
+
+    They resume from their checkpoints, append to their logs and keep counting attempts.
+    """
+    from fairway_runner.runs.records import has_steps
+    from fairway_runner.submit.rerun import retry
+
+    found = run_store().find(run)
+    attempts = retry(found, failed_only=failed)
+    count = len(attempts)
+    if json_:
+        print(json.dumps({"run_id": found.id, "tasks": count}))
+        return
+    print(f"{found.id} runs again: {counted(count, 'task')}")
+    # Not what earlier attempts have printed.
+    number, *others = sorted({1} if has_steps(found.folder) else set(attempts.values()))
+    options = "-f --tail 10" if others else f"-f --attempt {number}" if number > 1 else "-f"
+    print(f"  follow it:  fairway logs {found.id} {options}")
+
+
+def rerun(
+    run: RunArgument,
+    set_: SetOption = None,
+    target: Annotated[
+        str | None,
+        Option(
+            "--target",
+            "-t",
+            help="Where to run; by default where it ran.",
+            autocompletion=complete_targets,
+        ),
+    ] = None,
+    tag: TagOption = None,
+    note: NoteOption = None,
+    watch: WatchOption = False,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Start a new run with the job and the code of an earlier one.
+
+    -s sets fields over those that the earlier run was submitted with, and --target takes it
+    elsewhere; what changed is printed, with --watch before the run starts. The new run has the
+    earlier one's tags.
+    """
+    from fairway_cli.ui.progress import changes_shown, print_started, watch_to_the_end
+    from fairway_runner.submit.rerun import rerun
+    from fairway_runner.targets.lookup import find_target
+
+    there = None if target is None else find_target(target)
+    earlier = run_store().find(run)
+
+    def print_changes(changes: Changes) -> None:
+        for line in changes_shown(changes) if watch else ():
+            print(line, file=sys.stderr, flush=True)
+
+    again = rerun(earlier, set_ or (), there, tags=tag or (), note=note, on_changes=print_changes)
+    warn(*again.warnings)
+    if not watch:
+        print_started(again.run, json_=json_, changes=again.changes)
+        return
+    raise Exit(watch_to_the_end(again.run, json_=json_))

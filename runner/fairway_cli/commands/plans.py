@@ -1,0 +1,301 @@
+"""Commands that plan, review and apply changes of an environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Exit, Option
+
+from fairway_cli.commands.arguments import (
+    AllowOption,
+    DeadlineOption,
+    EnvironmentArgument,
+    JsonOption,
+    PricesOption,
+    complete_environments,
+)
+from fairway_cli.reviewing import Asked, allowed, environment_in, review_files
+from fairway_core.findings import Finding, Severity, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+
+def plan(
+    environment: EnvironmentArgument = None,
+    offline: Annotated[
+        bool, Option("--offline", help="Plan from an empty state, without Azure.")
+    ] = False,
+    base: Annotated[
+        list[str] | None,
+        Option(
+            metavar="PLAN.json|DIR",
+            help="A plan of the base branch, or a folder of --out; its changes are listed "
+            "separately. Repeatable.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, Option(metavar="DIR", help="Keep the plans here; they hold secrets.")
+    ] = None,
+    report: Annotated[
+        Path | None, Option(metavar="DIR", help="Write review.md and review.json here.")
+    ] = None,
+    summary: Annotated[
+        str, Option(metavar="FILE", help="Append the review in Markdown to this file.")
+    ] = "",
+    markdown: Annotated[bool, Option("--markdown", help="Print the review as Markdown.")] = False,
+    json_: JsonOption = False,
+    allow: AllowOption = None,
+    prices: PricesOption = None,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Plan every stack of an environment, and review what would change.
+
+    Synthesizes the environment, runs `terraform init`, `validate` and `plan` for each stack in
+    its order, and prints what `fairway review` does. With --offline no Azure account is
+    needed: every stack is planned from an empty state against a stand-in for Azure on this
+    machine. Exits with 3 where data would be lost, with 2 where Azure would refuse a change,
+    with 4 where Terraform or its provider is missing, and with 5 where Terraform failed.
+    --deadline holds for what Fairway asks Azure beside Terraform.
+    """
+    from fairway_cli.ui.reviews import form_of, show_review
+    from fairway_stacks.app import usual_outdir
+    from fairway_stacks.plan.left import left_behind
+    from fairway_stacks.plan.options import files_can_be_written, say, tell
+    from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
+    from fairway_stacks.plan.review import Reviewer, add_summary, write_report
+    from fairway_stacks.plan.stacks import in_order
+
+    form = form_of(markdown=markdown, json_=json_)
+    before = [plan for each in base or () for plan in base_plans(each, say)]
+    with files_can_be_written(), plan_folder(out) as folder:
+        plans = (
+            plan_offline(environment, folder, say)
+            if offline
+            else plan_live(environment, folder, say, allowed(allow))
+        )
+        left = [] if offline else left_behind(in_order(usual_outdir()))
+        found = Reviewer(before, allowed(allow), left, prices).review(plans)
+        if report:
+            write_report(found, report)
+        if summary:  # nothing where it is that of a variable which is not set
+            add_summary(found, Path(summary))
+        show_review(found, form)
+        for finding in [] if offline else _of_stopped_machines([plan.review for plan in plans]):
+            tell(UserError([finding]))
+    code = found.exit_code
+    for error in filter(None, (plan.error for plan in plans)):
+        code = code or error.exit_code
+        tell(error)
+    raise Exit(code)
+
+
+def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:
+    """VMs that would have to run, for Azure to change what these plans change of them."""
+    from fairway_runner.live.rules import stopped_machines
+
+    for file in reviews:
+        with suppress(ValueError):  # the log of a plan that was not made
+            for machine in stopped_machines(json.loads(file.read_text(encoding="utf-8"))):
+                yield replace(machine.finding, severity=Severity.WARNING)
+
+
+def review(
+    plans: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[ENVIRONMENT|[STACK=]PLAN.json…]",
+            help="Output of `terraform show -json`, one per stack; or a folder of them. Or an "
+            "environment, by default FAIRWAY_ENVIRONMENT, then the project's own.",
+            show_default=False,
+            autocompletion=complete_environments,
+        ),
+    ] = None,
+    base: Annotated[
+        list[str] | None,
+        Option(
+            metavar="[STACK=]PLAN.json",
+            help="A plan of the base branch; its changes are listed separately. Repeatable.",
+        ),
+    ] = None,
+    markdown: Annotated[
+        bool, Option("--markdown", help="Print a comment for a pull request.")
+    ] = False,
+    json_: JsonOption = False,
+    allow: AllowOption = None,
+    prices: PricesOption = None,
+) -> None:
+    """Show what Terraform plans would change, cost and destroy.
+
+    Exits with 3 if data would be lost and --allow does not name its address, and with 2 if Azure
+    would refuse a change. No service is asked: prices come from the cache or the snapshot. An
+    environment in place of plans is planned first, as `fairway plan ENVIRONMENT` does.
+    """
+    given, base, allow = plans or [], base or [], allow or []
+    environment = environment_in(given)
+    if environment is not None:
+        name = environment or None
+        plan(name, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices)
+    asked = Asked(
+        plans=given, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices
+    )
+    raise Exit(review_files(asked))
+
+
+def deploy(
+    environment: EnvironmentArgument = None,
+    approved: Annotated[
+        Path | None,
+        Option(
+            metavar="REVIEW.json", help="The approved review, written by fairway plan --report."
+        ),
+    ] = None,
+    outputs_file: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Write the stacks' outputs here, for fairway targets sync."),
+    ] = None,
+    report: Annotated[
+        Path | None, Option(metavar="DIR", help="Write the next review to approve to this folder.")
+    ] = None,
+    allow: AllowOption = None,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Apply an approved plan, and nothing else.
+
+    Plans each stack again, compares the digest of its review with that of the approved review,
+    and applies that very plan. Without --approved it shows the review and asks on the terminal.
+    Stacks that only destroy something come after those that read them.
+
+    A stack that needed outputs of another one when the review was made is planned once they
+    exist. On a terminal the rest is then shown and confirmed; with --approved the deployment
+    stops there, and writes the review to approve next to --report. Exits with 2 if something
+    differs from the approved review, with 3 if data would be lost, and with 5 if Terraform
+    failed; stacks that were applied stay applied.
+
+    Where it would change an extension of a VM that is stopped, which Azure refuses, it offers to
+    start the VM, or stops before anything of that stack was done. --deadline holds for what Fairway
+    asks Azure beside Terraform.
+    """
+    from fairway_cli.ui.reviews import print_review
+    from fairway_stacks.plan.deploy import Person, deploy
+    from fairway_stacks.plan.options import files_can_be_written
+
+    asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
+
+    def before(plan: Mapping[str, Any]) -> None:
+        _have_machines_run(plan, typer.confirm if asks else None)
+
+    with files_can_be_written():
+        deploy(
+            environment,
+            approved,
+            Person(print_review, typer.confirm if asks else None, before),
+            allow=allowed(allow),
+            outputs_file=outputs_file,
+            report=report,
+        )
+
+
+def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | None) -> None:
+    """Starts VMs that the plan could not change as they are; UserError where nobody agrees."""
+    from fairway_runner.live import operations
+    from fairway_runner.live.rules import stopped_machines
+
+    stopped = stopped_machines(plan)
+    for machine in stopped:
+        question = f"{machine.finding.message}. Start it now?"
+        if ask is None or not ask(question):
+            raise UserError([each.finding for each in stopped])
+    for machine in stopped:
+        operations.start_machine(machine.name, machine.id)
+
+
+def destroy(
+    environment: EnvironmentArgument = None,
+    stack: Annotated[
+        list[str] | None,
+        Option(
+            metavar="STACK",
+            help="Only compute, or data, or network, with those that read it. Repeatable.",
+        ),
+    ] = None,
+    approved: Annotated[
+        Path | None, Option(metavar="REVIEW.json", help="The approved review, written by --report.")
+    ] = None,
+    report: Annotated[
+        Path | None, Option(metavar="DIR", help="Write the review of what would go to this folder.")
+    ] = None,
+) -> None:
+    """Destroy an environment, or some of its stacks, once that was approved.
+
+    Plans the destruction of each stack, shows the review, and asks for the environment's name. The
+    stacks go in the opposite order of their making, and those that read a stack go with it:
+    `--stack compute` takes the clusters alone and keeps the data.
+
+    Without a terminal, --report DIR writes the review and stops, and --approved DIR/review.json
+    does what it says and nothing else. Exits with 2 where something differs from the approved
+    review or is protected: set `protect: false` in the file and deploy that first.
+    """
+    from fairway_cli.ui.reviews import print_review
+    from fairway_stacks.plan.destroy import destroy
+    from fairway_stacks.plan.options import files_can_be_written
+
+    asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
+
+    def ask(name: str) -> bool:
+        typed = typer.prompt(f"Type `{name}` to destroy this, and what is on it", default="")
+        return bool(typed == name)
+
+    with files_can_be_written():
+        destroy(
+            environment,
+            stack or (),
+            approved,
+            show=print_review,
+            ask=ask if asks else None,
+            report=report,
+        )
+
+
+_PREFIX = "review-"
+
+
+def comment(
+    folder: Annotated[
+        Path,
+        Argument(
+            metavar="DIR",
+            help="Folder that holds review-ENVIRONMENT/review.json for each environment.",
+        ),
+    ],
+    run: Annotated[str, Option(metavar="URL", help="The workflow run that made the reviews.")],
+    commit: Annotated[str, Option(metavar="SHA", help="The commit that was planned.")],
+    head: Annotated[
+        str, Option(metavar="OWNER/REPO", help="The repository that the commit is from.")
+    ],
+    base: Annotated[str, Option(metavar="OWNER/REPO", help="The repository of the pull request.")],
+) -> None:
+    """Print the comment of a pull request, from reviews that its own code made.
+
+    Reads data and runs nothing: everything in a review is shown as text. The dangers of
+    all environments come first, and none can hide those of another.
+    """
+    from fairway_core.review.comment import Origin, comment
+    from fairway_core.review.facts import read_review
+
+    reviews = {}
+    for each in sorted(folder.glob(f"{_PREFIX}*")):
+        try:
+            found = read_review(each / "review.json")
+        except UserError:
+            found = None
+        reviews[each.name.removeprefix(_PREFIX)] = found
+    if not reviews:
+        raise UserError.of("no-review", f"{folder} holds no review", "fairway plan --report DIR")
+    print(comment(reviews, Origin(run, commit, fork=head != base)), end="")

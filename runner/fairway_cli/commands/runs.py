@@ -1,0 +1,268 @@
+"""Commands for single runs: state, end, labels and removal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Exit, Option
+
+from fairway_cli.commands.arguments import (
+    DeadlineOption,
+    JsonOption,
+    RunArgument,
+    RunsArgument,
+    StateOption,
+    complete_runs,
+    complete_tags,
+    states,
+)
+from fairway_cli.server import remote_store, run_store
+from fairway_core.findings import UserError, printable
+from fairway_runner.quantities import counted, few, size, span
+
+if TYPE_CHECKING:
+    from fairway_runner.runs.store import Run
+
+
+def show(
+    run: RunArgument,
+    failed: Annotated[
+        bool, Option("--failed", help="Only the tasks that did not succeed.")
+    ] = False,
+    limit: Annotated[
+        int, Option("--limit", "-n", min=0, help="Show at most N tasks; 0 for all.")
+    ] = 50,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Show a run: its state, its tasks and its files.
+
+    If its target does not answer, what is known locally is shown, and the exit code is 5.
+    """
+    from fairway_cli.ui.progress import EXIT_CODE, is_away
+    from fairway_cli.ui.runs import print_overview
+    from fairway_runner.runs.view import RunView
+
+    found, remote = run_store().find(run), remote_store()
+    # A server has the logs and samples that it shows.
+    logs = remote is None and bool(found.record.metrics)
+    away = is_away(found, lambda: found.refresh(logs=logs, samples=remote is None))
+    view = RunView.of(found, has_currency=json_) if remote is None else remote.view(found)
+    if json_:
+        print(json.dumps(view.to_json(failed=failed), indent=1))
+    else:
+        print_overview(view, view.unsuccessful if failed else view.tasks, limit)
+    if away:
+        raise Exit(EXIT_CODE)
+
+
+def wait(
+    runs: RunsArgument,
+    timeout: Annotated[
+        str | None,
+        Option(
+            "--timeout",
+            metavar="SPAN",
+            help="Stop waiting after this long and exit with 5; the runs continue.",
+        ),
+    ] = None,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Wait until runs have ended, print their states, and exit with the first failing code.
+
+    Standard error says why a run waits, each time that the reason changes.
+    """
+    from fairway_cli.ui.follow import remarked
+    from fairway_cli.ui.progress import print_empty
+    from fairway_runner.runs.results import empty_outputs
+
+    end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
+    store, code, facts = run_store(), 0, []
+    for run in [store.find(name) for name in runs]:
+        with remarked(run):
+            _wait(run, end, timeout)
+        code = code or run.exit_code
+        fact = {"run_id": run.id, "state": run.state, "exit_code": run.exit_code}
+        facts.append({**fact, "empty_outputs": (empty := empty_outputs(run))})
+        if not json_:
+            print(f"{run.id} {run.state}", flush=True)
+            print_empty(run.id, empty)
+    if json_:
+        print(json.dumps(facts, indent=1))
+    raise Exit(code)
+
+
+def _wait(run: Run, end: float | None, timeout: str | None) -> None:
+    """Until the run has ended; UserError where that is not before the `end`."""
+    if end is None:
+        run.wait()
+        return
+    from fairway_runner.engines.outage import Absence
+    from fairway_runner.runs.store import FINAL_STATES
+
+    absence = Absence(run, run.engine.deadline)
+    while True:
+        left = end - time.monotonic()
+        with run.engine.within(max(0.0, left)):
+            absence.look(run.follow)
+        if (state := run.state) in FINAL_STATES:
+            return
+        if left <= 0:
+            message = f"{run.id} is still {state} after {timeout}"
+            hint = f"it is still running; to end it: fairway cancel {run.id}"
+            raise UserError.of("wait-timeout", message, hint, exit_code=5)
+        time.sleep(max(0.0, min(run.engine.pause, left)))
+
+
+def cancel(
+    runs: RunsArgument,
+    task: Annotated[
+        str | None,
+        Option(
+            "--task",
+            metavar="TASK",
+            help="Only this task (its number, from 0, or finally), or only this step.",
+        ),
+    ] = None,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Cancel runs: signal their programs, and kill them after the grace period."""
+    from fairway_runner.runs.view import cancel_facts
+
+    store, facts = run_store(), []
+    for run in [store.find(name, going=True) for name in runs]:
+        run.cancel(task)
+        fact = cancel_facts(run, task)
+        facts.append(fact)
+        if not json_:
+            ended = fact["state"] if task is None else f"task {task} {fact['task_state']}"
+            print(f"{run.id} {ended}", flush=True)
+    if json_:
+        print(json.dumps(facts, indent=1))
+
+
+def tag(
+    run: RunArgument,
+    tags: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[TAG]…",
+            help="Tags to add.",
+            show_default=False,
+            autocompletion=complete_tags,
+        ),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        Option(
+            "--remove",
+            metavar="TAG",
+            help="Tag to remove. Repeatable.",
+            autocompletion=complete_tags,
+        ),
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Add tags to a run, remove some, or print those it has.
+
+    To find runs by tag: fairway list --tag TAG. Changes are kept on this machine only; tags
+    given with `submit --tag` stay with the run wherever it is listed.
+    """
+    found = run_store().find(run)
+    labels = found.labels
+    if tags or remove:
+        labels = found.label(tags or (), remove=remove or ())
+    if json_:
+        print(json.dumps({"run_id": found.id, "tags": labels.tags, "note": labels.note}))
+    else:
+        print(f"{found.id} {' '.join(labels.tags) or 'has no tags'}")
+
+
+def note(
+    run: RunArgument,
+    text: Annotated[
+        str | None,
+        Argument(
+            metavar="[TEXT]",
+            help='The new note; "" for none. Without it the note is printed.',
+            show_default=False,
+        ),
+    ] = None,
+    json_: JsonOption = False,
+) -> None:
+    """Write a note about a run, or print the one it has.
+
+    A change is kept on this machine only; a note given with `submit --note` stays with the run
+    wherever it is listed.
+    """
+    found = run_store().find(run)
+    labels = found.labels if text is None else found.label(note=text)
+    if json_:
+        print(json.dumps({"run_id": found.id, "tags": labels.tags, "note": labels.note}))
+        return
+    for line in labels.note.splitlines() or [f"{found.id} has no note"]:
+        print(printable(line))
+
+
+def clean(
+    runs: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[RUN…]",
+            help="Only these runs; by default all that have ended.",
+            autocompletion=complete_runs,
+        ),
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        Option(
+            "--older-than",
+            metavar="SPAN",
+            help="Only runs that ended at least this long ago, such as 30d.",
+        ),
+    ] = None,
+    state: StateOption = None,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    json_: JsonOption = False,
+    _deadline: DeadlineOption = None,
+) -> None:
+    """Remove runs that have ended, with their logs, outputs and checkpoints.
+
+    Code snapshots that no other run uses are removed too.
+    """
+    from fairway_runner.runs.clean import removable, remove
+
+    store = run_store()
+    chosen = removable(
+        store,
+        runs or (),
+        None if older_than is None else span("--older-than", older_than),
+        states(state),
+    )
+    if chosen and not yes:
+        _ask([run.id for run in chosen])
+    removed = remove(store, chosen)
+    if json_:
+        facts = {"runs": removed.runs, "snapshots": removed.snapshots, "bytes": removed.size}
+        print(json.dumps(facts, indent=1))
+    else:
+        copies = f"{removed.snapshots:,} unused copies of code"
+        print(f"removed {counted(len(removed.runs), 'run')}, {copies}, {size(removed.size)}")
+    if removed.kept:
+        raise UserError(removed.kept)
+
+
+def _ask(ids: list[str]) -> None:
+    """Goes on only where a person at the terminal says so."""
+    shown = few(ids, 5)
+    if not sys.stdin.isatty():
+        message = f"this would remove {counted(len(ids), 'run')}: {shown}"
+        raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
+    if not typer.confirm(f"Remove {shown}, with all outputs and checkpoints?"):
+        raise Exit(130)
