@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_cli.ui.catalogue import print_nodes
+from fairway_cli.ui.catalogue import node_table
 from fairway_runner.engines.engine import Node
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def test_names_of_a_run_are_text(
     out.encode("utf-8")
 
 
-def test_the_words_of_a_node_are_text(capsys: pytest.CaptureFixture[str]) -> None:
-    print_nodes([Node("n1", EVIL, reason="[bold] Not responding [root@now]", facts={"gpus": EVIL})])
-    out = capsys.readouterr().out
+def test_the_words_of_a_node_are_text() -> None:
+    reason = "[bold] Not responding [root@now]"
+    out = node_table([Node("n1", EVIL, reason=reason, facts={"gpus": EVIL})])
     assert "\x1b]" not in out
     assert "\nforged" not in out
     assert "[bold] Not responding [root@now]" in out

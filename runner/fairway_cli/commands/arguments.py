@@ -13,7 +13,6 @@ from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.quantities import span
-from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,91 +20,79 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from fairway_runner.engines.engine import Engine
-    from fairway_runner.runs.store import Run
 
 
-# Completions are quick, and never fail.
+def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Completes to those of the known words that begin as typed. A shell has no place for an
+    error."""
+
+    def complete(incomplete: str) -> list[str]:
+        try:
+            return [word for word in known() if word.startswith(incomplete)]
+        except Exception:  # noqa: BLE001 - see above
+            return []
+
+    return complete
 
 
-def complete_runs(incomplete: str) -> list[str]:
-    """The ids of this project's runs, the newest first."""
-    try:
-        folder = find_project()[0] / ".fairway" / "runs"
-        with os.scandir(folder) as entries:
-            found = [
-                (entry.stat().st_mtime, entry.name)
-                for entry in entries
-                if entry.name.startswith(incomplete) and not entry.name.startswith(".")
-            ]
-    except (OSError, UserError):
-        return []
+@_completing
+def complete_runs() -> list[str]:
+    """The ids of this project's runs, the newest first; without all that reading them imports."""
+    with os.scandir(find_project()[0] / ".fairway" / "runs") as entries:
+        found = [(each.stat().st_mtime, each.name) for each in entries if each.name[0] != "."]
     return [name for _, name in sorted(found, reverse=True)]
 
 
-def complete_templates(incomplete: str) -> list[str]:
+@_completing
+def complete_templates() -> Iterable[str]:
     """The templates that a job in this folder can name."""
-    try:
-        from fairway_runner.jobs.templates import all_templates
+    from fairway_runner.jobs.templates import all_templates
 
-        known = all_templates(Path.cwd())
-    except Exception:  # noqa: BLE001 - a shell has no place for an error
-        return []
-    return [name for name in known if name.startswith(incomplete)]
+    return all_templates(Path.cwd())
 
 
-def complete_targets(incomplete: str) -> list[str]:
+@_completing
+def complete_targets() -> Iterable[str]:
     """`local`, and the targets of the project."""
-    try:
-        from fairway_runner.targets.lookup import all_targets
+    from fairway_runner.targets.lookup import all_targets
 
-        known = list(all_targets())
-    except Exception:  # noqa: BLE001 - as above
-        known = [LOCAL]
-    return [name for name in known if name.startswith(incomplete)]
+    return all_targets()
 
 
-def complete_environments(incomplete: str) -> list[str]:
+@_completing
+def complete_environments() -> Iterable[str]:
     """The environments of the project, and those that come with Fairway."""
-    try:
-        from fairway_core.environment.selection import known_environments
+    from fairway_core.environment.selection import known_environments
 
-        known = list(known_environments())
-    except Exception:  # noqa: BLE001 - as above
-        return []
-    return [name for name in known if name.startswith(incomplete)]
+    return known_environments()
 
 
-def complete_metrics(ctx: object, incomplete: str) -> list[str]:
+def complete_metrics(ctx: Context, incomplete: str) -> list[str]:
     """The metrics of the run that the command line names."""
-    try:
-        known = run_store().find(_argument(ctx, "run") or "").record.metrics
-    except Exception:  # noqa: BLE001 - as above
-        return []
-    return [name for name in known if name.startswith(incomplete)]
+    run = _argument(ctx, "run") or ""
+    return _completing(lambda: run_store().find(run).record.metrics)(incomplete)
 
 
-def complete_settings(ctx: object, incomplete: str) -> list[str]:
-    """Completes the fields that `-s` can set: those of a job, and those present in the named job
-    file or run."""
-    try:
-        from fairway_core.documents import read
-        from fairway_runner.jobs.job import Job
+def complete_settings(ctx: Context, incomplete: str) -> list[str]:
+    """The fields that `-s` can set: those of a job, and those in the named job file or run."""
+    return _completing(lambda: _settings(ctx))(incomplete)
 
-        known = set(_fields(Job))
-        if run := _argument(ctx, "run"):
-            known |= set(_paths(read(run_store().find(run).folder / "job.yaml").data))
-        elif job := _argument(ctx, "job"):
-            known |= set(_paths(read(job).data))
-    except Exception:  # noqa: BLE001 - as above
-        return []
-    return sorted(f"{path}=" for path in known if path.startswith(incomplete))
+
+def _settings(ctx: Context) -> Iterable[str]:
+    from fairway_core.documents import read
+    from fairway_runner.jobs.job import Job
+
+    known = set(_fields(Job))
+    if run := _argument(ctx, "run"):
+        known |= set(_paths(read(run_store().find(run).folder / "job.yaml").data))
+    elif job := _argument(ctx, "job"):
+        known |= set(_paths(read(job).data))
+    return sorted(f"{path}=" for path in known)
 
 
 def _argument(ctx: Any, name: str) -> str | None:
-    """Returns the value of an argument or option on the command line.
-
-    While an option has no value yet, the arguments before it have not been assigned.
-    """
+    """The value of an argument or option on the command line. While an option has no value yet,
+    the arguments before it have not been assigned."""
     if given := ctx.params.get(name):
         return str(given)
     command = getattr(ctx, "command", None)
@@ -135,33 +122,32 @@ def _paths(data: object, before: str = "") -> Iterator[str]:
         yield from _paths(value, f"{before}{key}.")
 
 
-def complete_tags(incomplete: str) -> list[str]:
+@_completing
+def complete_tags() -> Iterable[str]:
     """The tags that this project's runs have."""
-    return [tag for tag in _of_all_runs(lambda run: run.tags) if tag.startswith(incomplete)]
+    return sorted({tag for run in run_store().unsorted() for tag in run.tags})
 
 
 def complete_columns(incomplete: str) -> list[str]:
     """The columns that a list of this project's runs can have; those before are kept."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + each for each in _complete_column(last)]
+
+
+@_completing
+def _complete_column() -> Iterable[str]:
     from fairway_runner.runs.query import FACTS
 
-    before, comma, last = incomplete.rpartition(",")
-    metrics = _of_all_runs(lambda run: [f"metric:{name}" for name in run.record.metrics])
-    return [before + comma + each for each in (*FACTS, *metrics) if each.startswith(last)]
+    metrics = {name for run in run_store().unsorted() for name in run.record.metrics}
+    return (*FACTS, *(f"metric:{name}" for name in sorted(metrics)))
 
 
-def complete_groups(incomplete: str) -> list[str]:
+@_completing
+def complete_groups() -> Iterable[str]:
     """By what the costs of runs are put together."""
     from fairway_runner.runs.accounting import BY
 
-    return [each for each in BY if each.startswith(incomplete)]
-
-
-def _of_all_runs(words: Callable[[Run], Iterable[str]]) -> list[str]:
-    """The words of each run, each once."""
-    try:
-        return sorted({word for run in run_store().unsorted() for word in words(run)})
-    except Exception:  # noqa: BLE001 - as above
-        return []
+    return BY
 
 
 _RUN_HELP = "Run ID, or any unique prefix."

@@ -345,14 +345,14 @@ def sizes(
 
     Shows the GPUs, memory and InfiniBand of each, and whether Azure still offers it.
     """
-    from fairway_cli.ui.catalogue import print_sizes, select, size_facts
+    from fairway_cli.ui.catalogue import select, size_facts, size_table
     from fairway_core.catalog import vm_sizes
 
     sizes = select(vm_sizes().values(), rdma=rdma, gpu=gpu)
     if json_:
         print(json.dumps([size_facts(size) for size in sizes], indent=1))
     else:
-        print_sizes(sizes)
+        print(size_table(sizes))
 
 
 class Kind(StrEnum):

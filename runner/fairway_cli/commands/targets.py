@@ -42,7 +42,7 @@ def list_targets(
     offline: _OfflineOption = False, json_: JsonOption = False, _deadline: DeadlineOption = None
 ) -> None:
     """List the targets, as `fairway targets` alone does."""
-    from fairway_cli.ui.catalogue import print_targets, warn_of_unready
+    from fairway_cli.ui.catalogue import target_table, warn_of_unready
     from fairway_runner.targets.lookup import all_targets
     from fairway_runner.targets.nodes import target_facts
 
@@ -51,7 +51,7 @@ def list_targets(
     if json_:
         print(json.dumps(facts, indent=1))
     else:
-        print_targets(facts)
+        print(target_table(facts))
     warn_of_unready(each.target for each in known)
 
 
@@ -74,7 +74,7 @@ def sync(
 
     Without --user the account of the last time is kept.
     """
-    from fairway_cli.ui.catalogue import print_targets, warn_of_unready
+    from fairway_cli.ui.catalogue import target_table, warn_of_unready
     from fairway_runner.targets.lookup import SYNCED, KnownTarget
     from fairway_runner.targets.nodes import target_facts
     from fairway_runner.targets.sync import as_person, read_targets, write_targets
@@ -85,7 +85,8 @@ def sync(
     if json_:
         print(json.dumps([target.record() for target in found], indent=1))
     else:
-        print_targets(target_facts([KnownTarget(target, str(file)) for target in found], ask=False))
+        known = [KnownTarget(target, str(file)) for target in found]
+        print(target_table(target_facts(known, ask=False)))
     warn_of_unready(found)
 
 
@@ -127,14 +128,14 @@ def list_nodes(
     target: TargetArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
 ) -> None:
     """List the nodes of a target, and why a node is unusable."""
-    from fairway_cli.ui.catalogue import print_nodes
+    from fairway_cli.ui.catalogue import node_table
     from fairway_runner.targets.nodes import node_facts
 
     nodes = engine_of(target).nodes()
     if json_:
         print(json.dumps([node_facts(node) for node in nodes], indent=1))
     elif nodes:
-        print_nodes(nodes)
+        print(node_table(nodes))
     else:
         print(f"{target} has no nodes now")
 

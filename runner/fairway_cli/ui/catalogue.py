@@ -26,26 +26,25 @@ if TYPE_CHECKING:
     from fairway_runner.runs.figures import Sample
 
 
-_COLOURS = {"idle": "green", "running": "cyan", "allocated": "cyan", "mixed": "cyan"}
+# SGR parameters of ECMA-48.
+_RED, _GREEN, _YELLOW, _CYAN = "31", "32", "33", "36"
+_NODE_COLOURS = {"idle": _GREEN, "running": _CYAN, "allocated": _CYAN, "mixed": _CYAN}
 _BROKEN = ("unusable", "starttaskfailed", "down", "offline", "drain", "fail", "unknown", "lost")
+# Other sizes are retired, or not for Fairway.
+_SIZE_COLOURS = {"current": _GREEN, "retiring": _YELLOW, "no-new-capacity": _YELLOW}
 
 
-def print_nodes(nodes: Sequence[Node]) -> None:
-    """A line a node; why one is not fit for work stands below it."""
-    from rich.text import Text
-
-    from fairway_cli.ui.runs import add_row, new_table, print_table
-    from fairway_core.findings import printable
-
+def node_table(nodes: Sequence[Node]) -> str:
+    """A line for each node."""
     more = list(dict.fromkeys(name for node in nodes for name in node.facts))
-    rows = new_table("NODE", "STATE", "ADDRESS", "RUN", *(name.upper() for name in more), "REASON")
+    header = ("NODE", "STATE", "ADDRESS", "RUN", *(name.upper() for name in more), "REASON")
+    rows, colours = [], {}
     for node in nodes:
-        broken = node.state.lower().startswith(_BROKEN)
-        style = "red" if broken else _COLOURS.get(node.state.lower(), "")
         extra = [node.facts.get(name, "") for name in more]
-        state = Text(printable(node.state), style=style)
-        add_row(rows, node.name, state, node.address, node.run, *extra, node.reason)
-    print_table(rows)
+        rows.append((node.name, node.state, node.address, node.run, *extra, node.reason))
+        known = node.state.lower()
+        colours[node.state] = _RED if known.startswith(_BROKEN) else _NODE_COLOURS.get(known, "")
+    return columns(header, rows, colours)
 
 
 def offer_facts(offer: Offer) -> dict[str, Any]:
@@ -78,10 +77,6 @@ def outbound_table(names: Sequence[Outbound]) -> str:
     """A line for each name."""
     rows = [(each.name, str(each.port), each.reason) for each in names]
     return columns(("OUTBOUND NAME", "PORT", "FOR"), rows)
-
-
-_SIZES_COLOURS = {"current": "green", "retiring": "yellow", "no-new-capacity": "yellow"}
-_GONE = "red"  # retired, or not for Fairway
 
 
 def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSize]:
@@ -118,25 +113,18 @@ def size_facts(size: VmSize) -> dict[str, Any]:
     }
 
 
-def print_sizes(sizes: Iterable[VmSize]) -> None:
-    """A line a size, in the order of the catalogue."""
-    from rich.text import Text
-
-    from fairway_cli.ui.runs import new_table, print_table
-
-    rows = new_table("SIZE", "GPU", "MEMORY", "INFINIBAND", "STATUS", "SUCCESSOR")
+def size_table(sizes: Iterable[VmSize]) -> str:
+    """A line for each size, in the order of the catalogue."""
+    rows, colours = [], {}
     for each in sizes:
-        status = _status(each)
+        gpu = f"{each.gpu.count} × {each.gpu.model} {each.gpu.memory_gb} GB" if each.gpu else ""
         when = f" {each.retirement_date}" if each.retirement_date else ""
-        rows.add_row(
-            each.name,
-            f"{each.gpu.count} × {each.gpu.model} {each.gpu.memory_gb} GB" if each.gpu else "",
-            f"{each.memory_gib} GiB",
-            _infiniband(each),
-            Text(f"{status}{when}", style=_SIZES_COLOURS.get(status, _GONE)),
-            each.successor,
+        status = f"{_status(each)}{when}"
+        colours[status] = _SIZE_COLOURS.get(_status(each), _RED)
+        rows.append(
+            (each.name, gpu, f"{each.memory_gib} GiB", _infiniband(each), status, each.successor)
         )
-    print_table(rows)
+    return columns(("SIZE", "GPU", "MEMORY", "INFINIBAND", "STATUS", "SUCCESSOR"), rows, colours)
 
 
 def _status(size: VmSize) -> str:
@@ -159,28 +147,21 @@ def warn_of_unready(targets: Iterable[Target]) -> None:
             warn(replace(finding, severity=Severity.WARNING))
 
 
-def print_targets(facts: Sequence[dict[str, Any]]) -> None:
-    """A line a target."""
-    from fairway_cli.ui.runs import add_row, new_table, print_table
+def target_table(facts: Sequence[dict[str, Any]]) -> str:
+    """A line for each target."""
     from fairway_runner.engines.capabilities import runs_here
 
-    rows = new_table("TARGET", "ENGINE", "SIZE", "GPUS", "INFINIBAND", "NODES", "MOUNTS", "FROM")
+    rows = []
     for each in facts:
         limit = "" if runs_here(each["engine"]) else f"/{each['nodes_max']}"
         now = "?" if each["nodes_now"] is None else each["nodes_now"]
-        count = f"{now}{limit}" if each["ready"] else "not ready"
-        add_row(
-            rows,
-            each["name"],
-            each["engine"],
-            each["vm_size"] or "",
-            f"{each['gpus']}" if each["gpus"] else "",
-            f"{each['infiniband_gbps']} Gb/s" if each["infiniband_gbps"] else "",
-            count,
-            " ".join(f"{name}:{path}" for name, path in each["mounts"].items()),
-            each["source"],
-        )
-    print_table(rows)
+        fabric = f"{each['infiniband_gbps']} Gb/s" if each["infiniband_gbps"] else ""
+        nodes = f"{now}{limit}" if each["ready"] else "not ready"
+        mounts = " ".join(f"{name}:{path}" for name, path in each["mounts"].items())
+        cells = (each["name"], each["engine"], each["vm_size"] or "", str(each["gpus"] or ""))
+        rows.append((*cells, fabric, nodes, mounts, each["source"]))
+    titles = ("TARGET", "ENGINE", "SIZE", "GPUS", "INFINIBAND", "NODES", "MOUNTS", "FROM")
+    return columns(titles, rows)
 
 
 def print_list(listed: list[dict[str, str]]) -> None:

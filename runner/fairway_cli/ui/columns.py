@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from fairway_core.findings import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fairway_runner.data.blobs import Entry
     from fairway_runner.data.transfer import Report
@@ -42,16 +42,20 @@ def has_colours(out: TextIO | None = None) -> bool:
     return wanted and (out or sys.stdout).isatty()
 
 
-def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The rows under their header; columns that are empty in every row are left out. Cells that are
-    states have their colour; control characters in a cell are replaced."""
+def columns(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    colours: Mapping[str, str] = _COLOURS,
+) -> str:
+    """The rows under their header; columns that are empty in every row are left out. `colours` are
+    those of cells by their text; control characters in a cell are replaced."""
     table = [tuple(map(printable, row)) for row in (header, *rows)]
     kept = [n for n in range(len(header)) if len(table) == 1 or any(row[n] for row in table[1:])]
     widths = [max(_width(row[n]) for row in table) for n in kept]
     coloured, lines = has_colours(), []
     for number, row in enumerate(table):
         cells = [
-            _coloured(row[n], _BOLD if number == 0 else _COLOURS.get(row[n], ""), coloured)
+            _coloured(row[n], _BOLD if number == 0 else colours.get(row[n], ""), coloured)
             + " " * (width - _width(row[n]))
             for n, width in zip(kept, widths, strict=True)
         ]

@@ -17,9 +17,6 @@ from fairway_runner.runs.view import BEST, shown, varying
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rich.table import Table
-    from rich.text import Text
-
     from fairway_runner.runs.view import RunView
 
 
@@ -90,37 +87,6 @@ def print_points(points: list[dict[str, Any]]) -> None:
     )
     if len(points) > _MOST_POINTS:
         print(f"… and {len(points) - _MOST_POINTS:,} more; all of them: --json")
-
-
-def new_table(*columns: str) -> Table:
-    """An empty table of rich, for cells that are more than text."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def add_row(table: Table, *cells: str | Text) -> None:
-    """Adds a row whose text stands as it is: rich takes no `[word]` of it for its own markup, and
-    the terminal no control character."""
-    from rich.text import Text
-
-    table.add_row(*(Text(printable(each)) if isinstance(each, str) else each for each in cells))
-
-
-def print_table(table: Table) -> None:
-    """Prints it; nothing is cut off in a file or a pipe."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000
-    # rich would end the program with 1 where the reader of its output went away.
-    with console.capture() as text:
-        console.print(table)
-    print(text.get(), end="")
 
 
 def _cell(column: str, value: Any) -> str:
