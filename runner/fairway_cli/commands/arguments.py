@@ -69,8 +69,8 @@ def complete_environments() -> Iterable[str]:
 
 def complete_metrics(ctx: Context, incomplete: str) -> list[str]:
     """The metrics of the run that the command line names."""
-    run = _argument(ctx, "run") or ""
-    return _completing(lambda: run_store().find(run).record.metrics)(incomplete)
+    known = _completing(lambda: run_store().find(_argument(ctx, "run") or "").record.metrics)
+    return known(incomplete)
 
 
 def complete_settings(ctx: Context, incomplete: str) -> list[str]:
