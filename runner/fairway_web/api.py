@@ -60,8 +60,8 @@ CALLS: list[tuple[str, str, Endpoint, dict[str, Any]]] = []
 
 
 def call(
-    method: str,
-    path: str,
+    action: str,
+    place: str,
     answer: Any = None,
     *,
     status: int = 200,
@@ -69,8 +69,10 @@ def call(
     headers: tuple[str, ...] = (),
     body: dict[str, Any] | None = None,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Registers a function as a call, for those whose role allows it by the table of roles."""
-    action = ROUTES[f"{method} /api/v1{path}"]
+    """Registers a function as the call at a place, such as `GET /runs`, for those whose role allows
+    the action."""
+    method, path = place.split(" ")
+    ROUTES[f"{method} /api/v1{path}"] = action
 
     async def allowed(request: Request) -> None:
         require(action, request.url.path)
@@ -156,16 +158,6 @@ def document() -> dict[str, Any]:
     return found
 
 
-def docs_rows() -> list[str]:
-    """The rows of the docs' table of calls."""
-    rows = []
-    for method, path, function, _ in CALLS:
-        shown = re.sub(r"\{(\w+)(:path)?\}", lambda found: found[1].upper(), path)
-        says = " ".join(function.__doc__.split()).removesuffix(".")
-        rows.append(f"| `{method} /api/v1{shown}` | {says} |")
-    return rows
-
-
 _UNKNOWN_KINDS = ("run", "task", "output", "target", "node", "rank", "environment", "code", "piece")
 _UNKNOWN = frozenset(f"unknown-{kind}" for kind in _UNKNOWN_KINDS)
 _WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
@@ -184,7 +176,7 @@ def problem(error: UserError) -> JSONResponse:
     return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
 
 
-@call("GET", "/runs", list[schemas.Run], headers=("Link", "Findings"))
+@call("look", "GET /runs", list[schemas.Run], headers=("Link", "Findings"))
 async def list_runs(request: Request, query: Annotated[RunQuery, Query()]) -> Response:
     """the runs, newest first; `state`, `target`, `name`, `tag`, `text`, `since`, `columns`,
     `limit`; the header `Link` leads to older runs, `Findings` says what is wrong with others;
@@ -202,7 +194,7 @@ async def list_runs(request: Request, query: Annotated[RunQuery, Query()]) -> Re
     return answer
 
 
-@call("GET", "/runs/{run}", schemas.RunDetail)
+@call("look", "GET /runs/{run}", schemas.RunDetail)
 async def show_run(request: Request, run: Name) -> Response:
     """what `fairway show --json` prints"""
     site = site_of(request)
@@ -211,14 +203,14 @@ async def show_run(request: Request, run: Name) -> Response:
     return await reading(lambda: JSONResponse(RunView.of(found).to_json()))
 
 
-@call("GET", "/runs/{run}/state", schemas.RunState)
+@call("look", "GET /runs/{run}/state", schemas.RunState)
 async def state_of_run(request: Request, run: Name, *, fresh: bool = False) -> Response:
     """the state of a run; RUN may be a prefix of its ID; `fresh=true` asks its target first"""
     found = await _looked_at(request, run, fresh=fresh)
     return JSONResponse(await reading(runs.state_facts, found))
 
 
-@call("GET", "/runs/{run}/records", schemas.Records)
+@call("look", "GET /runs/{run}/records", schemas.Records)
 async def records_of_run(
     request: Request, run: Name, since: int = 0, *, fresh: bool = False, going: bool = False
 ) -> Response:
@@ -238,7 +230,12 @@ async def _looked_at(request: Request, run: str, *, fresh: bool, going: bool = F
     return found
 
 
-@call("GET", "/runs/{run}/log", media=("text/plain", "text/event-stream"), headers=("Next-Offset",))
+@call(
+    "look",
+    "GET /runs/{run}/log",
+    media=("text/plain", "text/event-stream"),
+    headers=("Next-Offset",),
+)
 async def read_log(
     request: Request,
     run: Name,
@@ -275,7 +272,7 @@ async def read_log(
     return PlainTextResponse(part.text, headers={"Next-Offset": part.offsets})
 
 
-@call("GET", "/runs/{run}/script", media=("text/plain",))
+@call("look", "GET /runs/{run}/script", media=("text/plain",))
 async def read_script(request: Request, run: Name, task: TaskQuery = "0") -> Response:
     """the script of `task`"""
     found = site_of(request).runs.find(run)
@@ -283,7 +280,7 @@ async def read_script(request: Request, run: Name, task: TaskQuery = "0") -> Res
     return PlainTextResponse(await reading(runs.script, found, task))
 
 
-@call("GET", "/runs/{run}/outputs", list[schemas.Output], headers=("Link",))
+@call("look", "GET /runs/{run}/outputs", list[schemas.Output], headers=("Link",))
 async def list_outputs(
     request: Request,
     run: Name,
@@ -302,7 +299,7 @@ async def list_outputs(
     return answer
 
 
-@call("GET", "/runs/{run}/outputs/{path:path}", media=("application/octet-stream",))
+@call("look", "GET /runs/{run}/outputs/{path:path}", media=("application/octet-stream",))
 async def read_output(request: Request, run: Name, path: str) -> Response:
     """one of these files"""
     file = await reading(runs.output, site_of(request).runs.find(run), path)
@@ -310,7 +307,7 @@ async def read_output(request: Request, run: Name, path: str) -> Response:
     return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
 
-@call("GET", "/compare", list[schemas.Compared])
+@call("look", "GET /compare", list[schemas.Compared])
 async def compare_runs(
     request: Request,
     run: Annotated[list[str], Query(default_factory=list, description="a run; may be repeated")],
@@ -320,7 +317,14 @@ async def compare_runs(
     return await reading(lambda: JSONResponse(compare(found)))
 
 
-@call("POST", "/runs", schemas.Submitted, status=201, body=_JOB, headers=("Location", "Findings"))
+@call(
+    "submit",
+    "POST /runs",
+    schemas.Submitted,
+    status=201,
+    body=_JOB,
+    headers=("Location", "Findings"),
+)
 async def submit_job(request: Request, job: Job) -> Response:
     """submits a job, as `fairway submit --json` does; with the same `run_id` again, it is the same
     run"""
@@ -332,7 +336,12 @@ async def submit_job(request: Request, job: Job) -> Response:
     return JSONResponse(facts, 201, beside)
 
 
-@call("POST", "/code", schemas.Code, body={"application/json": schemas.Pieces.model_json_schema()})
+@call(
+    "submit",
+    "POST /code",
+    schemas.Code,
+    body={"application/json": schemas.Pieces.model_json_schema()},
+)
 async def send_code(request: Request) -> Response:
     """takes the list of pieces of some code, `{"pieces": [SHA-256, …]}`; answers with its name for
     `code`, and the pieces that are `missing`"""
@@ -340,26 +349,32 @@ async def send_code(request: Request) -> Response:
     return JSONResponse(await reading(uploads.wanted, body))
 
 
-@call("POST", "/code/{digest}", schemas.Piece, status=201, body={"application/octet-stream": {}})
+@call(
+    "submit",
+    "POST /code/{digest}",
+    schemas.Piece,
+    status=201,
+    body={"application/octet-stream": {}},
+)
 async def send_piece(request: Request, digest: Name) -> Response:
     """takes one piece of at most 1 MiB, by the SHA-256 of its bytes"""
     uploads, body = site_of(request).submissions.uploads, await request.body()
     return JSONResponse(await reading(uploads.keep, digest, body), 201)
 
 
-@call("POST", "/check", schemas.Checked, body=_JOB)
+@call("submit", "POST /check", schemas.Checked, body=_JOB)
 async def check_job(request: Request, job: Job) -> Response:
     """what a job would start, with its `scripts` and warnings; nothing is started"""
     return JSONResponse(await checking(site_of(request).submissions.check, job))
 
 
-@call("POST", "/render", schemas.Rendered, body=_JOB)
+@call("submit", "POST /render", schemas.Rendered, body=_JOB)
 async def render_job(request: Request, job: Job) -> Response:
     """what `fairway render --json` prints"""
     return JSONResponse(await checking(site_of(request).submissions.render, job))
 
 
-@call("POST", "/runs/{run}/cancel", schemas.Cancelled)
+@call("steer", "POST /runs/{run}/cancel", schemas.Cancelled)
 async def cancel_run(
     request: Request,
     run: Name,
@@ -371,7 +386,7 @@ async def cancel_run(
     return JSONResponse(await reading(cancel_facts, found, task or None))
 
 
-@call("POST", "/runs/{run}/retry", schemas.Retried)
+@call("steer", "POST /runs/{run}/retry", schemas.Retried)
 async def retry_run(request: Request, run: Name) -> Response:
     """retries the tasks that did not succeed"""
     found = site_of(request).runs.find(run)
@@ -379,20 +394,20 @@ async def retry_run(request: Request, run: Name) -> Response:
     return JSONResponse({"run_id": found.id, "tasks": len(tasks)})
 
 
-@call("GET", "/targets", list[schemas.Target])
+@call("look", "GET /targets", list[schemas.Target])
 async def list_targets(request: Request) -> Response:
     """what `fairway targets list --offline --json` prints"""
     return JSONResponse(await reading(actions.list_targets))
 
 
-@call("GET", "/targets/{target}/nodes", list[schemas.Node])
+@call("look", "GET /targets/{target}/nodes", list[schemas.Node])
 async def list_nodes(request: Request, target: Name) -> Response:
     """what `fairway nodes list TARGET --json` prints"""
     found = await reading(find_target, target)
     return JSONResponse(await acting(actions.list_nodes, found))
 
 
-@call("POST", "/targets/{target}/nodes/{node}/{action}", schemas.NodeAction)
+@call("nodes", "POST /targets/{target}/nodes/{node}/{action}", schemas.NodeAction)
 async def act_on_node(request: Request, target: Name, node: Name, action: Name) -> Response:
     """`drain` keeps new work off the node; `resume` ends that"""
     found = await reading(find_target, target)
@@ -400,28 +415,28 @@ async def act_on_node(request: Request, target: Name, node: Name, action: Name) 
     return JSONResponse({"node": node, "action": action})
 
 
-@call("GET", "/environments", list[schemas.Environment])
+@call("look", "GET /environments", list[schemas.Environment])
 async def list_environments(request: Request) -> Response:
     """the names and files of environments"""
     known = await reading(known_environments)
     return JSONResponse([{"name": name, "file": str(file)} for name, file in known.items()])
 
 
-@call("GET", "/environments/{name}/check", list[schemas.Finding])
+@call("look", "GET /environments/{name}/check", list[schemas.Finding])
 async def check_environment(request: Request, name: Name) -> Response:
     """what `fairway check NAME --json` prints"""
     found = await checking(environments.checked, environments.environment_file(name))
     return JSONResponse([finding_facts(each) for each in found])
 
 
-@call("GET", "/environments/{name}/cost", dict[str, Any])
+@call("look", "GET /environments/{name}/cost", dict[str, Any])
 async def cost_of_environment(request: Request, name: Name) -> Response:
     """what `fairway cost NAME --offline --json` prints"""
     file = environments.environment_file(name)
     return JSONResponse(await checking(site_of(request).programs.cost, file))
 
 
-@call("GET", "/environments/{name}/diagram", media=("image/svg+xml",))
+@call("look", "GET /environments/{name}/diagram", media=("image/svg+xml",))
 async def draw_environment(request: Request, name: Name) -> Response:
     """a diagram, as SVG"""
     file = environments.environment_file(name)
@@ -429,7 +444,7 @@ async def draw_environment(request: Request, name: Name) -> Response:
     return Response(picture, media_type="image/svg+xml")
 
 
-@call("GET", "/cost", schemas.RunCosts)
+@call("look", "GET /cost", schemas.RunCosts)
 async def cost_of_runs(
     request: Request,
     by: Annotated[
@@ -445,7 +460,7 @@ async def cost_of_runs(
     return JSONResponse(await reading(environments.run_costs, site.runs, by, since))
 
 
-@call("GET", "/openapi.json", dict[str, Any])
+@call("look", "GET /openapi.json", dict[str, Any])
 async def openapi(request: Request) -> Response:
     """all these calls, as an OpenAPI document"""
     return JSONResponse(document())

@@ -17,7 +17,7 @@ from fairway_web.auth import ByToken
 from fairway_web.environments import Programs, metrics
 from fairway_web.guard import Guard, too_large
 from fairway_web.pages import PAGES, problem_page
-from fairway_web.roles import ROUTES, require
+from fairway_web.roles import OPEN, requiring, route
 from fairway_web.runs import Runs
 from fairway_web.site import Site, site_of
 from fairway_web.submit_page import SUBMIT_PAGES
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fairway_runner.runs.store import RunStore
     from fairway_web.api import Handler
@@ -76,34 +75,20 @@ def shared_application(
 def _application(site: Site, more: Sequence[BaseRoute]) -> Starlette:
     site.refresher.start()
     static = StaticFiles(packages=[("fairway_web", "static")])
-    routes = [*PAGES, *SUBMIT_PAGES, Route("/healthz", _healthy), Route("/metrics", _metrics)]
     app = Starlette(
         routes=[
             *more,
-            *map(_allowed, routes),
-            Mount("/static", _requiring(ROUTES["GET /static"], static)),
+            *PAGES,
+            *SUBMIT_PAGES,
+            route(OPEN, "/healthz", _healthy),
+            route("look", "/metrics", _metrics),
+            Mount("/static", requiring("look", "GET /static", static)),
             Mount("/api/v1", api(site, _HANDLERS)),
         ],
         exception_handlers=_HANDLERS,
     )
     app.state.site = site
     return app
-
-
-def _allowed(route: Route) -> Route:
-    """The route for those whose role allows it; KeyError for one that the table of roles lacks."""
-    (method,) = (route.methods or set()) - {"HEAD"}
-    found = Route(route.path, route.endpoint, methods=[method])
-    found.app = _requiring(ROUTES[f"{method} {route.path}"], found.app)
-    return found
-
-
-def _requiring(action: str, app: ASGIApp) -> ASGIApp:
-    async def allowed(scope: Scope, receive: Receive, send: Send) -> None:
-        require(action, scope["path"])
-        await app(scope, receive, send)
-
-    return allowed
 
 
 async def _healthy(request: Request) -> Response:

@@ -10,7 +10,6 @@ from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from fairway_core.environment.selection import known_environments
 from fairway_core.findings import UserError, excerpt
@@ -24,7 +23,7 @@ from fairway_runner.runs.view import action_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import actions, environments, logs, runs
 from fairway_web.actions import act_on_all, may_steer
-from fairway_web.roles import may, request_context
+from fairway_web.roles import may, request_context, route
 from fairway_web.runs import RunQuery
 from fairway_web.site import site_of
 from fairway_web.threads import acting, checking, reading
@@ -249,16 +248,16 @@ async def report_style(request: Request) -> Response:
 
 
 PAGES = [
-    Route("/static/report.css", report_style),
-    Route("/", list_page),
-    Route("/runs", act_on_runs, methods=["POST"]),
-    Route("/runs/{run}", run_page),
-    Route("/runs/{run}/sections", run_sections),
-    Route("/compare", compare_page),
-    Route("/targets", targets_page),
-    Route("/targets/{target}", target_page),
-    Route("/targets/{target}", act_on_nodes, methods=["POST"]),
-    Route("/environments", environments_page),
-    Route("/environments/{name}", environment_page),
-    Route("/cost", cost_page),
+    route("look", "/static/report.css", report_style),
+    route("look", "/", list_page),
+    route("steer", "/runs", act_on_runs, "POST"),
+    route("look", "/runs/{run}", run_page),
+    route("look", "/runs/{run}/sections", run_sections),
+    route("look", "/compare", compare_page),
+    route("look", "/targets", targets_page),
+    route("look", "/targets/{target}", target_page),
+    route("nodes", "/targets/{target}", act_on_nodes, "POST"),
+    route("look", "/environments", environments_page),
+    route("look", "/environments/{name}", environment_page),
+    route("look", "/cost", cost_page),
 ]

@@ -1,6 +1,6 @@
 """Callers and their roles, the rights of each role, and the record of who did what.
 
-Routes, pages and docs use the one table of roles here.
+Routes, pages and docs use the one table of actions here.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from starlette.routing import Route
+
 from fairway_core.findings import UserError
 from fairway_runner.runs import labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fairway_runner.runs.store import Run
 
@@ -54,53 +60,8 @@ ACTIONS = {
 OPEN = "open"
 """For anybody, without a sign-in."""
 
-ROUTES = {
-    "GET /healthz": OPEN,
-    "GET /login": OPEN,
-    "GET /static/report.css": "look",
-    "GET /static": "look",
-    "GET /metrics": "look",
-    "GET /": "look",
-    "POST /runs": "steer",
-    "GET /runs/{run}": "look",
-    "GET /runs/{run}/sections": "look",
-    "GET /compare": "look",
-    "GET /cost": "look",
-    "GET /submit": "submit",
-    "POST /submit": "submit",
-    "POST /submit/check": "submit",
-    "GET /targets": "look",
-    "GET /targets/{target}": "look",
-    "POST /targets/{target}": "nodes",
-    "GET /environments": "look",
-    "GET /environments/{name}": "look",
-    "GET /api/v1/openapi.json": "look",
-    "GET /api/v1/runs": "look",
-    "POST /api/v1/runs": "submit",
-    "POST /api/v1/code": "submit",
-    "POST /api/v1/code/{digest}": "submit",
-    "POST /api/v1/check": "submit",
-    "POST /api/v1/render": "submit",
-    "GET /api/v1/runs/{run}": "look",
-    "GET /api/v1/runs/{run}/state": "look",
-    "GET /api/v1/runs/{run}/records": "look",
-    "GET /api/v1/compare": "look",
-    "GET /api/v1/runs/{run}/log": "look",
-    "GET /api/v1/runs/{run}/script": "look",
-    "GET /api/v1/runs/{run}/outputs": "look",
-    "GET /api/v1/runs/{run}/outputs/{path:path}": "look",
-    "POST /api/v1/runs/{run}/cancel": "steer",
-    "POST /api/v1/runs/{run}/retry": "steer",
-    "GET /api/v1/targets": "look",
-    "GET /api/v1/targets/{target}/nodes": "look",
-    "POST /api/v1/targets/{target}/nodes/{node}/{action}": "nodes",
-    "GET /api/v1/cost": "look",
-    "GET /api/v1/environments": "look",
-    "GET /api/v1/environments/{name}/check": "look",
-    "GET /api/v1/environments/{name}/cost": "look",
-    "GET /api/v1/environments/{name}/diagram": "look",
-}
-"""The action that each route is; one that is not here cannot be served."""
+ROUTES: dict[str, str] = {}
+"""The action that each route is, by its method and path; each declares its own."""
 
 
 @dataclass(frozen=True)
@@ -176,13 +137,24 @@ def refused(action: str) -> UserError:
     return UserError.of("missing-role", message, hint)
 
 
-def role_table() -> list[str]:
-    """The rows of the docs' table."""
-    mark = {True: "yes", False: ""}
-    return [
-        f"| {says} | " + " | ".join(mark[role >= least] for role in Role) + " |"
-        for least, says in ACTIONS.values()
-    ]
+def route(
+    action: str, path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET"
+) -> Route:
+    """A route of the pages, for those whose role allows the action."""
+    made = Route(path, endpoint, methods=[method])
+    made.app = requiring(action, f"{method} {path}", made.app)
+    return made
+
+
+def requiring(action: str, name: str, app: ASGIApp) -> ASGIApp:
+    """What answers at the route of that name, for those whose role allows the action."""
+    ROUTES[name] = action
+
+    async def allowed(scope: Scope, receive: Receive, send: Send) -> None:
+        require(action, scope["path"])
+        await app(scope, receive, send)
+
+    return allowed
 
 
 def by() -> dict[str, str] | None:

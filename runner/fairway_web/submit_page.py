@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from fairway_core.documents import text_of
 from fairway_core.findings import Finding, UserError
@@ -21,6 +20,7 @@ from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
 from fairway_web.actions import usable
 from fairway_web.pages import form_of, fragment, page
+from fairway_web.roles import route
 from fairway_web.site import site_of
 from fairway_web.submissions import UNNAMED, Asked, job_name, project_file
 from fairway_web.threads import checking, reading, submitting
@@ -86,9 +86,9 @@ async def check(request: Request) -> Response:
 
 
 SUBMIT_PAGES = [
-    Route("/submit", submit_page),
-    Route("/submit", submit, methods=["POST"]),
-    Route("/submit/check", check, methods=["POST"]),
+    route("submit", "/submit", submit_page),
+    route("submit", "/submit", submit, "POST"),
+    route("submit", "/submit/check", check, "POST"),
 ]
 
 

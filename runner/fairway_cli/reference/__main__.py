@@ -1,9 +1,9 @@
-"""Writes every page into the folder that is the only argument."""
+"""Renews the pages in the folder that is the only argument."""
 
 import sys
 from pathlib import Path
 
-from fairway_cli.reference import PAGES
+from fairway_cli.reference import renewed
 
-for name, page in PAGES.items():
-    Path(sys.argv[1], name).write_text(page(), encoding="utf-8")
+for file in Path(sys.argv[1]).glob("*.md"):
+    file.write_text(renewed(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The page of the construct library: each class with its arguments, their defaults, its methods.
+"""The construct library: each class with its arguments, their defaults and its methods.
 
 It is made from the source, as importing the classes would start Node.js.
 """
@@ -17,31 +17,13 @@ import fairway_constructs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HEAD = """# Constructs
-
-<!-- Made by bin/docs from constructs/fairway_constructs: change it there. -->
-
-```python
-import fairway_constructs as az
-
-app = az.App(outdir="cdktf.out")
-lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2)
-az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
-app.synth()
-```
-
-[A stack from constructs](python.md#a-stack-from-constructs) is the guide, and [Use any Azure
-resource](howto/use-any-resource.md) for what is not here. The first argument of a construct is its
-scope, a stack or another construct. All arguments are given by name, but for the scope and the id
-or name. Where a default is `None`, the construct decides.
-"""
 # What cdktf asks of every construct.
 _CDKTF = frozenset({"node", "synth", "to_terraform"})
 
 
-def constructs_page() -> str:
-    """docs/constructs.md."""
-    return "\n".join([_HEAD, *(_section(name, node) for name, node in exported().items())])
+def constructs() -> str:
+    """A section for each class and function of the library."""
+    return "\n".join(_section(name, node) for name, node in exported().items())
 
 
 @cache

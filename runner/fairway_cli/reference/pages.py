@@ -1,4 +1,4 @@
-"""The generated pages of the docs: fields of both files, checks, engines."""
+"""Generated parts of the docs: fields of both files, checks, engines, and calls of a server."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.checks import Subject, all_checks
 from fairway_core.checks.examples import explain
 from fairway_core.checks.live import LIVE
-from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in, schema_of
 from fairway_runner.engines.capabilities import ENGINES, table
-from fairway_runner.jobs.job import Job
+from fairway_web.api import CALLS
+from fairway_web.roles import ACTIONS, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,113 +23,16 @@ if TYPE_CHECKING:
     from fairway_core.checks import Check
 
 
-_ENVIRONMENT = """# The environment file
-
-<!-- Made by bin/docs from constructs/fairway_core/environment: change it there. -->
-
-```yaml title="environments/lab.yaml"
-name: lab
-location: southcentralus
-filesystems:
-  data: {kind: nfs_server, path: /data}
-clusters:
-  gpu: {engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 4}, mounts: [data]}
-```
-
-Only `name`, `location` and one cluster are required. `fairway check` checks the file, and
-`stacks/environments` has longer examples. `fairway schema environment` prints the fields below as
-a JSON schema for editors. Beyond the fields:
-
-- `${env:NAME}` in a value is replaced by the environment variable NAME, and
-  `${env:NAME:-default}` by the default if it is not set. Keys are never replaced. Within
-  `{…}` and `[…]` YAML needs quotes around it: `tags: {owner: "${env:USER}"}`.
-- `defaults:` holds settings shared by several clusters or file systems.
-- A top-level key that begins with `x-` is ignored; use it for YAML anchors.
-"""
-
-_JOB = """# The job file
-
-<!-- Made by bin/docs from runner/fairway_runner/jobs/job.py: change it there. -->
-
-```yaml title="job.yaml"
-name: finetune
-template: torchrun
-nodes: 2
-processes_per_node: gpus
-params: {lr: 0.001}
-inputs: {train: "data:/datasets/train"}
-command: python train.py --lr {{ params.lr }} --data "$FAIRWAY_INPUT_TRAIN"
-outputs: {model: {}}
-timeout: 12h
-retries: 2
-```
-
-`fairway submit job.yaml` runs it, and `-s dotted.path=value` sets any field for one run, with the
-field's type. `fairway schema job` prints the fields below as a JSON schema for editors. Beyond the
-fields:
-
-- Every text, except those under `params` and `sweep`, may use `{{ params.NAME }}`,
-  `{{ sweep.index }}`, `{{ target.name }}`, `{{ target.vm_size }}`, `{{ nodes }}` and
-  `{{ name }}`. An unknown name is an error at its line. So is a parameter that `-s` or a sweep
-  sets, if no template reads it and `params` does not list it.
-- A value substituted into `command`, `setup` or `finally.command` is quoted for the shell and
-  reaches the program unchanged, so put no quotes around it. `{{ params.x | raw }}` inserts it as
-  shell text instead.
-- Text that has `{{` or `{%` of its own, as `docker ps --format '{{.Names}}'`, goes between
-  `{% raw %}` and `{% endraw %}`. The shell's `${#array[@]}` needs neither. Comments are YAML's
-  or the shell's, behind `#`.
-- `processes_per_node: gpus` starts one process per GPU, or one per core on sizes without GPUs. If
-  the job sets `gpus` or `cores`, it starts one for each of those.
-- `steps`, in place of `command`, holds several jobs, each with these fields:
-  see [Run several steps from one file](howto/steps.md).
-- `fairway templates` lists the launchers, and `fairway templates NAME` the options of one.
-
-## Variables
-
-The command runs in a copy of the job's code, with these environment variables. `<ID>` is the name
-of an input or an output in capitals: the input `train` is in `FAIRWAY_INPUT_TRAIN`.
-
-| variable | what it holds |
-|---|---|
-| `FAIRWAY_INPUT_<ID>` | directory of an input |
-| `FAIRWAY_OUTPUT_<ID>` | directory whose files are kept as an output |
-| `FAIRWAY_CHECKPOINT_DIR` | directory that outlives attempts: retries find what was saved there |
-| `FAIRWAY_SHARED_DIR` | directory of the run that all its nodes and tasks share |
-| `FAIRWAY_SCRATCH_DIR` | directory on the node's own disk, for temporary files |
-| `FAIRWAY_RUN`, `FAIRWAY_TASK` | ID of the run; number of the task, from 0, or `finally` |
-| `FAIRWAY_TASKS_DIR` | in `finally`: [what tasks kept](howto/merge-a-sweep.md), at `TASK/OUTPUT` |
-| `FAIRWAY_FILES` | with the template `score`: a list of the task's files, one path per line |
-| `FAIRWAY_ATTEMPT` | number of the attempt, from 0 |
-| `FAIRWAY_GRACE` | seconds that a task has to end after its signal: `checkpoint.grace` |
-| `FAIRWAY_NODES` | number of nodes |
-| `FAIRWAY_PROCESSES_PER_NODE`, `FAIRWAY_WORLD_SIZE` | number of ranks on a node, and in all |
-| `FAIRWAY_HOSTS` | the nodes, separated by commas, the main host first |
-| `FAIRWAY_MAIN_HOST`, `FAIRWAY_MAIN_PORT` | the main host, and a port that is free there |
-| `FAIRWAY_GPUS`, `FAIRWAY_CORES` | the task's own, if it shares its node, such as `0,3`, `0-11` |
-| `FAIRWAY_PORTS` | a range of ports for the task, such as `10000-12843` |
-"""
-
-
 # What a field takes that takes a value of any kind.
 _VALUE = ("text", "whole number", "number", "`true` or `false`")
 _LISTED = re.compile(r"(\w+) {2,}\S")
 _VARIABLE = re.compile(r"\bFAIRWAY_[A-Z_]+<\w+>")
 
 
-def environment_page() -> str:
-    """docs/environment.md."""
-    return _page(_ENVIRONMENT, Environment)
-
-
-def job_page() -> str:
-    """docs/job.md."""
-    return _page(_JOB, Job)
-
-
-def _page(head: str, root: type[BaseModel]) -> str:
+def fields_of(root: type[BaseModel]) -> str:
+    """A section for each model of a file, with a table of its fields."""
     schema = schema_of(root, title="")
-    models, paths = models_in(root), _paths(schema)
-    parts = [head]
+    models, paths, parts = models_in(root), _paths(schema), []
     for name, model in models.items():
         own = schema if name == root.__name__ else schema["$defs"].get(name)
         if own is not None:
@@ -272,34 +175,6 @@ def _plain_type(schema: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     return "anything"
 
 
-_HEAD = """# Checks
-
-<!-- Made by bin/docs from constructs/fairway_core/checks: change it there. -->
-
-```bash
-fairway check lab
-fairway check lab --live
-```
-
-Before anything is deployed, Fairway checks for known problems.
-
-- `fairway check` runs the checks on an environment file, and so does `fairway synth`
-  before it writes anything. A file that cannot be read as an environment is refused before that.
-- `fairway synth` runs the checks on Terraform on the stacks that it has written.
-- `fairway review` runs the checks on a plan, as printed by `terraform show -json`.
-- `fairway check ENVIRONMENT --live`, and `fairway doctor`, [ask Azure](#in-azure) too.
-
-An **error** stops the command; a **warning** is only printed. To accept a finding on an environment
-or its Terraform, ignore the check by its id: for one command with `--ignore ID`, or permanently in
-the environment file:
-
-```yaml
-checks: {ignore: [no-budget]}
-```
-
-The examples below show only the lines that matter.
-"""
-
 _SECTIONS = {
     Subject.ENVIRONMENT: "On the environment file",
     Subject.TERRAFORM: "On the generated Terraform",
@@ -308,40 +183,26 @@ _SECTIONS = {
 }
 
 
-_LIVE = """## In Azure
-
-These checks ask Azure. They need `az login`, and the subscription in `ARM_SUBSCRIPTION_ID` or
-the default one of `az`; the role Reader on it is enough. They only read. They can be ignored by
-their
-ids like the others.
-"""
-
-
-def checks_page() -> str:
-    """docs/checks.md."""
-    parts = [_HEAD, _table()]
-    for subject, title in _SECTIONS.items():
-        parts.append(f"## {title}\n")
-        parts += [_entry(check) for check in all_checks(subject)]
-    parts += [_LIVE, _live_table()]
-    return "\n".join(parts)
-
-
-def _table() -> str:
-    rows = ["| check | severity | looks at |", "|---|---|---|"]
-    rows += [
+def checks() -> str:
+    """A table of the checks, and a section for each with its examples."""
+    rows = [
         f"| [{check.id}](#{check.id}) | {check.severity} | {check.summary} |"
         for check in all_checks()
     ]
-    return "\n".join(rows) + "\n"
+    parts = ["| check | severity | looks at |", "|---|---|---|", *rows, ""]
+    for subject, title in _SECTIONS.items():
+        parts.append(f"## {title}\n")
+        parts += [_entry(check) for check in all_checks(subject)]
+    return "\n".join(parts)
 
 
-def _live_table() -> str:
+def live_checks() -> str:
+    """A table of the checks that ask Azure."""
     rows = ["| check | severity | looks at | reads, under the subscription |", "|---|---|---|---|"]
     rows += [
         f"| `{id_}` | {one.severity} | {one.text} | {one.reads} |" for id_, one in LIVE.items()
     ]
-    return "\n".join(rows) + "\n"
+    return "\n".join(rows)
 
 
 def _entry(check: Check) -> str:
@@ -353,69 +214,28 @@ def _entry(check: Check) -> str:
     )
 
 
-_ENGINES_HEAD = """# Engines
-
-<!-- Made by bin/docs from runner/fairway_runner/engines/capabilities.py: change it there. -->
-
-A target's engine starts its jobs: `local` is this machine, `ssh` a [cluster without a
-scheduler](ssh.md), `slurm` a [Slurm partition](slurm-jobs.md), `batch` an [Azure Batch
-pool](batch.md) and `kubernetes` a [namespace of a cluster](kubernetes.md). The same job file runs
-on all of them, with `container:`, `notify:`, `max_duration:`, `max_cost:`, `idle_gpu:`, `retry:`,
-`gpus:`, `cores:` and `fairway cancel RUN --task`. A job that needs something its engine cannot do
-is refused at submission. They differ in:
-
-"""
-
-_TAIL = """
-On `batch`, a command that follows the run, or a server, starts the next step:
-[why](batch.md#steps).
-
-## Which MPI a launcher uses
-
-On every engine, launchers use the MPI on PATH. If there is none, they use one of Azure's HPC image,
-from `/opt`, so that no job needs `module load`:
-
-| launcher | MPI of the HPC image |
-|---|---|
-| `openmpi`, `horovod` | HPC-X, or else the newest Open MPI |
-| `hpcx` | HPC-X, whatever is on PATH |
-| `mpich`, `mvapich` | MVAPICH |
-| `intelmpi` | Intel MPI |
-| `nccl-tests` | HPC-X for the image's own programs, which are linked against it |
-
-## Several targets
-
-`target: [nd, spot]` in a job, or `fairway submit JOB --target nd,spot`, names several targets, the
-preferred one first. Fairway checks the job for each of them (mounts, sizes, what the engine can do)
-before anything starts, and submits the run to the first that has room for it. A target is passed
-over if it
-
-- cannot be reached;
-- says that it has no capacity or quota: a Batch pool whose last resize failed, a partition that is
-  down, fewer nodes up than the job needs, a Kueue queue that admits nothing;
-- refuses the run when it is submitted, as Slurm does for a limit that is used up.
-
-If all of them are without capacity, the run waits on the first that answers. `target: {in_order:
-[nd, spot]}` is the same as the list.
-
-`target: {cheapest: [nd, spot]}` orders them by price. With `by: price/images_per_second` the price
-is divided by what a node achieved there: the metric `images_per_second` per node of the job's last
-successful run on that target. Targets without such a run come last. Prices are those of `fairway
-cost`; a target in fairway.yaml may set its own `price`.
-
-A run stays on the target that it was submitted to, however long it waits there, and is never on
-two: a target that may have any part of it is asked to complete the submission, also if the command
-was killed. To move a run, cancel it and submit the job again. `fairway show` says which targets
-were passed over, and why.
-"""
-
-
-def engines_page() -> str:
-    """docs/engines.md."""
+def engines() -> str:
+    """A table of what engines can do."""
     rows = [["", *(f"`{name}`" for name in ENGINES)], ["---"] * (len(ENGINES) + 1)]
     rows += [[title, *words] for title, words in table()]
-    return (
-        _ENGINES_HEAD
-        + "".join(f"| {' | '.join(row)} |\n" for row in rows).replace("|  |", "| |")
-        + _TAIL
-    )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows).replace("|  |", "| |")
+
+
+def roles() -> str:
+    """A table of what each role may do on a server."""
+    names = " | ".join(role.title for role in Role)
+    rows = [f"| permission | {names} |", "|---|---|---|---|"]
+    for least, says in ACTIONS.values():
+        marks = ("yes" if role >= least else "" for role in Role)
+        rows.append(f"| {says} | {' | '.join(marks)} |")
+    return "\n".join(rows)
+
+
+def calls() -> str:
+    """A table of the calls of a server."""
+    rows = ["| call | returns |", "|---|---|"]
+    for method, path, function, _ in CALLS:
+        shown = re.sub(r"\{(\w+)(:path)?\}", lambda found: found[1].upper(), path)
+        says = " ".join(function.__doc__.split()).removesuffix(".")
+        rows.append(f"| `{method} /api/v1{shown}` | {says} |")
+    return "\n".join(rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jsonschema import Draft202012Validator
 from starlette.routing import Mount, Route
 
-from fairway_web.api import CALLS, docs_rows, document
+from fairway_web.api import CALLS, document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +40,6 @@ def test_openapi_document_lists_exactly_the_routes(client: TestClient) -> None:
     assert len(CALLS) == len(found)
     names = [each["operationId"] for each in operations().values()]
     assert len(set(names)) == len(CALLS)
-
-
-def test_the_docs_have_the_same_table() -> None:
-    rows = [line for line in _DOCS.read_text("utf-8").splitlines() if "/api/v1" in line]
-    assert [row for row in rows if row.startswith("|")] == docs_rows()
 
 
 def operations() -> dict[tuple[str, str], dict[str, Any]]:
