@@ -27,15 +27,14 @@ from fairway_runner.targets.lookup import find_target
 from fairway_web import actions, environments, logs, runs, schemas
 from fairway_web.roles import ROUTES, require
 from fairway_web.runs import RunQuery
-from fairway_web.site import site_of
 from fairway_web.submissions import Asked, read_asked
-from fairway_web.threads import acting, checking, reading, submitting
+from fairway_web.threads import acting, checking, reading, site_of, submitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from fairway_runner.runs.store import Run
-    from fairway_web.site import Site
+    from fairway_web.threads import Site
 
     Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 

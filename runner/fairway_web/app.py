@@ -19,9 +19,8 @@ from fairway_web.guard import Guard, too_large
 from fairway_web.pages import PAGES, problem_page
 from fairway_web.roles import OPEN, requiring, route
 from fairway_web.runs import Runs
-from fairway_web.site import Site, site_of
 from fairway_web.submit_page import SUBMIT_PAGES
-from fairway_web.threads import file_error, reading
+from fairway_web.threads import Site, file_error, reading, site_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -25,8 +25,7 @@ from fairway_web import actions, environments, logs, runs
 from fairway_web.actions import act_on_all, may_steer
 from fairway_web.roles import may, request_context, route
 from fairway_web.runs import RunQuery
-from fairway_web.site import site_of
-from fairway_web.threads import acting, checking, reading
+from fairway_web.threads import acting, checking, reading, site_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -21,16 +21,15 @@ from fairway_runner.targets.lookup import all_targets
 from fairway_web.actions import usable
 from fairway_web.pages import form_of, fragment, page
 from fairway_web.roles import route
-from fairway_web.site import site_of
 from fairway_web.submissions import UNNAMED, Asked, job_name, project_file
-from fairway_web.threads import checking, reading, submitting
+from fairway_web.threads import checking, reading, site_of, submitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from starlette.requests import Request
 
-    from fairway_web.site import Site
+    from fairway_web.threads import Site
 
 _FIELDS = ("job", "file", "run", "set", "target", "tags", "note", "once")
 _MOST_FILES = 200  # job files that are offered

@@ -1,15 +1,11 @@
-"""The threads of the server: limited numbers for what requests do, and those that keep runs going.
-
-Calls that take their time, such as a cancel that waits for a run's end, have threads of their own,
-so that pages are shown meanwhile, however many wait.
-"""
+"""The project that is served, and the threads that work for it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,13 +17,19 @@ from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.runs.folder import steps_to_begin
 from fairway_runner.runs.records import has_steps, removed
 from fairway_runner.runs.store import refresh_all
+from fairway_web.code_upload import Uploads
 from fairway_web.roles import request_context
 from fairway_web.runs import Runs
+from fairway_web.submissions import Submissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from starlette.requests import Request
+
     from fairway_runner.runs.store import Run, RunStore
+    from fairway_web.environments import Programs
+
 
 T = TypeVar("T")
 
@@ -235,3 +237,24 @@ class Follower:
             self._busy.discard(run.id)
         for each in new:
             _LOG.warning("%s", printable(each.message))
+
+
+@dataclass
+class Site:
+    """One project, Fairway's other commands for it, and what follows its runs."""
+
+    runs: Runs
+    programs: Programs
+    follower: Follower | None
+    refresher: Refresher = field(init=False)
+    submissions: Submissions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.refresher = Refresher(self.runs)
+        self.submissions = Submissions(self.runs, Uploads(self.runs))
+
+
+def site_of(request: Request) -> Site:
+    """The project that a request is about."""
+    site: Site = request.app.state.site
+    return site
