@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.clean import removable, remove
@@ -64,9 +65,7 @@ def test_command_beside_clean_says_that_there_is_no_run(
 
     monkeypatch.setattr(RunStore, "find", found)
     command, *more = words.split()
-    code, _, err = here(command, "job-a", *more)
-    assert code == 2, err
-    assert "there is no run `job-a`" in err
+    ends(here(command, "job-a", *more), 2, "there is no run `job-a`")
 
 
 def test_clean_beside_clean_leaves_out_what_is_gone(
@@ -155,13 +154,10 @@ def test_clean_asks_first_unless_yes_is_given(
 ) -> None:
     make_run("job-a")
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    code, _, err = here("clean")
-    assert code == 3
-    assert "this would remove 1 run: job-a" in err
-    assert "add --yes" in err
+    ends(here("clean"), 3, "this would remove 1 run: job-a", "add --yes")
     assert here("clean", "--older-than", "soon", "--yes")[0] == 2
     assert ids(list(store.unsorted())) == ["job-a"]
-    code, out, _ = here("clean", "--yes", "--json")
+    _, out, _ = here("clean", "--yes", "--json")
     assert json.loads(out)["runs"] == ["job-a"]
     assert here("clean")[:2] == (0, "removed 0 runs, 0 unused copies of code, 0 B\n")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pages
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.sweep import sources as sweep_files
@@ -75,9 +76,7 @@ def test_too_much_code_names_what_is_largest(
     (tmp_path / "data").mkdir()
     for name in "ab":
         (tmp_path / "data" / name).write_text("1" * 99)
-    code, _, errors = here("submit", "job.yaml", "--target", "local")
-    assert code == 2
-    assert 'code: {path: src, exclude: ["data"]}' in errors
+    ends(here("submit", "job.yaml", "--target", "local"), 2, 'code: {path: src, exclude: ["data"]}')
     assert list(tmp_path.glob(".fairway/runs/x-*")) == []
 
 
@@ -139,10 +138,7 @@ def test_command_without_its_run_names_the_last_ones(
 ) -> None:
     for number in range(5):
         make_run(f"job-{number}", created=1e9 + number)
-    code, out, err = here(command)
-    assert (code, out) == (2, "")
-    assert "[no-run]" in err
-    assert "job-4, job-3, job-2\n" in err
+    ends(here(command), 2, "[no-run]", "job-4, job-3, job-2\n", printed="")
 
 
 @pytest.mark.parametrize(("going", "code"), [(1, 0), (2, 2)])

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import ends
 from typer.testing import CliRunner
 
 import fairway_hpc
@@ -55,9 +56,7 @@ def test_tag_that_is_invalid_changes_nothing(
     here: RunFairway, make_run: MakeRun, words: list[str], says: str
 ) -> None:
     run = make_run("job-a")
-    code, out, err = here("tag", "job-a", "good", *words)
-    assert (code, out) == (2, "")
-    assert says in err
+    ends(here("tag", "job-a", "good", *words), 2, says, printed="")
     assert run.tags == ()
 
 
@@ -82,9 +81,7 @@ def test_damaged_labels_are_named(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-b")
     for text in ("{", '{"tags": "a"}', '{"note": 3}'):
         (run.folder / "labels.json").write_text(text)
-        code, _, err = here("tag", "job-a")
-        assert code == 2
-        assert "labels.json: damaged" in err
+        ends(here("tag", "job-a"), 2, "labels.json: damaged")
         code, out, err = here("list")
         assert code == 0
         assert "job-b" in out

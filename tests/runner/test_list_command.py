@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -104,10 +105,7 @@ def test_a_column_that_no_run_has_is_named(fairway: RunFairway, folder: Path) ->
 @pytest.mark.parametrize("option", ["--columns", "--sort"])
 def test_an_unknown_column_is_refused(fairway: RunFairway, folder: Path, option: str) -> None:
     for text, says in (("tiem", "did you mean `time`?"), ("metrics:a", "metric:NAME")):
-        code, _, err = fairway(folder, "list", option, text)
-        assert code == 2
-        assert f"there is no column `{text}`" in err
-        assert says in err
+        ends(fairway(folder, "list", option, text), 2, f"there is no column `{text}`", says)
 
 
 def test_a_time_of_day_is_when_it_was_that_last() -> None:
@@ -172,9 +170,7 @@ def test_a_run_that_may_not_be_read_hides_no_other(
 
 
 def test_a_target_that_is_misspelt_is_no_empty_list(fairway: RunFairway, folder: Path) -> None:
-    code, out, err = fairway(folder, "list", "--target", "lcoal")
-    assert (code, out) == (2, "")
-    assert "did you mean `local`?" in err
+    ends(fairway(folder, "list", "--target", "lcoal"), 2, "did you mean `local`?", printed="")
 
 
 def test_a_target_that_is_gone_has_its_runs_still(

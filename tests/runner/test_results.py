@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.results import best, metric_name
@@ -51,13 +52,11 @@ def test_metrics_that_cannot_be_named(make_run: MakeRun) -> None:
 
 def test_best_on_the_command_line(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a", [task("3"), task("2")], metrics=METRICS)
-    code, out, _ = here("best", "job-a", "--min")
-    assert (code, out) == (0, "task 1 of job-a: loss 2\n  lr: 2\n")
+    ends(here("best", "job-a", "--min"), 0, printed="task 1 of job-a: loss 2\n  lr: 2\n")
     facts = json.loads(here("best", "job-a", "-m", "loss", "--max", "--json")[1])
     assert (facts["task"], facts["value"], facts["params"]) == (0, 3.0, {"lr": "3"})
     # A loss is better where it is lower.
-    code, out, _ = here("best", "job-a", "--metric", "loss")
-    assert (code, out) == (0, "task 1 of job-a: loss 2\n  lr: 2\n")
+    ends(here("best", "job-a", "--metric", "loss"), 0, printed="task 1 of job-a: loss 2\n  lr: 2\n")
 
 
 def test_best_without_a_known_direction_asks_for_min_or_max(
@@ -126,9 +125,7 @@ def test_list_names_what_is_damaged_and_lists_the_rest(fairway: RunFairway, many
 
 
 def test_a_state_that_is_none(fairway: RunFairway, many: Path) -> None:
-    code, _, err = fairway(many, "list", "--state", "fialed")
-    assert code == 2
-    assert "did you mean `failed`?" in err
+    ends(fairway(many, "list", "--state", "fialed"), 2, "did you mean `failed`?")
 
 
 @pytest.mark.integration

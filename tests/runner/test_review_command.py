@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import ends
 
 if TYPE_CHECKING:
     from conftest import RunFairway
@@ -57,8 +58,7 @@ def test_the_command_for_a_loss_that_is_meant_is_said_whole(here: RunFairway) ->
     _, out, _ = here("review", _plan("move-disks"), "--base", _plan("drift"))
     again = out.splitlines()[-1].strip()
     assert again.startswith("fairway review ")
-    code, _, _ = here(*shlex.split(again)[1:])
-    assert code == 0
+    ends(here(*shlex.split(again)[1:]), 0)
 
 
 def test_review_command_with_a_change_refused_by_azure_exits_with_2(
@@ -144,10 +144,7 @@ def test_the_base_is_set_apart(here: RunFairway) -> None:
 )
 def test_bad_input(here: RunFairway, tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "bad.json").write_text(content)
-    code, out, errors = here("review", _plan("grow"), "bad.json")
-    assert (code, out) == (2, "")
-    assert "bad.json" in errors
-    assert said in errors
+    ends(here("review", _plan("grow"), "bad.json"), 2, "bad.json", said, printed="")
 
 
 def test_a_terminal_is_not_moved_by_a_plan(here: RunFairway, tmp_path: Path) -> None:
@@ -205,6 +202,4 @@ def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
     _, out, _ = here("review", "plans", "--base", "plans", "--json")
     assert not any(each["changes"] for each in json.loads(out)["stacks"])
     (plans / "other.json").write_text("{}")
-    code, _, errors = here("review", "plans")
-    assert code == 2
-    assert "other.json: this is JSON, but not a plan" in errors
+    ends(here("review", "plans"), 2, "other.json: this is JSON, but not a plan")

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_cli.commands import access
 from fairway_core.findings import UserError
@@ -205,16 +206,12 @@ def test_target_commands_that_are_not_possible_are_refused(
 ) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL, ONE_HOST]}))
     (tmp_path / "fairway.lock").write_text(" \n")
-    code, _, err = here(*words)
-    assert code == 2
-    assert message in err
+    ends(here(*words), 2, message)
 
 
 def test_an_ended_run_has_no_tunnel(here: RunFairway, make_run: Callable[..., object]) -> None:
     make_run("job-aaaaaa")
-    code, _, err = here("tunnel", "job-aaaaaa", "6006")
-    assert code == 2
-    assert "job-aaaaaa has ended" in err
+    ends(here("tunnel", "job-aaaaaa", "6006"), 2, "job-aaaaaa has ended")
 
 
 def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
@@ -294,10 +291,7 @@ def test_an_empty_host_by_hand_is_refused_at_its_line(tmp_path: Path, here: RunF
     project = tmp_path / "fairway.yaml"
     project.write_text(json.dumps({"targets": [POOL, WITHOUT_NODES]}, indent=1))
     line = 1 + project.read_text()[: project.read_text().index('"host"')].count("\n")
-    code, _, err = here("targets", "--offline")
-    assert code == 2
-    assert f"fairway.yaml:{line}:" in err
-    assert "localhost" in err
+    ends(here("targets", "--offline"), 2, f"fairway.yaml:{line}:", "localhost")
 
 
 def _never(*_: object, **__: object) -> None:

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote import engine as remote_engine
 from fairway_runner.engines.remote.connection import Ended
-from fairway_runner.runs.store import Run, RunStore, refresh_all
+from fairway_runner.runs.store import Run, refresh_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,10 +77,7 @@ def submitted(project: Path, fairway: RunFairway, line: Line) -> Callable[[], Ru
 
     def submit() -> Run:
         words = ["submit", "job.yaml", "-t", "pair", "--run-id", "job-a"]
-        code, out, err = fairway(project, *words)
-        assert (code, out) == (5, "")
-        assert "[cut-off-submission]" in err
-        return RunStore(project / ".fairway").find("job-a")
+        ends(fairway(project, *words), 5, "[cut-off-submission]", printed="")
 
     return submit
 
@@ -183,10 +181,7 @@ def test_resume_on_a_target_with_other_mounts_is_refused(
     run = submitted()
     write_target(project, mount="/elsewhere")
     asked = list(line.asked)
-    code, _, err = fairway(project, "submit", "--resume", "job-a")
-    assert code == 2
-    assert "[changed-target]" in err
-    assert "mounts" in err
+    ends(fairway(project, "submit", "--resume", "job-a"), 2, "[changed-target]", "mounts")
     assert line.asked == asked
     assert json.loads((run.folder / "target.json").read_text())["mounts"] == {"data": "/data"}
 

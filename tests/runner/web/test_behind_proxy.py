@@ -13,6 +13,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import answers
 from starlette.routing import Mount, Route
 
 from fairway_runner.runs.labels import note, signed
@@ -53,9 +54,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/static/page.js", "/api/v1/runs", "/login"])
 def test_without_a_sign_in_nothing_is_told(shared: TestClient, path: str) -> None:
-    answer = shared.get(path)
-    assert answer.status_code == 401
-    assert "nobody has signed in: the proxy passed no token of Entra ID" in answer.text
+    answers(shared.get(path), 401, "nobody has signed in: the proxy passed no token of Entra ID")
 
 
 def test_proxy_headers_without_a_token_do_not_sign_in(shared: TestClient) -> None:
@@ -108,9 +107,7 @@ def test_sign_in_without_reachable_keys_answers_503(shared: TestClient, entra: E
     entra.is_away = True
     bearer = {"Authorization": f"Bearer {entra.token('Reader')}"}
     assert shared.get("/api/v1/runs", headers=bearer).json()["findings"][0]["id"] == "no-keys"
-    answer = shared.get("/", headers=bearer)
-    assert answer.status_code == 503
-    assert "the keys of the sign-in cannot be fetched" in answer.text
+    answers(shared.get("/", headers=bearer), 503, "the keys of the sign-in cannot be fetched")
     assert shared.get("/healthz").text == "ok\n"
 
 
@@ -337,8 +334,7 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
         assert answer.status_code == 403
         assert "your role does not let you run jobs on the machine of the server" in answer.text
     steps = "name: a\nsteps:\n  one: {command: 'true'}\n  two: {command: 'true', after: [one]}\n"
-    answer = client.post("/api/v1/check", json={"job": steps}, headers=OURS)
-    assert answer.status_code == 403
+    answers(client.post("/api/v1/check", json={"job": steps}, headers=OURS), 403)
     assert client.post("/api/v1/check", json={"job": JOB, **far}, headers=OURS).is_success
     outside = tmp_path.parent / "outside"
     outside.mkdir()
@@ -526,8 +522,7 @@ def test_a_run_has_its_submitter(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fairway.yaml").write_text("{}\n")
     client = sign_in("Operator")
-    answer = client.post("/api/v1/runs", json={"job": JOB, "run_id": "a-one"}, headers=OURS)
-    assert answer.status_code == 201, answer.text
+    answers(client.post("/api/v1/runs", json={"job": JOB, "run_id": "a-one"}, headers=OURS), 201)
     store.find("a-one").wait()
     client = sign_in("Operator", oid="id-bob", preferred_username="bob@example.org")
     again = {"run": "a-one", "run_id": "a-two"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+from endings import answers
 from starlette.responses import PlainTextResponse
 
 from fairway_web import guard
@@ -25,9 +26,7 @@ ADDRESSES = ["/", "/compare", "/targets", "/metrics", "/static/page.js", "/api/v
 
 @pytest.mark.parametrize("path", ADDRESSES)
 def test_without_the_token_nothing_is_told(anyone: TestClient, path: str) -> None:
-    answer = anyone.get(path)
-    assert answer.status_code == 401
-    assert "the token of this server is missing" in answer.text
+    answers(anyone.get(path), 401, "the token of this server is missing")
 
 
 @pytest.mark.parametrize("given", ["Bearer wrong", "Basic " + "t" * 43, "Bearer", "t" * 43])
@@ -71,9 +70,7 @@ def test_a_code_is_taken_once(anyone: TestClient) -> None:
 )
 def test_another_name_is_not_ours(client: TestClient, host: str) -> None:
     """A name that somebody else's page has made point to loopback."""
-    answer = client.get("/", headers={"Host": host})
-    assert answer.status_code == 421
-    assert "this server has another name" in answer.text
+    answers(client.get("/", headers={"Host": host}), 421, "this server has another name")
     assert client.get("/healthz", headers={"Host": host}).status_code == 421
     assert client.get("/healthz", headers={"Host": "forwarded:1234"}).status_code == 200
 
@@ -102,9 +99,7 @@ def test_another_page_sends_nothing(
 def test_a_body_has_an_end(client: TestClient) -> None:
     long = b"x" * (LARGEST_BODY + 1)
     for content in (long, iter([long[:9], long])):  # the second does not say how long it is
-        answer = client.post("/runs", content=content)
-        assert answer.status_code == 413
-        assert f"more than {LARGEST_BODY:,} bytes" in answer.text
+        answers(client.post("/runs", content=content), 413, f"more than {LARGEST_BODY:,} bytes")
 
 
 def test_every_answer_says_what_may_run(client: TestClient, anyone: TestClient) -> None:

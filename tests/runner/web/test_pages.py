@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import answers
 
 from fairway_core.findings import UserError
 from fairway_web import pages
@@ -138,9 +139,7 @@ def test_a_file_that_cannot_be_read_is_named(
         raise PermissionError(13, "Permission denied", "state.json")
 
     monkeypatch.setattr("fairway_runner.runs.store.Run.status", property(refuse))
-    answer = client.get(path)
-    assert answer.status_code == 502
-    assert "state.json: Permission denied" in answer.text
+    answers(client.get(path), 502, "state.json: Permission denied")
 
 
 def test_targets(client: TestClient) -> None:
@@ -162,18 +161,12 @@ def test_a_button_without_a_run(
     browser: TestClient, make_run: MakeRun, form: dict[str, str]
 ) -> None:
     make_run("job-a")
-    answer = browser.post("/runs", data=form, headers=ORIGIN)
-    assert answer.status_code == 422
-    assert "no run was selected" in answer.text
+    answers(browser.post("/runs", data=form, headers=ORIGIN), 422, "no run was selected")
 
 
 def test_pages_of_unknown_runs_and_paths_answer_404(client: TestClient) -> None:
-    answer = client.get("/runs/none")
-    assert answer.status_code == 404
-    assert "there is no run `none`" in answer.text
-    answer = client.get("/nowhere")
-    assert answer.status_code == 404
-    assert "the first page is /" in answer.text
+    answers(client.get("/runs/none"), 404, "there is no run `none`")
+    answers(client.get("/nowhere"), 404, "the first page is /")
 
 
 def test_a_button_reaches_all_runs_also_where_one_refuses(
@@ -190,9 +183,7 @@ def test_a_button_reaches_all_runs_also_where_one_refuses(
     for name in ("job-a", "job-b"):
         make_run(name, [{"state": "running"}], "running", engine="none-such")
     form = {"action": "cancel", "confirmed": "yes", "run": ["job-a", "job-b"]}
-    answer = browser.post("/runs", data=form, headers=ORIGIN)
-    assert answer.status_code == 502
-    assert "its host does not answer" in answer.text
+    answers(browser.post("/runs", data=form, headers=ORIGIN), 502, "its host does not answer")
     assert cancelled == ["job-b"]
 
 

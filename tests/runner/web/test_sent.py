@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import answers
 
 from fairway_runner.submit.code_upload import digest_of
 
@@ -49,8 +50,7 @@ def _send(client: TestClient, *pieces: bytes) -> str:
     assert told.status_code == 200, told.text
     for name, piece in zip(names, pieces, strict=True):
         if name in told.json()["missing"]:
-            answer = client.post(f"/api/v1/code/{name}", content=piece, headers=_ours(client))
-            assert answer.status_code == 201, answer.text
+            answers(client.post(f"/api/v1/code/{name}", content=piece, headers=_ours(client)), 201)
     return str(told.json()["code"])
 
 
@@ -108,8 +108,7 @@ def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str)
     )
     assert sorted(project.parent.iterdir()) == before
     if path:
-        answer = _check(client, _send(client, _line([], folder=path)))
-        assert answer.status_code == 422
+        answers(_check(client, _send(client, _line([], folder=path))), 422)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +234,7 @@ def test_sent_code_runs_nothing_on_the_server(
         (JOB + f"code: {{path: {project}}}\n", "let you submit code from elsewhere"),
     ):
         client = sign_in("Submitter")
-        answer = _check(client, _send(client, *pieces), job, **far)
-        assert answer.status_code == 403, answer.text
-        assert message in answer.text
+        answers(_check(client, _send(client, *pieces), job, **far), 403, message)
     client = sign_in("Submitter")
     code = _send(client, *pieces)
     assert _check(client, code, JOB, **far).is_success
@@ -261,8 +258,7 @@ def test_sent_templates_of_a_run_are_forbidden_when_it_is_run_again(
             assert "your role does not let you send templates" in answer.text
         assert sign_in("Operator").post("/api/v1/check", json=asked, headers=OURS).is_success
         asked = {"run": "a-one", "run_id": "a-two"}
-        answer = sign_in("Submitter").post("/api/v1/runs", json=asked, headers=OURS)
-        assert answer.status_code == 201, answer.text
+        answers(sign_in("Submitter").post("/api/v1/runs", json=asked, headers=OURS), 201)
         store.find("a-two").wait()
 
 
@@ -280,7 +276,6 @@ def test_git_does_not_look_at_sent_code(
     said = {"commit": "a" * 40, "dirty": True, "untracked": ["x"]}
     code = _send(client, _line(listed, git=said), b"".join(files.values()))
     asked = {"job": JOB, "code": code, "run_id": "a-one"}
-    answer = client.post("/api/v1/runs", json=asked)
-    assert answer.status_code == 201, answer.text
+    answers(client.post("/api/v1/runs", json=asked), 201)
     facts = json.loads((store.find("a-one").folder / "provenance.json").read_text())
     assert facts["git"] == said

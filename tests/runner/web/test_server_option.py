@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 from serving import Handler, serving
 
 from fairway_web.server import on_loopback
@@ -109,9 +110,7 @@ def test_unknown_runs(ask: Ask, runs: list[Run]) -> None:
         ["show", ".."],
         ["show", ""],
     ):
-        code, printed, said = ask(*words)
-        assert (code, printed) == (2, "")
-        assert f"there is no run `{words[1]}`" in said
+        ends(ask(*words), 2, f"there is no run `{words[1]}`", printed="")
 
 
 def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
@@ -136,9 +135,7 @@ def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
 
 def test_waiting_has_an_end(ask: Ask, make_run: MakeRun) -> None:
     make_run("job-a", [{"state": "running"}], "running", engine="none-such")
-    code, _, said = ask("wait", "job-a", "--timeout", "0.1s")
-    assert code == 5
-    assert "job-a is still running after 0.1s" in said
+    ends(ask("wait", "job-a", "--timeout", "0.1s"), 5, "job-a is still running after 0.1s")
 
 
 def test_commands_that_no_server_has(ask: Ask) -> None:
@@ -198,16 +195,12 @@ def test_server_option_reads_the_token_from_environment_file_or_record(
     token = os.environ["FAIRWAY_SERVER_TOKEN"]
     monkeypatch.delenv("FAIRWAY_SERVER_TOKEN")
     words = ["--server", url, "show", "job-a"]
-    code, _, said = fairway(tmp_path.parent, *words)
-    assert code == 2
-    assert f"there is no token for {url}" in said
+    ends(fairway(tmp_path.parent, *words), 2, f"there is no token for {url}")
     record = store.base / "serve.json"
     record.write_text(json.dumps({"url": url, "token": token}))
     assert fairway(tmp_path, *words)[0] == 0
     record.write_text(json.dumps({"url": "http://localhost", "token": token}))
-    code, _, said = fairway(tmp_path, *words)  # a socket has no port: this one may be anybody's
-    assert code == 2
-    assert f"there is no token for {url}" in said
+    ends(fairway(tmp_path, *words), 2, f"there is no token for {url}")
     assert "there is no token" in fairway(tmp_path, "--server", "http://localhost", "list")[2]
     record.write_text("[]")
     assert fairway(tmp_path, *words)[0] == 2
@@ -221,9 +214,7 @@ def test_server_option_reads_the_token_from_environment_file_or_record(
     file.write_text(f"{token}\n")
     assert fairway(tmp_path, *words)[0] == 0
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "wrong")
-    code, _, said = fairway(tmp_path, *words)
-    assert code == 2
-    assert "the token of this server is missing" in said
+    ends(fairway(tmp_path, *words), 2, "the token of this server is missing")
 
 
 @pytest.fixture
@@ -334,9 +325,7 @@ def test_answers_without_end_have_one(
     ask_strange: Ask, monkeypatch: pytest.MonkeyPatch, words: list[str], limit: str
 ) -> None:
     monkeypatch.setattr(f"fairway_cli.server.{limit}", 20)
-    code, _, said = ask_strange(_Endless, *words)
-    assert code == 5
-    assert "its answer does not end" in said
+    ends(ask_strange(_Endless, *words), 5, "its answer does not end")
 
 
 @pytest.mark.parametrize(
@@ -400,9 +389,7 @@ def test_answer_that_drips_without_end_is_ended_by_the_deadline(
 ) -> None:
     monkeypatch.setattr("fairway_cli.server.client._PATIENCE", 0.5)
     monkeypatch.setattr(_Dripping, "kind", kind)
-    code, _, said = ask_strange(_Dripping, *words, "--deadline", "1s")
-    assert code == 5
-    assert "[service-away]" in said
+    ends(ask_strange(_Dripping, *words, "--deadline", "1s"), 5, "[service-away]")
 
 
 def test_a_server_that_is_away(here: RunFairway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,9 +171,7 @@ def test_options_and_files_that_no_server_takes(send: Ask, laptop: Path) -> None
             "the pattern `/etc/*` cannot be listed here for a server",
         ),
     ):
-        code, printed, said = send(*words)
-        assert (code, printed) == (2, "")
-        assert message in said
+        ends(send(*words), 2, message, printed="")
 
 
 def test_more_code_than_a_server_takes_is_not_sent(
@@ -189,9 +188,7 @@ def test_more_code_than_a_server_takes_is_not_sent(
         "{# description: mine #}\nbash -c {{ command }}\n"
     )
     monkeypatch.setattr("fairway_runner.submit.snapshot.MOST_FILES", 2)
-    code, _, said = send("job.yaml")
-    assert code == 2
-    assert "this is more code than a server accepts" in said
+    ends(send("job.yaml"), 2, "this is more code than a server accepts")
     assert not list(store.unsorted())
 
 
@@ -239,9 +236,7 @@ def test_submit_to_server_refuses_files_that_a_later_step_would_miss(
         "    params: {file: '', name: '', stem: ''}\n    sweep: {points: {files: '%s'}}\n"
     )
     (laptop / "job.yaml").write_text(job % "src/*.csv")
-    code, _, said = send("job.yaml", "--run-id", "two-a")
-    assert code == 2
-    assert "`src/*.csv` matches no file" in said
+    ends(send("job.yaml", "--run-id", "two-a"), 2, "`src/*.csv` matches no file")
     assert not list(store.unsorted())
     (laptop / "job.yaml").write_text((job % "*.csv").replace("code: {path: src}\n", ""))
     (laptop / "a.csv").write_text("")
@@ -303,9 +298,7 @@ def test_code_that_changes_meanwhile(
     monkeypatch.setattr(Server, "post", post)
     assert "the code changed while it was sent" in send("job.yaml")[2]
     change = lambda: (laptop / "word.txt").write_text("three\n")  # noqa: E731
-    code, _, said = send("job.yaml")
-    assert code == 2
-    assert "word.txt changed while it was read" in said
+    ends(send("job.yaml"), 2, "word.txt changed while it was read")
     listed = CodeUpload.of
 
     def gone(job_file: Any) -> CodeUpload:

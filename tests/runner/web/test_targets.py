@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import answers
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
@@ -109,10 +110,7 @@ def test_a_target_that_does_not_answer_is_shown_all_the_same(
     client: TestClient, engine: Engine
 ) -> None:
     engine.away = True
-    answer = client.get("/targets/nd")
-    assert answer.status_code == 200
-    assert "h does not answer" in answer.text
-    assert "is it on?" in answer.text
+    answers(client.get("/targets/nd"), 200, "h does not answer", "is it on?")
     assert client.get("/api/v1/targets/nd/nodes").status_code == 502
 
 
@@ -154,8 +152,7 @@ def test_node_action_that_is_not_possible_is_refused(browser: TestClient, engine
     for path in ("nd-1/reimage", "nd-1/", "none/drain"):
         answer = browser.post(f"/api/v1/targets/nd/nodes/{path}", headers=ORIGIN)
         assert answer.status_code in (404, 422)
-    answer = browser.post("/targets/nd", data={"action": "drain", "node": "nd-1"})
-    assert answer.status_code == 403
+    answers(browser.post("/targets/nd", data={"action": "drain", "node": "nd-1"}), 403)
     assert len(engine.done) == 1
 
 

@@ -1,0 +1,23 @@
+"""How commands and calls of a server end, in one line of a test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from httpx import Response
+
+
+def ends(done: tuple[int, str, str], code: int, *errors: str, printed: str | None = None) -> None:
+    """A command has ended with that exit code, and its errors have these texts."""
+    assert done[0] == code, done[2]
+    for each in errors:
+        assert each in done[2]
+    assert printed is None or done[1] == printed
+
+
+def answers(answer: Response, status: int, *texts: str) -> None:
+    """An answer has that status, and these texts."""
+    assert answer.status_code == status, answer.text
+    for each in texts:
+        assert each in answer.text
