@@ -206,27 +206,22 @@ def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in
     return [name if argument.required or name.startswith("[") else f"[{name}]"]
 
 
-def group_for_words(default: str) -> type[TyperGroup]:
-    """A group in which what begins with no command is that of `default`."""
+class StartGroup(TyperGroup):
+    """A group in which what begins with no command is that of `start`."""
 
-    class Group(TyperGroup):
-        """A group with a command that need not be named."""
+    DEFAULT: ClassVar = "start"
 
-        DEFAULT: ClassVar = default
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments, with the command's name before those that do not begin with one."""
+        helps = self.get_help_option_names(ctx)
+        if args and args[0] not in self.commands and args[0] not in helps:
+            args = [self.DEFAULT, *args]
+        return super().parse_args(ctx, args)
 
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """The arguments, with the command's name before those that do not begin with one."""
-            helps = self.get_help_option_names(ctx)
-            if args and args[0] not in self.commands and args[0] not in helps:
-                args = [default, *args]
-            return super().parse_args(ctx, args)
-
-        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-            """The commands, and what the one that need not be named begins with."""
-            found: list[Any] = super().shell_complete(ctx, incomplete)
-            command: Any = self.commands[default]
-            inner = command.make_context(default, [], parent=ctx, resilient_parsing=True)
-            first = next(each for each in command.params if each.param_type_name == "argument")
-            return [*found, *first.shell_complete(inner, incomplete)]
-
-    return Group
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The commands, and what the one that need not be named begins with."""
+        found: list[Any] = super().shell_complete(ctx, incomplete)
+        command: Any = self.commands[self.DEFAULT]
+        inner = command.make_context(self.DEFAULT, [], parent=ctx, resilient_parsing=True)
+        first = next(each for each in command.params if each.param_type_name == "argument")
+        return [*found, *first.shell_complete(inner, incomplete)]

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
 from fairway_web.api import api, problem
-from fairway_web.auth import ByToken
 from fairway_web.environments import Programs, metrics
 from fairway_web.guard import Guard, too_large
 from fairway_web.pages import PAGES, problem_page
@@ -23,10 +22,9 @@ from fairway_web.submit_page import SUBMIT_PAGES
 from fairway_web.threads import Site, file_error, reading, site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
-    from starlette.routing import BaseRoute
 
     from fairway_runner.runs.store import RunStore
     from fairway_web.api import Handler
@@ -36,47 +34,17 @@ if TYPE_CHECKING:
 
 def application(
     store: RunStore,
-    token: str,
-    hosts: Collection[str],
-    cookie: str,
-    code: str,
+    sign_in: SignIn,
     program: Sequence[str] = ("fairway",),
     follower: Follower | None = None,
 ) -> Guard:
-    """The server of one project's runs, for those who have the token, or are the first to have the
-    code. `hosts` are the names, with their port or `*` for any, under which it is reached; see
-    `Site` for the rest."""
-    codes = {code}
-    sign_in = ByToken(token, hosts, cookie)
-
-    async def login(request: Request) -> Response:
-        query = request.query_params
-        if query.get("code", "") in codes:
-            codes.clear()
-        elif not sign_in.is_token(query.get("token", "")):
-            text = "this is not the token of this start: open the address that was printed\n"
-            return PlainTextResponse(text, 401)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(cookie, token, httponly=True, samesite="strict")
-        return answer
-
+    """The server of one project's runs, for those who sign in so; see `Site` for the rest."""
     site = Site(Runs(store.base), Programs(program), follower)
-    return Guard(_application(site, [Route("/login", login)]), sign_in)
-
-
-def shared_application(
-    store: RunStore, sign_in: SignIn, program: Sequence[str], follower: Follower | None = None
-) -> Guard:
-    """The server for those who sign in at a proxy in front of it."""
-    return Guard(_application(Site(Runs(store.base), Programs(program), follower), []), sign_in)
-
-
-def _application(site: Site, more: Sequence[BaseRoute]) -> Starlette:
     site.refresher.start()
     static = StaticFiles(packages=[("fairway_web", "static")])
     app = Starlette(
         routes=[
-            *more,
+            *sign_in.routes,
             *PAGES,
             *SUBMIT_PAGES,
             route(OPEN, "/healthz", _healthy),
@@ -87,7 +55,7 @@ def _application(site: Site, more: Sequence[BaseRoute]) -> Starlette:
         exception_handlers=_HANDLERS,
     )
     app.state.site = site
-    return app
+    return Guard(app, sign_in)
 
 
 async def _healthy(request: Request) -> Response:

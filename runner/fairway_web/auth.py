@@ -14,13 +14,15 @@ import threading
 import time
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
 import jwt
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from fairway_core.documents import Document
 from fairway_core.findings import UserError
@@ -31,10 +33,12 @@ from fairway_runner.targets.lookup import find_target, server_settings
 from fairway_web.roles import ALONE, Person, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from starlette.datastructures import Headers
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
     from starlette.types import Scope
 
     from fairway_runner.runs.store import RunStore
@@ -57,6 +61,10 @@ class SignIn(Protocol):
     """One way to sign in."""
 
     @property
+    def routes(self) -> Sequence[BaseRoute]:
+        """The pages of the sign-in itself."""
+
+    @property
     def audit(self) -> Path | None:
         """The file in which it is recorded who does what, where people have names."""
 
@@ -76,14 +84,27 @@ class SignIn(Protocol):
 class ByToken:
     """Sign-in of one person on this machine, with the token of this start. `hosts` are the names,
     with their port or `*` for any, under which this server is reached; `cookie` is the name of the
-    cookie that holds the token."""
+    cookie that holds the token; `code` is taken for it once."""
 
     audit = None
 
-    def __init__(self, token: str, hosts: Collection[str], cookie: str) -> None:
-        self._token = token.encode()
+    def __init__(self, token: str, hosts: Collection[str], cookie: str, code: str) -> None:
+        self._token = token
         self._hosts = frozenset(hosts)
         self._cookie = cookie
+        self._codes = {code}
+        self.routes = [Route("/login", self._login)]
+
+    async def _login(self, request: Request) -> Response:
+        query = request.query_params
+        if query.get("code", "") in self._codes:
+            self._codes.clear()
+        elif not self.is_token(query.get("token", "")):
+            text = "this is not the token of this start: open the address that was printed\n"
+            return PlainTextResponse(text, 401)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        return answer
 
     def is_here(self, host: str, path: str) -> bool:
         """Against DNS rebinding."""
@@ -117,7 +138,7 @@ class ByToken:
 
     def is_token(self, given: str) -> bool:
         """True for the token of this start."""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
 
 
 # That of oauth2-proxy's --pass-authorization-header and of programs, that of Container Apps and App
@@ -136,6 +157,7 @@ class BehindProxy:
     url: str
     verifier: Verifier
     audit: Path | None
+    routes: ClassVar[Sequence[BaseRoute]] = ()
     _host: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -22,12 +22,12 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairway_core.findings import UserError
-from fairway_web.app import application, shared_application
+from fairway_web.app import application
+from fairway_web.auth import ByToken
 from fairway_web.threads import Follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from starlette.types import ASGIApp
@@ -53,6 +53,11 @@ class Address:
     cookie: str
     token: str = field(default_factory=secrets.token_urlsafe)
     code: str = field(default_factory=secrets.token_urlsafe)
+
+    @property
+    def sign_in(self) -> ByToken:
+        """The sign-in of the person who has the token."""
+        return ByToken(self.token, self.hosts, self.cookie, self.code)
 
     @property
     def login(self) -> str:
@@ -127,29 +132,6 @@ def _remove_stale(path: Path) -> None:
             path.unlink()
 
 
-def serve(
-    store: RunStore, address: Address, program: Sequence[str], ready: Callable[[], None]
-) -> None:
-    """Answers until SIGINT or SIGTERM; `ready` is called when it does. `program` is what starts
-    Fairway's commands."""
-    follower, known = Follower(store), (address.token, address.hosts, address.cookie, address.code)
-    app = application(store, *known, program, follower)
-    _answer(app, address.listener, ready, _recorded(store, address), follower)
-
-
-def serve_shared(
-    store: RunStore,
-    listener: socket.socket,
-    sign_in: SignIn,
-    program: Sequence[str],
-    ready: Callable[[], None],
-) -> None:
-    """Answers those who sign in so, until SIGINT or SIGTERM; no token is kept for them."""
-    follower = Follower(store)
-    app = shared_application(store, sign_in, program, follower)
-    _answer(app, listener, ready, _made(store), follower)
-
-
 def config_of(app: ASGIApp) -> uvicorn.Config:
     """How the server answers."""
     return uvicorn.Config(
@@ -182,14 +164,19 @@ def _say(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
 
 
-def _answer(
-    app: ASGIApp,
+def serve(
+    store: RunStore,
     listener: socket.socket,
+    sign_in: SignIn,
+    program: Sequence[str],
     ready: Callable[[], None],
-    recorded: AbstractContextManager[None],
-    follower: Follower,
+    address: Address | None = None,
 ) -> None:
-    server = _Server(config_of(app))
+    """Answers those who sign in so, until SIGINT or SIGTERM; `ready` is called when it does.
+    `program` is what starts Fairway's commands. The token of an `address` is kept for programs."""
+    follower = Follower(store)
+    server = _Server(config_of(application(store, sign_in, program, follower)))
+    recorded = _made(store) if address is None else _recorded(store, address)
     terminated = False
 
     def end(_number: int, _frame: object) -> None:

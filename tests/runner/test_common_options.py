@@ -1,4 +1,4 @@
-"""Options that all commands of a kind have: --json to tell facts, --deadline to ask a service."""
+"""Options that all commands of a kind have, and that they are read as Typer reads them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import inspect
 import json
 import re
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from fairway_cli.commands.arguments import complete_settings
+from fairway_cli.lazy import take_plainly
 from fairway_cli.main import Commands, app
 from fairway_runner.engines import outage
 from fairway_runner.engines.batch.engine import BatchEngine
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_runner.runs.store import RunStore
+
 
 # These only act, or print a script, a log, a page or a drawing, or ask on a terminal.
 TELL_NO_FACTS = {
@@ -204,3 +207,64 @@ def test_completion_reaches_the_shell(
     environment["COMP_CWORD"] = str(len(typed.split(" ")))
     done = CliRunner().invoke(app, [], env=environment, prog_name="fairway")
     assert expected in done.output.split()
+
+
+def _command(
+    words: Annotated[list[str], typer.Argument()],
+    name: Annotated[str | None, typer.Option("--name")] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=9)] = 5,
+    share: Annotated[float, typer.Option("--share")] = 0.5,
+    loud: Annotated[bool, typer.Option("--loud")] = False,
+    level: Annotated[str, typer.Option("--level", parser=len)] = "info",
+) -> dict[str, Any]:
+    return locals()
+
+
+def _read(arguments: list[str], *, plainly: bool) -> object:
+    """The values, or what Typer says of them."""
+    app = typer.Typer(add_completion=False)
+    app.command()(_command)
+    command = typer.main.get_command(app)
+    if plainly:
+        take_plainly(command)
+    try:
+        return command.main(arguments, standalone_mode=False)
+    except Exception as error:  # noqa: BLE001 - whatever Typer raises
+        return type(error).__name__, str(error)
+
+
+_GOOD = [
+    ["one"],
+    ["one", "two", "--name", "", "--tag", "a", "--tag", "b"],
+    ["one", "--limit", "9", "--share", "0.25", "--loud"],
+    ["one", "--limit", "0007", "--share", "1e-3", "--level", "four"],
+    ["--", "--name"],
+]
+_BAD = [
+    [],
+    ["one", "--name"],
+    ["one", "--limit", "0"],
+    ["one", "--limit", "10"],
+    ["one", "--limit", "many"],
+    ["one", "--limit", "1.5"],
+    ["one", "--limit", ""],
+    ["one", "--share", "half"],
+    ["one", "--loud=yes"],
+    ["one", "--nmae", "x"],
+]
+
+
+@pytest.mark.parametrize("arguments", _GOOD, ids=" ".join)
+def test_good_values_are_those_of_typer(arguments: list[str]) -> None:
+    read = _read(arguments, plainly=True)
+    assert isinstance(read, dict)
+    assert read == _read(arguments, plainly=False)
+    assert {name: type(value) for name, value in read.items()}["words"] is list
+
+
+@pytest.mark.parametrize("arguments", _BAD, ids=lambda given: " ".join(given) or "nothing")
+def test_bad_values_are_refused_as_typer_refuses_them(arguments: list[str]) -> None:
+    read = _read(arguments, plainly=True)
+    assert isinstance(read, tuple)
+    assert read == _read(arguments, plainly=False)

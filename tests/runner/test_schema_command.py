@@ -59,15 +59,9 @@ def test_schema_command_prints_a_valid_json_schema(kind: str) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.name)
-def test_our_environments_fit(environments: Any, file: Path) -> None:
-    assert _fits(environments, file.read_text())
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("file", JOBS, ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_our_jobs_fit(jobs: Any, file: Path) -> None:
-    assert _fits(jobs, file.read_text())
+@pytest.mark.parametrize("file", [*ENVIRONMENTS, *JOBS], ids=lambda file: file.name)
+def test_our_files_fit(environments: Any, jobs: Any, file: Path) -> None:
+    assert _fits(environments if file in ENVIRONMENTS else jobs, file.read_text())
 
 
 CLUSTERS = "clusters: {a: {engine: ssh, size: x, nodes: 1}}\n"
@@ -111,71 +105,46 @@ def test_wrong_environments_do_not(environments: Any, text: str) -> None:
     assert not _fits(environments, BASE + text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "nodes: 2\n",
-        "nodes: '{{ params.nodes }}'\nparams: {nodes: 2}\n",
-        "params: {a: 1, b: x, c: [1, 2], d: true}\n",
-        "inputs: {a: data:/a, b: {from: 'd:x'}, c: {from: run, run: x-1}, d: {best: {run: x}}}\n",
-        "sweep: {points: {shards: {input: a, of: 4}}}\n",
-    ],
-)
-def test_right_jobs_fit(jobs: Any, text: str) -> None:
-    assert _fits(jobs, JOB + text)
-
-
 STEPS = "name: j\nsteps: {a: {command: x}, b: {command: x, nodes: 2, "
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "after: a}}\n",
-        "after: [a]}}\ntemplate: plain\n",
-        "after: {a: failed}, inputs: {m: {from: step, step: a}}}}\n",
-        "after: {a: {exit_code: [1, 2]}}, inputs: {m: {best: {step: a, metric: x}}}}}\n",
+        JOB + "nodes: 2\n",
+        JOB + "nodes: '{{ params.nodes }}'\nparams: {nodes: 2}\n",
+        JOB + "params: {a: 1, b: x, c: [1, 2], d: true}\n",
+        JOB + "inputs: {a: data:/a, b: {from: 'd:x'}, c: {from: run, run: x-1}}\n",
+        JOB + "inputs: {d: {best: {run: x}}}\n",
+        JOB + "sweep: {points: {shards: {input: a, of: 4}}}\n",
+        STEPS + "after: a}}\n",
+        STEPS + "after: [a]}}\ntemplate: plain\n",
+        STEPS + "after: {a: failed}, inputs: {m: {from: step, step: a}}}}\n",
+        STEPS + "after: {a: {exit_code: [1, 2]}}, inputs: {m: {best: {step: a, metric: x}}}}}\n",
     ],
 )
-def test_right_steps_fit(jobs: Any, text: str) -> None:
-    assert _fits(jobs, STEPS + text)
+def test_right_jobs_fit(jobs: Any, text: str) -> None:
+    assert _fits(jobs, text)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "after: 3}}\n",
-        "after: {a: done}}}\n",
-        "after: {a: {exit_code: 300}}}}\n",
-        "inputs: {m: {from: step, stap: a}}}}\n",
-        "inputs: {m: {best: {step: a, run: b}}}}}\n",
-        "name: own}}\n",
-        "nodse: 2}}\n",
+        "name: j\nnodes: 2\n",
+        "name: j\nsteps: {}\n",
+        *(JOB + each for each in ("nodes: two\n", "nodes: 0\n", "node: 1\n")),
+        *(JOB + each for each in ("env: {A: 1}\n", "params: {a: {b: 1}}\n")),
+        STEPS + "after: 3}}\n",
+        STEPS + "after: {a: done}}}\n",
+        STEPS + "after: {a: {exit_code: 300}}}}\n",
+        STEPS + "inputs: {m: {from: step, stap: a}}}}\n",
+        STEPS + "inputs: {m: {best: {step: a, run: b}}}}}\n",
+        STEPS + "name: own}}\n",
+        STEPS + "nodse: 2}}\n",
     ],
 )
-def test_wrong_steps_do_not(jobs: Any, text: str) -> None:
-    assert not _fits(jobs, STEPS + text)
-
-
-def test_a_job_has_a_command_or_steps(jobs: Any) -> None:
-    assert not _fits(jobs, "name: j\nnodes: 2\n")
-    assert not _fits(jobs, "name: j\nsteps: {}\n")
-
-
-@pytest.mark.parametrize(
-    "text", ["nodes: two\n", "nodes: 0\n", "node: 1\n", "env: {A: 1}\n", "params: {a: {b: 1}}\n"]
-)
 def test_wrong_jobs_do_not(jobs: Any, text: str) -> None:
-    assert not _fits(jobs, JOB + text)
-
-
-@pytest.mark.parametrize(
-    "model", [*models_in(Environment).values(), *models_in(Job).values()], ids=lambda m: m.__name__
-)
-def test_every_field_has_words(model: Any) -> None:
-    assert model.__doc__
-    words = field_words(model)
-    assert set(model.model_fields) - set(words) == set()
+    assert not _fits(jobs, text)
 
 
 def test_another_kind_is_refused() -> None:
@@ -194,6 +163,7 @@ def test_schema_command_output_in_a_pipe_is_plain_json() -> None:
 def test_every_field_has_words_of_its_own(model: Any) -> None:
     fields: dict[str, set[str]] = {}
     for name, each in models_in(model).items():
+        assert each.__doc__, name
         words = field_words(each)
         for field in each.model_fields:
             said = " ".join(words.get(field, "").split())

@@ -66,16 +66,10 @@ def exec_(
     ],
     task: Annotated[
         str | None,
-        Option(
-            "--task", metavar="TASK", help="The task to join; by default the first that is running."
-        ),
+        Option(metavar="TASK", help="The task to join; by default the first that is running."),
     ] = None,
-    node: Annotated[
-        int | None, Option("--node", min=0, help="On this node of the task, from 0.")
-    ] = None,
-    rank: Annotated[
-        int | None, Option("--rank", min=0, help="The rank to join, on its node.")
-    ] = None,
+    node: Annotated[int | None, Option(min=0, help="On this node of the task, from 0.")] = None,
+    rank: Annotated[int | None, Option(min=0, help="The rank to join, on its node.")] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
     """Run a command in the environment, folder and container of a running task.
@@ -100,7 +94,7 @@ def tunnel(
     ],
     local_port: Annotated[
         int | None,
-        Option("--local-port", min=1, max=65535, help="Port on this machine; by default the same."),
+        Option(min=1, max=65535, help="Port on this machine; by default the same."),
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:

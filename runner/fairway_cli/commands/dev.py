@@ -18,7 +18,7 @@ from fairway_cli.commands.arguments import (
     complete_runs,
 )
 from fairway_cli.ending import warn
-from fairway_cli.lazy import group_for_words
+from fairway_cli.lazy import StartGroup
 from fairway_cli.server import run_store
 from fairway_core.findings import UserError
 from fairway_core.suggestions import nearest
@@ -29,17 +29,13 @@ if TYPE_CHECKING:
     from fairway_runner.dev.sessions import Wanted
     from fairway_runner.runs.store import Run, RunStore
 
-_HELP = "Work in a session on a target's nodes, with your code kept in sync."
-_MORE = (
-    "`fairway dev TARGET` starts a session, or attaches to the running one; see `fairway "
-    "dev start -h`."
-)
-
 dev = Typer(
-    cls=group_for_words("start"),
+    cls=StartGroup,
     add_completion=False,
     no_args_is_help=True,
-    help=f"{_HELP}\n\n{_MORE}",
+    help="Work in a session on a target's nodes, with your code kept in sync.\n\n"
+    "`fairway dev TARGET` starts a session, or attaches to the running one; see `fairway dev start "
+    "-h`.",
 )
 
 
@@ -48,21 +44,19 @@ def start(
     target: TargetArgument,
     job: Annotated[
         str | None,
-        Option("--job", metavar="JOB", help="Job whose code, environment and container to use."),
+        Option(metavar="JOB", help="Job whose code, environment and container to use."),
     ] = None,
     set_: SetOption = None,
     nodes: Annotated[
-        int | None, Option("--nodes", min=1, help="Number of nodes; by default the job's.")
+        int | None, Option(min=1, help="Number of nodes; by default the job's.")
     ] = None,
     hours: Annotated[
-        float | None, Option("--hours", help="End it after this many hours; by default 4.")
+        float | None, Option(help="End it after this many hours; by default 4.")
     ] = None,
     idle: Annotated[
         str | None,
         Option(
-            "--idle",
-            metavar="SPAN",
-            help="End it after this long without use; by default 30m, 0s is never.",
+            metavar="SPAN", help="End it after this long without use; by default 30m, 0s is never."
         ),
     ] = None,
     jupyter: Annotated[

@@ -26,7 +26,7 @@ from fairway_cli.commands.arguments import (
     target_names,
 )
 from fairway_cli.ending import warn
-from fairway_cli.server import remote_store, require_unset, run_store
+from fairway_cli.server import remote_store, run_store
 from fairway_core.findings import UserError, printable
 from fairway_runner.quantities import counted
 
@@ -50,7 +50,6 @@ def submit(
     run_id: Annotated[
         str | None,
         Option(
-            "--run-id",
             metavar="ID",
             help="Run ID. Repeat with the same ID to resume an interrupted submission.",
         ),
@@ -58,7 +57,6 @@ def submit(
     resume: Annotated[
         str | None,
         Option(
-            "--resume",
             metavar="RUN",
             help="Resume an interrupted submission, in place of JOB.",
             autocompletion=complete_runs,
@@ -88,8 +86,10 @@ def submit(
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.submit import submission
 
-    require_unset("submit", resume=resume)
     remote = remote_store()
+    if resume is not None and remote is not None:
+        message = "`fairway submit` has no --resume with --server"
+        raise UserError.of("no-server-option", message, "leave one of the two out")
     if resume is not None:
         run = submission.resume(_unfinished(run_store(), resume))
     elif job is None:
@@ -209,9 +209,7 @@ def templates(
     name: Annotated[
         str | None,
         Argument(
-            metavar="[NAME]",
-            help="Explain this template.",
-            autocompletion=complete_templates,
+            metavar="[NAME]", help="Explain this template.", autocompletion=complete_templates
         ),
     ] = None,
     json_: JsonOption = False,

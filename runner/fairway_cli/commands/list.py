@@ -83,7 +83,7 @@ _ReverseOption = Annotated[bool, Option("--reverse", help="With --sort: reverse 
 
 def list_(
     state: StateOption = None,
-    name: Annotated[str | None, Option("--name", help="Only runs of this job.")] = None,
+    name: Annotated[str | None, Option(help="Only runs of this job.")] = None,
     target: _TargetOption = None,
     tag: _TagOption = None,
     since: _SinceOption = None,

@@ -37,13 +37,11 @@ def logs(
     ] = False,
     task: TaskOption = None,
     rank: Annotated[
-        int | None, Option("--rank", min=0, help="Only this rank, if the log names ranks.")
+        int | None, Option(min=0, help="Only this rank, if the log names ranks.")
     ] = None,
-    node: Annotated[
-        int | None, Option("--node", min=0, help="Only the ranks of this node, from 0.")
-    ] = None,
+    node: Annotated[int | None, Option(min=0, help="Only the ranks of this node, from 0.")] = None,
     attempt: Annotated[
-        int | None, Option("--attempt", min=1, help="Only this attempt of each task, from 1.")
+        int | None, Option(min=1, help="Only this attempt of each task, from 1.")
     ] = None,
     tail: Annotated[
         int | None,
@@ -51,7 +49,7 @@ def logs(
     ] = None,
     grep: Annotated[
         str | None,
-        Option("--grep", metavar="PATTERN", help="Only lines that match this regular expression."),
+        Option(metavar="PATTERN", help="Only lines that match this regular expression."),
     ] = None,
     json_: Annotated[
         bool, Option("--json", help="Print JSON: one object per line of the log.")
@@ -253,7 +251,6 @@ def report(
     throughput: Annotated[
         str | None,
         Option(
-            "--throughput",
             metavar="METRIC",
             help="Metric to measure scaling by; by default the first named per_second.",
             autocompletion=complete_metrics,
@@ -283,9 +280,7 @@ def fetch(
     task: TaskOption = None,
     to: Annotated[
         Path | None,
-        Option(
-            "--to", metavar="FOLDER", help="Destination; by default a folder named for the run."
-        ),
+        Option(metavar="FOLDER", help="Destination; by default a folder named for the run."),
     ] = None,
     force: ForceOption = False,
     json_: JsonOption = False,

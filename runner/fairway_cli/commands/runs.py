@@ -65,9 +65,7 @@ def wait(
     timeout: Annotated[
         str | None,
         Option(
-            "--timeout",
-            metavar="SPAN",
-            help="Stop waiting after this long and exit with 5; the runs continue.",
+            metavar="SPAN", help="Stop waiting after this long and exit with 5; the runs continue."
         ),
     ] = None,
     json_: JsonOption = False,
@@ -124,7 +122,6 @@ def cancel(
     task: Annotated[
         str | None,
         Option(
-            "--task",
             metavar="TASK",
             help="Only this task (its number, from 0, or finally), or only this step.",
         ),
@@ -152,20 +149,12 @@ def tag(
     tags: Annotated[
         list[str] | None,
         Argument(
-            metavar="[TAG]…",
-            help="Tags to add.",
-            show_default=False,
-            autocompletion=complete_tags,
+            metavar="[TAG]…", help="Tags to add.", show_default=False, autocompletion=complete_tags
         ),
     ] = None,
     remove: Annotated[
         list[str] | None,
-        Option(
-            "--remove",
-            metavar="TAG",
-            help="Tag to remove. Repeatable.",
-            autocompletion=complete_tags,
-        ),
+        Option(metavar="TAG", help="Tag to remove. Repeatable.", autocompletion=complete_tags),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -221,11 +210,7 @@ def clean(
     ] = None,
     older_than: Annotated[
         str | None,
-        Option(
-            "--older-than",
-            metavar="SPAN",
-            help="Only runs that ended at least this long ago, such as 30d.",
-        ),
+        Option(metavar="SPAN", help="Only runs that ended at least this long ago, such as 30d."),
     ] = None,
     state: StateOption = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,

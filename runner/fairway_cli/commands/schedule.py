@@ -35,15 +35,11 @@ _NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedule
 def create(
     job: JobArgument,
     target: TargetOption,
-    every: Annotated[
-        str | None, Option("--every", metavar="SPAN", help="How often: 30m, 6h, 1d.")
-    ] = None,
+    every: Annotated[str | None, Option(metavar="SPAN", help="How often: 30m, 6h, 1d.")] = None,
     cron: Annotated[
-        str | None, Option("--cron", metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'.")
+        str | None, Option(metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'.")
     ] = None,
-    name: Annotated[
-        str | None, Option("--name", help="Name of the schedule; its runs are NAME-1, …")
-    ] = None,
+    name: Annotated[str | None, Option(help="Name of the schedule; its runs are NAME-1, …")] = None,
     set_: SetOption = None,
     json_: JsonOption = False,
     _deadline: DeadlineOption = None,

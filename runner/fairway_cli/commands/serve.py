@@ -21,7 +21,6 @@ def serve(
     socket: Annotated[
         Path | None,
         Option(
-            "--socket",
             metavar="PATH",
             help="Listen on a Unix socket of yours instead, on machines that others use too.",
         ),
@@ -39,21 +38,19 @@ def serve(
     ] = False,
     public_url: Annotated[
         str | None,
-        Option("--public-url", metavar="URL", help="The URL that people open, https://…"),
+        Option(metavar="URL", help="The URL that people open, https://…"),
     ] = None,
     tenant: Annotated[
         str | None,
-        Option("--tenant", metavar="ID", help="The Entra ID tenant in which they sign in."),
+        Option(metavar="ID", help="The Entra ID tenant in which they sign in."),
     ] = None,
     audience: Annotated[
         str | None,
-        Option(
-            "--audience", metavar="ID", help="The client ID of the application they sign in to."
-        ),
+        Option(metavar="ID", help="The client ID of the application they sign in to."),
     ] = None,
     address: Annotated[
         str | None,
-        Option("--address", metavar="IP", help="Listen on this address instead of loopback."),
+        Option(metavar="IP", help="Listen on this address instead of loopback."),
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -115,29 +112,29 @@ def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
     from fairway_web.server import on_loopback, on_socket, serve
 
     store = run_store()
-    listener = on_loopback(port) if socket is None else on_socket(socket)
+    address = on_loopback(port) if socket is None else on_socket(socket)
 
     def ready() -> None:
         if socket is not None:
             print(f"ready: listening on {socket}; the token is in {store.base / 'serve.json'}")
         else:
-            print(f"ready: open {listener.login}")
+            print(f"ready: open {address.login}")
         sys.stdout.flush()
         if open_:
             import threading
             import webbrowser
 
             # One in the terminal returns when it is closed: it is not waited for.
-            threading.Thread(target=webbrowser.open, args=[listener.opened], daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=[address.opened], daemon=True).start()
 
-    serve(store, listener, _PROGRAM, ready)
+    serve(store, address.listener, address.sign_in, _PROGRAM, ready, address)
 
 
 def _serve_shared(
     settings: dict[str, str | None], socket: Path | None, address: str | None, port: int
 ) -> None:
     from fairway_web.auth import behind_proxy
-    from fairway_web.server import LOOPBACK, listening, serve_shared, socket_file
+    from fairway_web.server import LOOPBACK, listening, serve, socket_file
 
     store = run_store()
     sign_in = behind_proxy(store, settings)
@@ -151,7 +148,7 @@ def _serve_shared(
     def ready() -> None:
         print(f"ready: listening on {listens_on} for the proxy of {sign_in.url}", flush=True)
 
-    serve_shared(store, listener, sign_in, _PROGRAM, ready)
+    serve(store, listener, sign_in, _PROGRAM, ready)
 
 
 def _require_extra() -> None:

@@ -51,14 +51,6 @@ def run_store() -> RunStore:
     return RunStore.here()
 
 
-def require_unset(name: str, **options: object) -> None:
-    """UserError where an option is given that no server takes."""
-    for option, value in options.items():
-        if value and _Chosen.url is not None:
-            message = f"`fairway {name}` has no --{option.replace('_', '-')} with --server"
-            raise UserError.of("no-server-option", message, "leave one of the two out")
-
-
 def _end() -> None:
     if _Chosen.store is not None:
         _Chosen.store.close()

@@ -19,8 +19,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Starlette's wish for another client
     from starlette.testclient import TestClient
 
-from fairway_web.app import application, shared_application
-from fairway_web.auth import BehindProxy, SigningKeys, Verifier
+from fairway_web.app import application
+from fairway_web.auth import BehindProxy, ByToken, SigningKeys, Verifier
 from fairway_web.server import config_of, on_loopback
 from fairway_web.threads import Follower
 
@@ -50,9 +50,8 @@ def anyone(store: RunStore, follower: Follower) -> Iterator[TestClient]:
     """A client without the token."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
-    app = application(
-        *(store, TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE, program, follower)
-    )
+    sign_in = ByToken(TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE)
+    app = application(store, sign_in, program, follower)
     with TestClient(app, f"http://{HOST}", follow_redirects=False) as client:
         yield client
 
@@ -83,8 +82,7 @@ def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
     (store.base.parent / "fairway.yaml").write_text("{}\n")
     address = on_loopback(0)
-    app = application(store, address.token, address.hosts, address.cookie, address.code)
-    server = uvicorn.Server(config_of(app))
+    server = uvicorn.Server(config_of(application(store, address.sign_in)))
     address.listener.listen(16)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [address.listener]})
     thread.start()
@@ -204,7 +202,7 @@ def shared(store: RunStore, keys: EntraKeys, audit: Path) -> Iterator[TestClient
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
     sign_in = BehindProxy(SHARED, Verifier(keys, AUDIENCE), audit)
     program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
-    app = shared_application(store, sign_in, program)
+    app = application(store, sign_in, program)
     with TestClient(app, SHARED, follow_redirects=False) as client:
         yield client
 

@@ -1,19 +1,37 @@
-"""How many calls are done at once, and for whom."""
+"""Buttons and calls that act on runs and nodes: what they take, and how many at once."""
 
 from __future__ import annotations
 
+import ast
+import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from endings import answers
 
+import fairway_web
+from fairway_core.findings import UserError
+from fairway_runner.engines.engine import Node
 from fairway_web import threads
+from fairway_web.api import document
 from fairway_web.roles import ALONE, Person, RequestContext, Role, in_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from conftest import MakeRun, RunFairway
+    from starlette.testclient import TestClient
+
+    from fairway_core.target import Target
+    from fairway_runner.runs.store import RunStore
+
 
 ANN = Person("id-ann", "ann", Role.SUBMITTER)
 BOB = Person("id-bob", "bob", Role.SUBMITTER)
@@ -65,3 +83,275 @@ def test_web_threads_of_one_of_several_people_leave_half_of_the_room(
     with ThreadPoolExecutor(1) as alone:  # a browser's loop may run in this thread
         alone.submit(anyio.run, all_).result()
     assert counted == [0, at_once]
+
+
+_TEMPLATES = Path(fairway_web.__file__).parent / "templates"
+# By template, address and what the button says to it: the calls that do the same.
+_CALLS = {
+    ("confirm.html.j2", "/runs", "action={{ action }}"): ("cancelRun", "retryRun"),
+    ("cost.html.j2", "", ""): ("costOfRuns",),
+    ("run.html.j2", "/runs", "action=cancel"): ("cancelRun",),
+    ("run.html.j2", "/runs", "action=retry"): ("retryRun",),
+    ("run.html.j2", "", ""): ("readLog",),
+    ("runs.html.j2", "/", ""): ("listRuns",),
+    ("runs.html.j2", "/compare", ""): ("compareRuns",),
+    ("runs.html.j2", "/runs", "action=cancel"): ("cancelRun",),
+    ("submit.html.j2", "/submit", "action=check"): ("checkJob",),
+    ("submit.html.j2", "/submit", "action=submit"): ("submitJob",),
+    ("target.html.j2", "/targets/{{ name | urlencode }}", "action={{ each }}"): ("actOnNode",),
+}
+# It fills the form beside it, and asks for nothing that REST has not: a run's job, a file.
+_OF_THE_PAGE = {("submit.html.j2", "/submit", "")}
+# What forms call otherwise, or have for themselves.
+_NAMES = {"once": "run_id", "confirmed": None}
+
+
+_OPERATIONS = {
+    call["operationId"]: (method, call)
+    for item in document()["paths"].values()
+    for method, call in item.items()
+}
+
+
+@dataclass
+class _Form:
+    action: str
+    buttons: list[tuple[str, str]] = field(default_factory=list)
+    fields: set[str] = field(default_factory=set)
+
+
+class _Forms(HTMLParser):
+    """The forms of a template, with their buttons and the names of their fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[_Form] = []
+        self.is_open = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if tag == "form":
+            self.found.append(_Form(known.get("action") or ""))
+            self.is_open = True
+        elif tag == "button":
+            assert self.is_open, "a button without a form does nothing without script"
+            said = f"{known['name']}={known.get('value')}" if known.get("name") else ""
+            form = self.found[-1]
+            form.buttons.append((known.get("formaction") or form.action, said))
+        elif tag in ("input", "select", "textarea") and self.is_open:
+            self.found[-1].fields.add(known["name"] or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.is_open = self.is_open and tag != "form"
+
+
+def _unrolled(loop: re.Match[str]) -> str:
+    """A loop over fields as what it draws."""
+    names = [name for name, *_ in ast.literal_eval(loop[1])]
+    return "".join(loop[2].replace("{{ name }}", name) for name in names)
+
+
+def _forms(file: Path) -> list[_Form]:
+    text = file.read_text("utf-8")
+    loop = re.compile(r"{% for name, \w+ in (\[.*?\]) %}(.*?){% endfor %}", re.DOTALL)
+    text = loop.sub(_unrolled, text)
+    parser = _Forms()
+    parser.feed(text)
+    return parser.found
+
+
+_BUTTONS = {
+    (file.name, action, said): form
+    for file in sorted(_TEMPLATES.glob("*.j2"))
+    for form in _forms(file)
+    for action, said in form.buttons
+}
+
+
+def test_every_button_is_known() -> None:
+    assert set(_BUTTONS) == set(_CALLS) | _OF_THE_PAGE
+
+
+@pytest.mark.parametrize("button", sorted(_CALLS), ids=" ".join)
+def test_a_button_has_its_call(button: tuple[str, str, str]) -> None:
+    body = set(document()["components"]["schemas"]["Job"]["properties"])
+    for name in _CALLS[button]:
+        operation: dict[str, Any] = _OPERATIONS[name][1]
+        taken = {each["name"] for each in operation.get("parameters", ())}
+        taken |= body if "requestBody" in operation else set()
+        wanted = {_NAMES.get(each, each) for each in _BUTTONS[button].fields} - {None}
+        assert wanted <= taken, name
+
+
+def test_every_call_that_acts_has_its_button() -> None:
+    acting = {name for name, (method, _) in _OPERATIONS.items() if method != "get"}
+    # The script is beside what Check finds; the code of a form is there already.
+    assert acting - {"renderJob", "sendCode", "sendPiece"} <= {
+        name for names in _CALLS.values() for name in names
+    }
+
+
+ORIGIN = {"Origin": "http://127.0.0.1:8765"}
+EVIL = "<script>alert(1)</script>"
+CLUSTER = {
+    "name": "nd",
+    "engine": "slurm",
+    "vm_size": "Standard_ND96isr_H100_v5",
+    "nodes": {"min": 0, "max": 4},
+    "mounts": {"data": "/data"},
+    "slurm": {"host": "h", "user": "u", "partition": "nd", "shared": "/data/f"},
+}
+POOL = {**CLUSTER, "name": "pair", "engine": "ssh"}
+POOL["ssh"] = {"host": "", "user": "u", "shared": "/s"}
+del POOL["slurm"]
+
+
+class Engine:
+    """A cluster with three nodes."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, str]] = []
+        self.away = False
+
+    def nodes(self) -> list[Node]:
+        if self.away:
+            raise UserError.of("no-answer", "h does not answer", "is it on?", exit_code=5)
+        return [
+            Node("nd-1", "allocated", "10.0.0.1", "job-a", facts={"gpus": "8"}),
+            Node("nd-2", "drained", run="strange", reason=EVIL),
+        ]
+
+    def act_on_node(self, action: str, node: str) -> None:
+        if node != "nd-1":
+            raise UserError.of("unknown-node", f"there is no node {node}")
+        self.done.append((action, node))
+
+
+@pytest.fixture
+def engine(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    folder = store.base.parent
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [CLUSTER]}))
+    store.base.mkdir(exist_ok=True)
+    (store.base / "targets.json").write_text(json.dumps([POOL]))
+    monkeypatch.chdir(folder)
+    made = Engine()
+
+    def engine_for(target: Target, deadline: float | None = None) -> Engine:
+        return made
+
+    monkeypatch.setattr("fairway_runner.targets.nodes.engine_for", engine_for)
+    return made
+
+
+def test_targets_are_what_the_command_prints(
+    client: TestClient, engine: Engine, here: RunFairway
+) -> None:
+    code, printed, _ = here("targets", "--offline", "--json")
+    assert code == 0
+    assert client.get("/api/v1/targets").json() == json.loads(printed)
+    page = client.get("/targets").text
+    assert 'href="/targets/nd"' in page
+    assert "not ready" in page
+
+
+def test_a_target_shows_what_each_node_runs_and_why_one_does_not(
+    client: TestClient, engine: Engine, make_run: MakeRun
+) -> None:
+    make_run("job-a", target="nd")
+    page = client.get("/targets/nd").text
+    assert '<a href="/runs/job-a">job-a</a>' in page
+    assert "<td>strange</td>" in page  # a run of somebody else has no page here
+    assert "&lt;script&gt;alert(1)" in page
+    assert EVIL not in page
+    assert '<th scope="col">gpus</th>' in page
+    assert "Standard_ND96isr_H100_v5" in page
+    fragment = client.get("/targets/nd?fragment=1").text
+    assert "<html" not in fragment
+    assert "nd-1" in fragment
+    nodes = client.get("/api/v1/targets/nd/nodes").json()
+    assert nodes[0] == {
+        "name": "nd-1",
+        "state": "allocated",
+        "address": "10.0.0.1",
+        "run": "job-a",
+        "reason": None,
+        "gpus": "8",
+    }
+
+
+def test_a_target_that_does_not_answer_is_shown_all_the_same(
+    client: TestClient, engine: Engine
+) -> None:
+    engine.away = True
+    answers(client.get("/targets/nd"), 200, "h does not answer", "is it on?")
+    assert client.get("/api/v1/targets/nd/nodes").status_code == 502
+
+
+def test_a_target_without_an_address_says_so(client: TestClient, engine: Engine) -> None:
+    assert "It accepts no jobs yet" in client.get("/targets/pair").text
+
+
+@pytest.mark.parametrize("path", ["/targets/none", "/api/v1/targets/none/nodes", "/targets/%3Cb"])
+def test_a_target_that_there_is_not(client: TestClient, engine: Engine, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert "there is no target" in answer.text
+    assert "<b" not in answer.text.partition("there is no target")[2].partition("</b>")[0]
+
+
+def test_nodes_are_drained_and_resumed(browser: TestClient, engine: Engine) -> None:
+    page = browser.get("/targets/nd").text
+    assert 'value="drain"' in page
+    assert 'value="reboot"' not in page
+    answer = browser.post("/targets/nd", data={"action": "drain", "node": "nd-1"}, headers=ORIGIN)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/targets/nd"
+    answer = browser.post("/api/v1/targets/nd/nodes/nd-1/resume", headers=ORIGIN)
+    assert answer.json() == {"node": "nd-1", "action": "resume"}
+    assert engine.done == [("drain", "nd-1"), ("resume", "nd-1")]
+
+
+def test_node_action_that_is_not_possible_is_refused(browser: TestClient, engine: Engine) -> None:
+    for form, said in (
+        ({"action": "drain"}, "no node was selected"),
+        ({"action": "burn", "node": "nd-1"}, "`burn` is not an action for nodes"),
+        ({"action": "drain", "node": ["none", "nd-1"]}, "there is no node none"),
+    ):
+        answer = browser.post("/targets/nd", data=form, headers=ORIGIN)
+        assert answer.status_code in (404, 422)
+        assert said in answer.text
+    # The one that there is was reached all the same.
+    assert engine.done == [("drain", "nd-1")]
+    for path in ("nd-1/reimage", "nd-1/", "none/drain"):
+        answer = browser.post(f"/api/v1/targets/nd/nodes/{path}", headers=ORIGIN)
+        assert answer.status_code in (404, 422)
+    answers(browser.post("/targets/nd", data={"action": "drain", "node": "nd-1"}), 403)
+    assert len(engine.done) == 1
+
+
+def test_target_page_has_no_buttons_for_unsupported_node_actions(
+    client: TestClient, engine: Engine
+) -> None:
+    page = client.get("/targets/local").text
+    assert "Drain" not in page
+    assert 'type="checkbox"' not in page
+
+
+def test_a_package_that_is_missing_is_named(
+    client: TestClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise ImportError("No module named 'azure'", name="azure")
+
+    monkeypatch.setattr("fairway_web.actions.nodes_of", missing)
+    monkeypatch.setattr("fairway_web.actions.act_on_node", missing)
+    answers = [
+        client.get("/api/v1/targets/nd/nodes"),
+        client.post("/api/v1/targets/nd/nodes/nd-1/drain"),
+    ]
+    for answer in answers:
+        assert answer.status_code == 502
+        (found,) = answer.json()["findings"]
+        assert (found["id"], found["message"]) == ("missing-extra", "No module named 'azure'")
+        assert "install it where the server runs" in found["hint"]
+    assert "No module named &#39;azure&#39;" in client.get("/targets/nd").text

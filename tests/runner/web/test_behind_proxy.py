@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from conftest import Entra, MakeRun, RunFairway
+    from httpx import Response
     from starlette.testclient import TestClient
 
     from fairway_runner.runs.store import Run, RunStore
@@ -37,6 +38,8 @@ ANN = {"name": "ann@example.org", "id": "id-ann"}
 BOB = {"name": "bob@example.org", "id": "id-bob"}
 OURS = {"Origin": "https://runs.example.org"}
 CALLS = ("check", "render", "runs")
+NOT_HERE = "your role does not let you run jobs on the machine of the server"
+NOT_ELSEWHERE = "your role does not let you submit code from elsewhere"
 
 
 def submitted_by(run: Run, by: dict[str, str]) -> Run:
@@ -47,6 +50,10 @@ def submitted_by(run: Run, by: dict[str, str]) -> Run:
 
 def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def _post(client: TestClient, call: str, asked: object = None) -> Response:
+    return client.post(f"/api/v1/{call}", json=asked, headers=OURS)
 
 
 # Who comes in.
@@ -273,7 +280,7 @@ def test_audit_log_records_each_action(
 ) -> None:
     run = submitted_by(make_run("job-a", state="failed"), BOB)
     client = sign_in("Operator")
-    assert client.post("/api/v1/runs/job-a/cancel", headers=OURS).is_success
+    assert _post(client, "runs/job-a/cancel").is_success
     (done,) = lines(audit)
     assert {**done, "at": 0} == {
         "at": 0,
@@ -306,7 +313,7 @@ def test_a_node_is_drained_by_somebody(
 ) -> None:
     monkeypatch.setattr("fairway_web.actions.act_on_node", lambda *_: None)
     client = sign_in("Operator")
-    assert client.post("/api/v1/targets/local/nodes/n1/drain", headers=OURS).is_success
+    assert _post(client, "targets/local/nodes/n1/drain").is_success
     (done,) = lines(audit)
     assert (done["action"], done["target"], done["node"]) == ("drain", "local", "n1")
 
@@ -330,25 +337,21 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
 ) -> None:
     client = sign_in("Submitter")
     for more in ({}, {"target": ["local"]}):
-        answer = client.post("/api/v1/runs", json={"job": JOB, **more}, headers=OURS)
-        assert answer.status_code == 403
-        assert "your role does not let you run jobs on the machine of the server" in answer.text
+        answers(_post(client, "runs", {"job": JOB, **more}), 403, NOT_HERE)
     steps = "name: a\nsteps:\n  one: {command: 'true'}\n  two: {command: 'true', after: [one]}\n"
-    answers(client.post("/api/v1/check", json={"job": steps}, headers=OURS), 403)
-    assert client.post("/api/v1/check", json={"job": JOB, **far}, headers=OURS).is_success
+    answers(_post(client, "check", {"job": steps}), 403)
+    assert _post(client, "check", {"job": JOB, **far}).is_success
     outside = tmp_path.parent / "outside"
     outside.mkdir()
     for path in ("../outside", str(outside)):
         job = f"{JOB}code: {{path: {path}}}\n"
-        answer = client.post("/api/v1/check", json={"job": job, **far}, headers=OURS)
-        assert answer.status_code == 403
-        assert "your role does not let you submit code from elsewhere" in answer.text
+        answers(_post(client, "check", {"job": job, **far}), 403, NOT_ELSEWHERE)
     (tmp_path / "linked").symlink_to(outside)
-    answer = client.post("/api/v1/check", json={"job": JOB, **far}, headers=OURS)
+    answer = _post(client, "check", {"job": JOB, **far})
     assert answer.status_code == 403
     assert "your role does not let you follow the link linked" in answer.text
     client = sign_in("Operator")
-    assert client.post("/api/v1/check", json={"job": JOB}, headers=OURS).is_success
+    assert _post(client, "check", {"job": JOB}).is_success
 
 
 @pytest.fixture
@@ -373,15 +376,14 @@ def test_a_cluster_of_the_servers_machine_is_that_machine(
 ) -> None:
     """Its programs are started there as the account of the server."""
     client = sign_in("Submitter")
-    refused = "your role does not let you run jobs on the machine of the server"
     steps = f"name: a\ntarget: far\nsteps:\n  one: {{command: 'true', target: {target}}}\n"
     for asked in (
         {"job": JOB, "target": [target]},
         {"job": steps},
         {"job": f"{JOB}target: {target}"},
     ):
-        answer = client.post("/api/v1/check", json={**asked, "offline": True}, headers=OURS)
-        assert (answer.status_code, refused in answer.text) == (403, True), answer.text
+        answer = _post(client, "check", {**asked, "offline": True})
+        assert (answer.status_code, NOT_HERE in answer.text) == (403, True), answer.text
     run = submitted_by(make_run("job-a", state="failed"), ANN)
     facts = json.loads((run.folder / "run.json").read_text())
     known = find_target(target)
@@ -389,10 +391,10 @@ def test_a_cluster_of_the_servers_machine_is_that_machine(
         json.dumps({**facts, "target": target, "engine": known.engine})
     )
     (run.folder / "target.json").write_text(json.dumps(known.record()))
-    answer = client.post("/api/v1/runs/job-a/retry", headers=OURS)
-    assert (answer.status_code, refused in answer.text) == (403, True), answer.text
+    answer = _post(client, "runs/job-a/retry")
+    assert (answer.status_code, NOT_HERE in answer.text) == (403, True), answer.text
     asked = {"job": JOB, "target": [target], "offline": True}
-    assert sign_in("Operator").post("/api/v1/check", json=asked, headers=OURS).is_success
+    assert _post(sign_in("Operator"), "check", asked).is_success
 
 
 @pytest.mark.parametrize("kind", ["run", "steps"])
@@ -403,9 +405,7 @@ def test_retry_of_a_local_run_by_a_former_operator_is_forbidden(
     if kind == "steps":
         step = {"name": "one", "run": "job-a-one", "target": "local", "after": {}}
         (run.folder / "steps.json").write_text(json.dumps({"steps": [step]}))
-    answer = sign_in("Submitter").post("/api/v1/runs/job-a/retry", headers=OURS)
-    assert answer.status_code == 403
-    assert "your role does not let you run jobs on the machine of the server" in answer.text
+    answers(_post(sign_in("Submitter"), "runs/job-a/retry"), 403, NOT_HERE)
 
 
 def test_a_submitter_uses_the_targets_that_are_listed_alone(
@@ -418,20 +418,20 @@ def test_a_submitter_uses_the_targets_that_are_listed_alone(
     run = submitted_by(make_run("job-a", state="failed", engine="ssh"), ANN)
     (run.folder / "target.json").write_text(json.dumps(find_target("far").record()))
     answers = [
-        *(client.post(f"/api/v1/{call}", json=asked, headers=OURS) for call in CALLS),
-        client.post("/api/v1/check", json={**asked, "job": steps}, headers=OURS),
-        client.post("/api/v1/runs/job-a/retry", headers=OURS),
+        *(_post(client, call, asked) for call in CALLS),
+        _post(client, "check", {**asked, "job": steps}),
+        _post(client, "runs/job-a/retry"),
     ]
     for answer in answers:
         assert answer.status_code == 403, answer.text
         assert "your role does not let you use the target `far`" in answer.text
     assert 'option value="far"' not in client.get("/submit?once=abcdef").text
     client = sign_in("Operator")
-    assert client.post("/api/v1/check", json=asked, headers=OURS).is_success
+    assert _post(client, "check", asked).is_success
     assert 'option value="far"' in client.get("/submit?once=abcdef").text
     file.write_text(file.read_text().replace("targets: []", "targets: [far]"))
     client = sign_in("Submitter")
-    answer = client.post("/api/v1/check", json=asked, headers=OURS)
+    answer = _post(client, "check", asked)
     assert answer.is_success, answer.text
     page = client.get("/submit?once=abcdef").text
     assert 'option value="far"' in page
@@ -449,7 +449,7 @@ def test_a_submitter_runs_no_code_on_the_server(
     client = sign_in("Operator")
     if kind == "run":
         asked = {"job": JOB, "run_id": "a-one"}
-        assert client.post("/api/v1/runs", json=asked, headers=OURS).status_code == 201
+        assert _post(client, "runs", asked).status_code == 201
         store.find("a-one").wait()
     asked = {
         "job": {"job": JOB + sweep},
@@ -462,12 +462,12 @@ def test_a_submitter_runs_no_code_on_the_server(
     }[kind]
     client = sign_in("Submitter")
     for call in ("check", "runs"):
-        answer = client.post(f"/api/v1/{call}", json={**asked, **far}, headers=OURS)
+        answer = _post(client, call, {**asked, **far})
         assert answer.status_code == 403, answer.text
         assert "does not let you run the `python:` of a sweep on the machine of" in answer.text
     assert not (tmp_path / "ran").exists()
     client = sign_in("Operator")
-    assert client.post("/api/v1/check", json={**asked, **far}, headers=OURS).is_success
+    assert _post(client, "check", {**asked, **far}).is_success
     assert (tmp_path / "ran").exists()
 
 
@@ -484,19 +484,17 @@ def test_git_looks_at_no_folder_that_a_submitter_has_made(
         subprocess.run(["git", "-C", str(made), *words], check=True)
     job = f"{JOB}code: {{path: {folder}}}\n"
     client = sign_in("Submitter")
-    answer = client.post("/api/v1/check", json={"job": job, **far}, headers=OURS)
-    assert answer.status_code == 403
-    assert "your role does not let you submit code from elsewhere" in answer.text
+    answers(_post(client, "check", {"job": job, **far}), 403, NOT_ELSEWHERE)
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_submitter_lists_no_files_of_the_server(sign_in: SignIn, far: dict[str, Any]) -> None:
     job = f"{JOB}params: {{file: a, name: b, stem: c}}\n"
     asked = {"job": job + "sweep: {points: {files: '/etc/host*'}}\n", **far}
-    answer = sign_in("Submitter").post("/api/v1/check", json=asked, headers=OURS)
+    answer = _post(sign_in("Submitter"), "check", asked)
     assert answer.status_code == 403
     assert "does not let you list files of the server outside of the project" in answer.text
-    assert sign_in("Operator").post("/api/v1/check", json=asked, headers=OURS).is_success
+    assert _post(sign_in("Operator"), "check", asked).is_success
 
 
 @pytest.mark.parametrize("file", [".fairway/serve.json", ".git/config", "x/../.fairway/serve.json"])
@@ -509,7 +507,7 @@ def test_secrets_of_the_project_are_no_job_files(
         (tmp_path / each).write_text("token: hidden-word\n")
     client = sign_in("Submitter")
     page = client.get(f"/submit?from=file:{file}&once=abcdef")
-    check = client.post("/api/v1/check", json={"file": file, **far}, headers=OURS)
+    check = _post(client, "check", {"file": file, **far})
     for answer in (page, check):
         assert answer.status_code == 422
         assert "is not a file of the project" in answer.text
@@ -522,11 +520,11 @@ def test_a_run_has_its_submitter(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fairway.yaml").write_text("{}\n")
     client = sign_in("Operator")
-    answers(client.post("/api/v1/runs", json={"job": JOB, "run_id": "a-one"}, headers=OURS), 201)
+    answers(_post(client, "runs", {"job": JOB, "run_id": "a-one"}), 201)
     store.find("a-one").wait()
     client = sign_in("Operator", oid="id-bob", preferred_username="bob@example.org")
     again = {"run": "a-one", "run_id": "a-two"}
-    assert client.post("/api/v1/runs", json=again, headers=OURS).status_code == 201
+    assert _post(client, "runs", again).status_code == 201
     store.find("a-two").wait()
     for name, by in (("a-one", ANN), ("a-two", BOB)):
         facts = json.loads((store.find(name).folder / "provenance.json").read_text())

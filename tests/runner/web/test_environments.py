@@ -123,8 +123,9 @@ from pathlib import Path
 from starlette.testclient import TestClient
 from fairway_runner.runs.store import RunStore
 from fairway_web.app import application
+from fairway_web.auth import ByToken
 program = [sys.executable, "-m", "fairway_cli.entry"]
-app = application(RunStore(Path(".fairway")), "t", {"localhost"}, "c", "d", program)
+app = application(RunStore(Path(".fairway")), ByToken("t", {"localhost"}, "c", "d"), program)
 with TestClient(app, "http://localhost", headers={"Authorization": "Bearer t"}) as client:
     for path in sys.argv[1:]:
         assert client.get(path).status_code == 200, path

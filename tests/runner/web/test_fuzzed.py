@@ -9,14 +9,13 @@ import pytest
 
 from fairway_web.api import document
 from fairway_web.app import application
+from fairway_web.auth import ByToken
 
 if TYPE_CHECKING:
     from conftest import MakeRun
     from schemathesis import Case
 
     from fairway_runner.runs.store import RunStore
-
-pytestmark = pytest.mark.integration
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +37,7 @@ def described(store: RunStore, make_run: MakeRun) -> Any:
     facts["paths"] = {f"/api/v1{path}": item for path, item in facts["paths"].items()}
     facts.pop("servers")
     schema = schemathesis.openapi.from_dict(facts)
-    schema.app = application(store, _TOKEN, {_HOST}, "fairway", "k" * 43, program)
+    schema.app = application(store, ByToken(_TOKEN, {_HOST}, "fairway", "k" * 43), program)
     return schema
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import answers
 
 from fairway_agent import process_limits
 from fairway_runner import worker
@@ -46,6 +47,10 @@ def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             run.wait()
 
 
+def _post(client: TestClient, call: str, asked: object) -> Any:
+    return client.post(f"/api/v1/{call}", json=asked)
+
+
 def said(answer: Any) -> str:
     """The message of an error's first finding."""
     message: str = answer.json()["findings"][0]["message"]
@@ -53,13 +58,13 @@ def said(answer: Any) -> str:
 
 
 def test_a_check_tells_what_would_start(client: TestClient, store: RunStore) -> None:
-    answer = client.post("/api/v1/check", json={"job": JOB})
+    answer = _post(client, "check", {"job": JOB})
     assert answer.status_code == 200
     checked = answer.json()
     script = checked.pop("scripts")[""]
     assert "echo one" in script
     assert checked == {"name": "hello", "target": "local", "tasks": 1, "findings": []}
-    rendered = client.post("/api/v1/render", json={"job": JOB}).json()
+    rendered = _post(client, "render", {"job": JOB}).json()
     assert rendered == {"name": "hello", "target": "local", "template": "plain", "script": script}
     assert not list(store.unsorted())
 
@@ -67,7 +72,7 @@ def test_a_check_tells_what_would_start(client: TestClient, store: RunStore) -> 
 def test_a_mistake_has_its_line(client: TestClient, store: RunStore) -> None:
     wrong = JOB.replace("command", "comand")
     for call in ("check", "render", "runs"):
-        answer = client.post(f"/api/v1/{call}", json={"job": wrong})
+        answer = _post(client, call, {"job": wrong})
         assert answer.status_code == 422
         found = answer.json()["findings"]
         assert {"id": "unknown-key", "line": 3, "hint": "did you mean `command`?"}.items() <= found[
@@ -80,13 +85,13 @@ def test_a_run_is_started_once_however_often_it_is_asked_for(
     client: TestClient, store: RunStore
 ) -> None:
     asked = {"job": JOB, "run_id": "hello-once", "tags": ["a"], "note": "first"}
-    answers = [client.post("/api/v1/runs", json=asked) for _ in range(2)]
+    answers = [_post(client, "runs", asked) for _ in range(2)]
     assert [each.status_code for each in answers] == [201, 201]
     assert answers[0].headers["location"] == "/api/v1/runs/hello-once"
     assert answers[0].json().keys() == {"run_id", "target", "tasks", "state"}
     (run,) = store.unsorted()
     assert (run.id, run.tags, run.note) == ("hello-once", ("a",), "first")
-    other = client.post("/api/v1/runs", json={**asked, "set": ["params.word=two"]})
+    other = _post(client, "runs", {**asked, "set": ["params.word=two"]})
     assert other.status_code == 409
     assert "is of another job" in said(other)
 
@@ -108,9 +113,7 @@ def test_two_that_ask_at_once_get_the_same_run(
     answers: list[int] = []
     asked = {"job": JOB, "run_id": "hello-once"}
     callers = [
-        threading.Thread(
-            target=lambda: answers.append(client.post("/api/v1/runs", json=asked).status_code)
-        )
+        threading.Thread(target=lambda: answers.append(_post(client, "runs", asked).status_code))
         for _ in range(2)
     ]
     for each in callers:
@@ -129,8 +132,7 @@ def test_a_file_of_the_project_is_submitted(
 ) -> None:
     (project / "jobs").mkdir()
     (project / "jobs" / "a.yaml").write_text(JOB)
-    answer = client.post("/api/v1/runs", json={"file": "jobs/a.yaml", "set": ["params.word=two"]})
-    assert answer.status_code == 201
+    answers(_post(client, "runs", {"file": "jobs/a.yaml", "set": ["params.word=two"]}), 201)
     (run,) = store.unsorted()
     assert run.record.job_file == "jobs/a.yaml"
     run.wait()
@@ -145,7 +147,7 @@ def test_no_file_outside_of_the_project_is_read(
     client: TestClient, project: Path, file: str
 ) -> None:
     (project / "out").symlink_to("/etc")
-    answer = client.post("/api/v1/check", json={"file": file})
+    answer = _post(client, "check", {"file": file})
     assert answer.status_code == 422
     if file:
         named = "is not a file of the project" in said(answer)
@@ -177,7 +179,7 @@ def test_a_request_that_is_none(client: TestClient, body: bytes, message: str) -
 
 
 def test_very_many_tasks_want_a_word(client: TestClient, store: RunStore) -> None:
-    answer = client.post("/api/v1/runs", json={"job": _MANY})
+    answer = _post(client, "runs", {"job": _MANY})
     assert answer.status_code == 422
     assert said(answer) == "this starts 1,200 tasks"
     assert not list(store.unsorted())
@@ -185,7 +187,7 @@ def test_very_many_tasks_want_a_word(client: TestClient, store: RunStore) -> Non
 
 def _run(client: TestClient, store: RunStore) -> Run:
     asked = {"job": JOB, "run_id": "hello-first", "set": ["params.word=two"], "tags": ["a"]}
-    assert client.post("/api/v1/runs", json=asked).status_code == 201
+    assert _post(client, "runs", asked).status_code == 201
     run = store.find("hello-first")
     run.wait()
     return run
@@ -200,14 +202,14 @@ def test_a_run_is_run_again_with_changes(
     edited = JOB.replace("echo", "cat word.txt; echo")
     asked = {"run": "hello-first", "job": edited, "run_id": "hello-again"}
     for _ in range(2):
-        assert client.post("/api/v1/runs", json=asked).status_code == 201
+        assert _post(client, "runs", asked).status_code == 201
     again = store.find("hello-again")
     again.wait()
     assert again.log_text() == "codeone\n"  # what was set over the first is not set over this one
     assert again.tags == ("a",)
     facts = json.loads((again.folder / "provenance.json").read_text())
     assert facts["rerun_of"] == "hello-first"
-    as_it_was = client.post("/api/v1/check", json={"run": "hello-first"}).json()
+    as_it_was = _post(client, "check", {"run": "hello-first"}).json()
     assert "echo two" in as_it_was["scripts"][""]
 
 
@@ -227,7 +229,7 @@ def test_rerun_by_api_refuses_fields_that_do_not_fit(
     client: TestClient, store: RunStore, asked: dict[str, Any], message: str
 ) -> None:
     _run(client, store)
-    answer = client.post("/api/v1/runs", json={"run": "hello-first", **asked})
+    answer = _post(client, "runs", {"run": "hello-first", **asked})
     assert answer.status_code == 422
     assert message in " ".join(each["message"] for each in answer.json()["findings"])
     assert [run.id for run in store.unsorted()] == ["hello-first"]
@@ -235,7 +237,7 @@ def test_rerun_by_api_refuses_fields_that_do_not_fit(
 
 def test_code_that_cannot_be_read_is_named(client: TestClient, project: Path) -> None:
     (project / "loop").symlink_to("loop")
-    answer = client.post("/api/v1/check", json={"job": JOB})
+    answer = _post(client, "check", {"job": JOB})
     assert answer.status_code == 422
     assert "loop: Too many levels of symbolic links" in said(answer)
     assert 'exclude: ["loop"]' in answer.json()["findings"][0]["hint"]
@@ -243,10 +245,10 @@ def test_code_that_cannot_be_read_is_named(client: TestClient, project: Path) ->
 
 def test_a_job_with_steps_has_a_script_for_each(client: TestClient) -> None:
     steps = "name: two\nsteps:\n  a: {command: echo a}\n  b: {command: echo b, after: a}\n"
-    checked = client.post("/api/v1/check", json={"job": steps}).json()
+    checked = _post(client, "check", {"job": steps}).json()
     assert checked["scripts"].keys() == {"a", "b"}
     assert "echo b" in checked["scripts"]["b"]
-    answer = client.post("/api/v1/render", json={"job": steps})
+    answer = _post(client, "render", {"job": steps})
     assert "this needs a single job" in said(answer)
 
 
@@ -342,8 +344,7 @@ def test_the_page_asks_before_very_many_tasks(browser: TestClient, store: RunSto
 def test_no_other_page_submits(browser: TestClient, store: RunStore) -> None:
     for path in ("/submit", "/submit/check", "/api/v1/runs", "/api/v1/check", "/api/v1/render"):
         for headers in ({}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
-            answer = browser.post(path, data={"job": JOB, "action": "submit"}, headers=headers)
-            assert answer.status_code == 403
+            answers(browser.post(path, data={"job": JOB, "action": "submit"}, headers=headers), 403)
     assert not list(store.unsorted())
 
 
@@ -385,7 +386,7 @@ def test_a_template_fills_the_memory_of_no_server(client: TestClient) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     job = f'name: a\ntemplate: plain\ncommand: "{DOUBLING}{{% endfor %}}"\n'
     for call in ("check", "render", "runs"):
-        answer = client.post(f"/api/v1/{call}", json={"job": job})
+        answer = _post(client, call, {"job": job})
         assert answer.status_code == 422
         (found,) = answer.json()["findings"]
         known = {name: found[name] for name in ("id", "path", "line", "column")}

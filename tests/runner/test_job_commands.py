@@ -1,4 +1,4 @@
-"""`fairway sweep`: the points as a table and as JSON, and errors at the job file's lines."""
+"""`fairway render` and `fairway sweep`: scripts and points of a job, and errors at its lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,30 @@ if TYPE_CHECKING:
 
     from conftest import RunFairway
 
-JOB = """\
+
+JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.n }} ü\nparams: {n: 1}\n"
+
+
+def test_json_holds_the_script_that_is_printed_without(tmp_path: Path, here: RunFairway) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    code, script, _ = here("render", "job.yaml", "-s", "params.n=7")
+    assert code == 0
+    assert "echo 7 ü" in script
+    code, out, err = here("render", "job.yaml", "-s", "params.n=7", "--json")
+    assert (code, err) == (0, "")
+    facts = {"name": "a", "target": "local", "template": "plain", "script": script}
+    assert json.loads(out) == facts
+    assert not (tmp_path / ".fairway").exists()
+
+
+def test_render_command_with_a_mistake_prints_no_json(tmp_path: Path, here: RunFairway) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    code, out, err = here("render", "job.yaml", "-s", "template=none", "--json")
+    assert (code, out) == (2, "")
+    assert "there is no template `none`" in err
+
+
+JOB_SWEEP = """\
 name: digits
 command: python train.py --lr {{ params.lr }} --optimizer {{ params.optimizer }}
 params: {epochs: 3, lr: 0.5}
@@ -31,7 +54,7 @@ sweep:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "job.yaml").write_text(JOB_SWEEP)
     return tmp_path / "job.yaml"
 
 
