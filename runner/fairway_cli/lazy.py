@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from fairway_core.findings import UserError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -142,8 +144,6 @@ class LazyGroup(TyperGroup):
 
         near = get_close_matches(word, [*self.commands, *self.FOREIGN], 1)
         if near and near[0] in self.FOREIGN:
-            from fairway_core.findings import UserError
-
             message = f"there is no command `fairway {word}`"
             raise UserError.of("unknown-command", message, f"type: {self.FOREIGN[near[0]]}")
 
@@ -167,7 +167,6 @@ class LazyGroup(TyperGroup):
 
 def _require_run(command: str, *, is_here: bool) -> NoReturn:
     """UserError where no run is named, with the last ones of this project."""
-    from fairway_core.findings import UserError
     from fairway_runner.runs.query import select
     from fairway_runner.runs.store import RunStore
 
@@ -179,7 +178,6 @@ def _require_run(command: str, *, is_here: bool) -> NoReturn:
 
 def _refuse_field(command: str, option: str) -> None:
     """UserError where what was typed as an option is a field of the job."""
-    from fairway_core.findings import UserError
     from fairway_runner.jobs.job import Job
 
     name = option.lstrip("-").replace("-", "_")

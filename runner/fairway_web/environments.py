@@ -19,8 +19,8 @@ from fairway_core.environment.selection import known_environments
 from fairway_core.findings import UserError, finding_facts
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.quantities import moment
-from fairway_runner.runs.accounting import BY, grouped, run_cost_facts, total, uses
-from fairway_runner.runs.query import Wanted, select
+from fairway_runner.runs.accounting import BY, grouped, run_cost_facts, total
+from fairway_runner.runs.query import spending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,12 +103,11 @@ def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
     if by not in ("run", *BY):
         hint = did_you_mean(by, BY) or f"one of: run, {', '.join(BY)}"
         raise UserError.of("bad-value", f"by: runs cannot be grouped by `{by}`", hint)
-    listing = select(runs, Wanted(since=moment("since", since) if since else None))
-    prices = prices_at_hand()
-    found = uses([run for run, _ in listing.runs], prices, None)
-    kind = None if by == "run" else by
-    facts = run_cost_facts(grouped(found, kind), total(found), by=kind, currency=prices.currency)
-    return {**facts, "findings": [finding_facts(each) for each in listing.findings]}
+    prices, kind = prices_at_hand(), None if by == "run" else by
+    held = spending(runs, prices, since=moment("since", since) if since else None)
+    sums = grouped(held.uses, kind), total(held.uses)
+    facts = run_cost_facts(*sums, by=kind, currency=prices.currency)
+    return {**facts, "findings": [finding_facts(each) for each in held.damaged]}
 
 
 def metrics(runs: Runs) -> str:

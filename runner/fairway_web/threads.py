@@ -166,9 +166,8 @@ class Follower:
     """Begins the next steps of runs, though nobody looks at them. What was begun is in the runs'
     own folders: where this process is killed, the next one goes on, as commands do."""
 
-    def __init__(self, store: RunStore, *, pause: float = _PAUSE) -> None:
+    def __init__(self, store: RunStore) -> None:
         self._runs = Runs(store.base)  # its own: one thread at a time has the engine of a run
-        self._pause = pause
         self._ended = threading.Event()
         self._room = threading.Semaphore(_AT_ONCE)
         self._lock = threading.Lock()
@@ -218,7 +217,7 @@ class Follower:
                 self.look(all_=number % _SELDOM == 0)
             except OSError as error:  # the folder of the runs cannot be read now
                 _LOG.warning("%s", printable(failed_look(error).message))
-            if self._ended.wait(self._pause):
+            if self._ended.wait(_PAUSE):
                 return
 
     def _follow(self, run: Run) -> None:

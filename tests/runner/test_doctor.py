@@ -106,12 +106,7 @@ def test_doctor_finds_nothing_where_all_programs_are_installed(
     assert [each for each in found.values() if not each["ok"]] == []
     assert code == 0
     assert list(found) == [
-        "environment",
-        "Node.js",
-        "Terraform",
-        "cdktf",
-        "Azure sign-in",
-        "subscription",
+        *("environment", "Node.js", "Terraform", "cdktf", "Azure sign-in", "subscription"),
         "what `demo` needs",
     ]
     assert found["Terraform"]["found"] == "1.11.4"

@@ -14,7 +14,7 @@ import pytest
 from fairway_boot.files import write_json
 from fairway_cli.commands import results
 from fairway_cli.ui import follow
-from fairway_cli.ui.follow import copy_logs
+from fairway_cli.ui.follow import Shape, copy_logs
 from fairway_cli.ui.progress import print_ended, watch_to_the_end
 from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import Selection
@@ -65,7 +65,7 @@ def test_follow_prints_each_new_waiting_reason(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = io.BytesIO()
-    copy_logs(run, Selection.of(run), out, follow=True)
+    copy_logs(run, Selection.of(run), out, Shape(), follow=True)
     assert out.getvalue() == b"one"
     assert capsys.readouterr().err.splitlines() == [
         "job-aaaaaa is queued: waiting for nodes",

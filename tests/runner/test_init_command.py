@@ -59,14 +59,8 @@ def test_a_project_is_whole(home: Path) -> None:
     done = _init("lab")
     assert done.exit_code == 0, done.output
     assert {
-        ".gitignore",
-        "README.md",
-        "cdktf.json",
-        "environments/lab.yaml",
-        "fairway.yaml",
-        "jobs/classify/job.yaml",
-        "jobs/classify/train.py",
-        "requirements.txt",
+        *(".gitignore", "README.md", "cdktf.json", "environments/lab.yaml", "fairway.yaml"),
+        *("jobs/classify/job.yaml", "jobs/classify/train.py", "requirements.txt"),
     } <= set(_files(Path("lab")))
     for file in _files(Path("lab")):
         assert f"lab/{file}" in done.output

@@ -27,7 +27,7 @@ RANKS = "".join(f"[1,{rank}]<stdout>: step {step}\n" for step in (1, 2) for rank
 
 def _shown(run: Run, shape: Shape | None = None, **wanted: Any) -> str:
     out = io.BytesIO()
-    copy_logs(run, Selection.of(run, **wanted), out, shape, follow=False)
+    copy_logs(run, Selection.of(run, **wanted), out, shape or Shape(), follow=False)
     return out.getvalue().decode()
 
 
@@ -151,7 +151,7 @@ def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
 
     def shown(attempt: int) -> list[str]:
         out = io.BytesIO()
-        copy_logs(run, Selection.of(run, attempt=attempt), out, follow=False)
+        copy_logs(run, Selection.of(run, attempt=attempt), out, Shape(), follow=False)
         require_attempt(run, [0, 1], attempt)
         return out.getvalue().decode().splitlines()
 

@@ -16,7 +16,7 @@ from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote import engine as remote_engine
 from fairway_runner.engines.remote.connection import Ended
-from fairway_runner.runs.store import Run, refresh_all
+from fairway_runner.runs.store import Run, RunStore, refresh_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +78,7 @@ def submitted(project: Path, fairway: RunFairway, line: Line) -> Callable[[], Ru
     def submit() -> Run:
         words = ["submit", "job.yaml", "-t", "pair", "--run-id", "job-a"]
         ends(fairway(project, *words), 5, "[cut-off-submission]", printed="")
+        return RunStore(project / ".fairway").find("job-a")
 
     return submit
 

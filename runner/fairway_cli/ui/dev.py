@@ -126,7 +126,8 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
             return
         if sync is not None:
             try:
-                told = _send(sync)
+                _send(sync)
+                told = ""
             except UserError as error:
                 if str(error) != told:
                     warn(*error.findings)
@@ -136,13 +137,12 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
         time.sleep(max(_PAUSE, run.engine.pause, 9 * looked))
 
 
-def _send(sync: Sync) -> str:
+def _send(sync: Sync) -> None:
     changes = sync.send()
     if changes:
         parts = [f"{len(changes.written)} copied"] if changes.written else []
         parts += [f"{len(changes.removed)} removed"] if changes.removed else []
         print(f"code: {', '.join(parts)}", flush=True)
-    return ""
 
 
 @contextmanager

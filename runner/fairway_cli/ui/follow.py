@@ -144,7 +144,7 @@ def copy_logs(
     run: Run,
     selection: Selection,
     out: BinaryIO,
-    shape: Shape | None = None,
+    shape: Shape,
     *,
     follow: bool,
     remarks: bool = True,
@@ -157,7 +157,7 @@ def copy_logs(
     """
     from fairway_runner.engines.outage import Absence  # it logs, which takes long to import
 
-    shape, remarked = shape or Shape(), Remarks(run)
+    remarked = Remarks(run)
     absence = Absence(run, run.engine.deadline) if follow else None
     is_cut = False
     while True:

@@ -133,18 +133,6 @@ def test_a_rank_that_cannot_be_read(
         assert message in answer.text
 
 
-def test_a_run_that_went_to_another_target_is_read_again(
-    store: RunStore, make_run: MakeRun
-) -> None:
-    runs, run = Runs(store.base), make_run("job-a", target="first")
-    assert [each.record.target for each in runs.unsorted()] == ["first"]
-    facts = json.loads((run.folder / "run.json").read_text())
-    (run.folder / "new").write_text(json.dumps({**facts, "target": "second"}))
-    (run.folder / "new").replace(run.folder / "run.json")
-    assert runs.find("job-a").record.target == "second"
-    assert [each.record.target for each in runs.unsorted()] == ["second"]
-
-
 def test_an_id_that_is_used_again_is_another_run(store: RunStore, make_run: MakeRun) -> None:
     runs, run = Runs(store.base), make_run("job-a", [{}])
     assert [each.record.tasks for each in runs.unsorted()] == [1]

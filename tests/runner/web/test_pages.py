@@ -215,8 +215,8 @@ def test_pages_tell_that_a_list_is_shortened(
 EVIL_COSTS = "<script>alert(1)</script>"
 
 
-@pytest.fixture(autouse=True)
-def project(store: RunStore, make_run: MakeRun) -> None:
+@pytest.fixture
+def spent(store: RunStore, make_run: MakeRun) -> None:
     (store.base.parent / "fairway.yaml").write_text("{}\n")
     for name, price, tag in (("job-a", 3600.0, EVIL_COSTS), ("job-b", None, "small")):
         run = make_run(name, target="gpu", tags=(tag,))
@@ -224,6 +224,7 @@ def project(store: RunStore, make_run: MakeRun) -> None:
         (run.folder / "target.json").write_text(json.dumps(target))
 
 
+@pytest.mark.usefixtures("spent")
 def test_costs_are_what_the_command_prints(client: TestClient, here: RunFairway) -> None:
     for by in ("name", "tag", "target", "month"):
         words = ["cost", "--runs", "--offline", "--json", "--by", by]
@@ -234,6 +235,7 @@ def test_costs_are_what_the_command_prints(client: TestClient, here: RunFairway)
         assert answer == json.loads(printed)
 
 
+@pytest.mark.usefixtures("spent")
 def test_the_page_has_a_line_for_each_and_their_sum(client: TestClient) -> None:
     page = client.get("/cost?by=run").text
     assert '<a href="/runs/job-a">job-a</a>' in page

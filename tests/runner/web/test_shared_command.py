@@ -143,14 +143,8 @@ def project(tmp_path: Path) -> Path:
             (["--behind-proxy", *OPTIONS, "--public-url", url], "--public-url: write https:// and")
             for url in (
                 *("http://runs.example.org", "runs.example.org", "https://", "https://a/b"),
-                *(
-                    "https://u:p@a",
-                    "https://a?b",
-                    "https://a#",
-                    "https://a:x",
-                    "https://[",
-                    "https://a b",
-                ),
+                *("https://u:p@a", "https://a?b", "https://a#", "https://a:x", "https://["),
+                "https://a b",
             )
         ),
         (["--behind-proxy", *OPTIONS, "--tenant", "contoso.com"], "--tenant: write the tenant's"),
