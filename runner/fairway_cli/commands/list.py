@@ -165,10 +165,11 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
     from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.engines.outage import brief, is_away
+    from fairway_runner.runs.query import Wanted, select
     from fairway_runner.targets.lookup import all_targets, find_target
 
     known = all_targets().get(target)
-    if known is None and not _has_run_on(target, store):
+    if known is None and not select(store, Wanted(target=target), 1).runs:
         find_target(target)  # which says that there is none, and which was meant
     if known is None or runs_here(known.target.engine):
         return (), False
@@ -178,13 +179,3 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
         if not is_away(error):
             raise
         return error.findings, True
-
-
-def _has_run_on(target: str, store: RunStore) -> bool:
-    for run in [*store.unsorted()]:
-        try:
-            if run.record.target == target:
-                return True
-        except (UserError, OSError):
-            continue  # what is wrong with it is said where it is listed
-    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,6 +120,8 @@ def top(
     a job changes that with `sample_every`. Ctrl-C ends the table, and not the run.
     """
     from fairway_cli.ui.catalogue import sample_facts
+    from fairway_cli.ui.progress import redraw
+    from fairway_runner.runs.store import FINAL_STATES
 
     found = run_store().find(run)
     if json_ or once or not sys.stdout.isatty():
@@ -131,7 +132,13 @@ def top(
         else:
             print(_text(found, samples, gpus=gpus))
         return
-    _draw(found, gpus=gpus)
+
+    def drawn() -> tuple[str, bool]:
+        samples = _look(found)
+        ended = found.state in FINAL_STATES  # before it is drawn, which shows no less
+        return _text(found, samples, gpus=gpus), ended
+
+    redraw(drawn, _PAUSE)
 
 
 def _look(run: Run) -> dict[str, Sample]:
@@ -139,22 +146,6 @@ def _look(run: Run) -> dict[str, Sample]:
 
     run.refresh(samples=True)
     return last_samples(run)
-
-
-def _draw(run: Run, *, gpus: bool) -> None:
-    from rich.live import Live
-    from rich.text import Text
-
-    from fairway_runner.runs.store import FINAL_STATES
-
-    with Live(auto_refresh=False) as live:
-        while True:
-            samples = _look(run)
-            ended = run.state in FINAL_STATES  # before it is drawn, which shows no less
-            live.update(Text.from_ansi(_text(run, samples, gpus=gpus)), refresh=True)
-            if ended:
-                return
-            time.sleep(_PAUSE)
 
 
 def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:

@@ -65,7 +65,12 @@ def columns(
 
 def state(name: str, out: TextIO | None = None) -> str:
     """A state in its colour, where the stream shows colours."""
-    return _coloured(name, _COLOURS.get(name, ""), has_colours(out))
+    return styled(name, _COLOURS.get(name, ""), out)
+
+
+def styled(text: str, style: str, out: TextIO | None = None) -> str:
+    """The text with SGR parameters, where the stream shows colours."""
+    return _coloured(text, style, has_colours(out))
 
 
 def _coloured(text: str, style: str, coloured: bool) -> str:

@@ -239,16 +239,25 @@ def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause:
         while not have_ended(look()):
             time.sleep(pause)
         return
+    from fairway_cli.ui.runs import run_table
+
+    def drawn() -> tuple[str, bool]:
+        runs = look()
+        return run_table(runs), have_ended(runs)
+
+    redraw(drawn, pause)
+
+
+def redraw(look: Callable[[], tuple[str, bool]], pause: float) -> None:
+    """Draws a text on the terminal again and again, until it is the last."""
     from rich.live import Live
     from rich.text import Text
 
-    from fairway_cli.ui.runs import run_table
-
     with Live(auto_refresh=False) as live:
         while True:
-            runs = look()
-            live.update(Text.from_ansi(run_table(runs)), refresh=True)
-            if have_ended(runs):
+            text, is_last = look()
+            live.update(Text.from_ansi(text), refresh=True)
+            if is_last:
                 return
             time.sleep(pause)
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from fairway_cli.ui.columns import has_colours
+from fairway_cli.ui.columns import styled
 from fairway_core.findings import Severity, UserError, format_finding, printable
 from fairway_core.review import lines
 from fairway_core.review.changes import Action
@@ -69,7 +69,7 @@ def print_review(review: Review) -> None:
     for stack in review.stacks:
         _print_stack(stack)
     if review.cost is not None:
-        print(_styled("cost", _BOLD))
+        print(styled("cost", _BOLD))
         for number, line in enumerate(lines.cost_lines(review.cost)):
             print(f"  {'  ' if number else ''}{_written(line)}")
         print()
@@ -81,7 +81,7 @@ def print_review(review: Review) -> None:
 
 
 def _print_stack(stack: StackReview) -> None:
-    print(_styled(printable(stack.stack), _BOLD))
+    print(styled(printable(stack.stack), _BOLD))
     if stack.state == "waiting":
         print(f"  {_written(lines.waiting_line(stack))}")
     for action, word in DONE.items():
@@ -102,7 +102,7 @@ def _print_stack(stack: StackReview) -> None:
 def _print_changes(changes: Sequence[Change], title: str, colour: str) -> None:
     if not changes:
         return
-    print(f"  {_styled(title, colour)}")
+    print(f"  {styled(title, colour)}")
     for change in changes:
         print(f"    {_written(lines.change_line(change))}")
         for line in lines.attribute_lines(change):
@@ -111,10 +111,6 @@ def _print_changes(changes: Sequence[Change], title: str, colour: str) -> None:
 
 def _written(line: Line) -> str:
     return "".join(printable(one.text) if isinstance(one, Given) else one for one in line)
-
-
-def _styled(text: str, style: str) -> str:
-    return f"\x1b[{style}m{text}\x1b[0m" if has_colours() else text
 
 
 def print_findings(findings: Sequence[Finding], subject: str) -> None:
