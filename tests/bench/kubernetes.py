@@ -109,7 +109,7 @@ def _sweep_requests(folder: Path) -> Pair:
     """How many requests that make something a sweep takes; they make one object."""
     (folder / "sweep.yaml").write_text(json.dumps(_SWEEP))
     with _cluster(folder) as cluster:
-        before = cluster.faults.requests.get("POST", 0)
+        before = cluster.faults.requests["POST"]
         words = [FAIRWAY, "submit", folder / "sweep.yaml", "--target", "nowhere", "--yes"]
         seconds(Command(words, directory=folder))
         requests = cluster.faults.requests["POST"] - before

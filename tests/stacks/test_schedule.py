@@ -14,6 +14,7 @@ from fairway_simulator.azure.deployment import Deployment
 from fairway_simulator.azure.identity import NOBODY, token_response
 from fairway_simulator.azure.logic_app import LogicApp
 from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.http import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,17 +118,18 @@ def test_schedule_identity_may_read_the_operations_it_started(
         identity = deployed.resource("azurerm_user_assigned_identity", "schedule-id")
         principal = deployed.principal_of(identity.id)
         token = token_response(NOBODY, f"https://{plane.host}/", principal)["access_token"]
+        headers = {"authorization": f"Bearer {token}"}
         plane.rights = deployed.rights
         for type_, key in (("", "cluster-box"), ("_scale_set", "cluster-pair")):
             machines = deployed.resource(f"azurerm_linux_virtual_machine{type_}", key).id
             plane.store.put(ResourcePath(machines), {"properties": {}})
             for action in ("deallocate", "start"):
-                status, started = plane.handle("POST", f"{machines}/{action}", b"", token)
+                status, started = plane.handle(Request("POST", f"{machines}/{action}", headers))
                 assert status == 202
-                status, operation = plane.handle("GET", started.path, b"", token)
+                status, operation = plane.handle(Request("GET", started.path, headers))
                 assert (status, operation) == (200, {"status": "Succeeded"})
         free = deployed.resource("azurerm_linux_virtual_machine", "cluster-free").id
-        assert plane.handle("POST", f"{free}/deallocate", b"", token)[0] == 403
+        assert plane.handle(Request("POST", f"{free}/deallocate", headers))[0] == 403
 
 
 @pytest.mark.parametrize(
@@ -142,12 +144,13 @@ def test_a_machine_at_work_is_asked_again_and_a_stop_that_never_came_fails(
         machines = deployed.resource("azurerm_linux_virtual_machine", "cluster-box").id
         plane.store.put(ResourcePath(machines), {"properties": {}})
         token = token_response(NOBODY, f"https://{plane.host}/")["access_token"]
+        headers = {"authorization": f"Bearer {token}"}
         plane.compute.busy = busy
 
         def send(inputs: Mapping[str, Any]) -> int:
             action = re.search(r"'(/[a-z]+)\?", inputs["uri"])
             assert action is not None
-            return plane.handle("POST", f"{machines}{action[1]}", b"", token)[0]
+            return plane.handle(Request("POST", f"{machines}{action[1]}", headers))[0]
 
         app = LogicApp(_workflow(deployments["schedule-box-stop"])[0], send)
         assert (app.run(), app.minutes) == (ends, minutes)

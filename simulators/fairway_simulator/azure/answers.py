@@ -17,7 +17,7 @@ from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from fairway_simulator.azure.compute import Compute
     from fairway_simulator.azure.store import ResourceStore
@@ -41,10 +41,8 @@ _LOCK = "microsoft.authorization/locks"
 _SERVICES = re.compile(r"/(blob|file|queue|table)services/default$")
 
 
-def answer(
-    compute: Compute, method: str, path: ResourcePath, query: Mapping[str, str], body: Any
-) -> Answer:
-    """The status and the body that a request gets."""
+def answer(compute: Compute, method: str, path: ResourcePath, filter_: str, body: Any) -> Answer:
+    """The status and the body that a request gets, of a list with that `$filter`."""
     store = compute.store
     locked = list(_locked(store, path)) if method == "DELETE" else []
     if locked:
@@ -53,7 +51,7 @@ def answer(
     if of_compute is not None:
         return of_compute
     if method in ("GET", "HEAD"):
-        return _read(compute, path, query)
+        return _read(compute, path, filter_)
     if method == "PUT":
         # A role is Created whenever it is put; the provider takes no other status.
         # Source: Azure REST API, Role Definitions - Create Or Update.
@@ -67,7 +65,7 @@ def answer(
     return _act(store, path)
 
 
-def _read(compute: Compute, path: ResourcePath, query: Mapping[str, str]) -> Answer:
+def _read(compute: Compute, path: ResourcePath, filter_: str) -> Answer:
     store = compute.store
     found = store.get(path)
     if found is not None:
@@ -78,7 +76,7 @@ def _read(compute: Compute, path: ResourcePath, query: Mapping[str, str]) -> Ans
     if path.is_resource:
         return _missing(path)
     if path.type.endswith("/roledefinitions"):
-        return 200, {"value": _roles_named(store, query.get("$filter", ""))}
+        return 200, {"value": _roles_named(store, filter_)}
     if path.type.startswith(SCALE_SETS):
         return 200, {"value": compute.instances_in(path)}
     if path.type.endswith("/skus/versions"):  # of images: a plain list

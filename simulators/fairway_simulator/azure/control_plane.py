@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
+from fairway_simulator import http
 from fairway_simulator.azure.answers import Answer, answer
 from fairway_simulator.azure.cloud import metadata
 from fairway_simulator.azure.compute import Compute, Started
@@ -21,16 +21,16 @@ from fairway_simulator.azure.identity import (
 from fairway_simulator.azure.impacts import Impacts
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.azure.rights import Rights, action_of, linked_actions, refusal
-from fairway_simulator.azure.serving import Served
 from fairway_simulator.azure.store import ResourceStore
 from fairway_simulator.azure.vaults import Vaults
 from fairway_simulator.certificate import serve_as_localhost
+from fairway_simulator.http import Request, Server
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class ControlPlane(Served):
+class ControlPlane(Server):
     """The stand-in, served from a thread of its own while the context lasts.
 
     `folder` gets the file of the authority whose certificate it shows, which is worthless
@@ -45,15 +45,8 @@ class ControlPlane(Served):
 
     def __init__(self, folder: Path) -> None:
         context, self.authority = serve_as_localhost(folder)
-        server = _Server(self)
-        super().__init__(server)
-        self.host = f"localhost:{server.server_address[1]}"
-        server.socket = context.wrap_socket(
-            # The handshake is made in the connection's own thread, not where all are accepted.
-            server.socket,
-            server_side=True,
-            do_handshake_on_connect=False,
-        )
+        super().__init__(self._serve, context)
+        self.host = f"localhost:{self.port}"
         self.store = ResourceStore(self.host)
         self.requests: list[tuple[str, str, int]] = []
         self.impacts = Impacts()
@@ -86,18 +79,28 @@ class ControlPlane(Served):
         """Answers requests for that path, whatever their query, with this from now on."""
         self._given[method, ResourcePath(path).key] = status, body
 
-    def handle(self, method: str, target: str, body: bytes, token: str) -> Answer:
-        """The answer to a request with that token, empty where it has none."""
-        url = urlsplit(target)
-        path = ResourcePath(unquote(url.path))
-        query = {key: values[-1] for key, values in parse_qs(url.query).items()}
-        status, found = self._answer(method, path, query, body, token)
-        self.requests.append((method, target, status))
+    def handle(self, request: Request) -> Answer:
+        """The status and the body that a request gets."""
+        status, found = self._answer(request)
+        self.requests.append((request.method, request.target, status))
         return status, found
 
-    def _answer(
-        self, method: str, path: ResourcePath, query: dict[str, str], body: bytes, token: str
-    ) -> Answer:
+    def _serve(self, request: Request) -> http.Answer:
+        status, found = self.handle(request)
+        headers = {"Content-Type": "application/json; charset=utf-8"}
+        operation = self.operation
+        if isinstance(found, Started):
+            operation, found = f"https://{self.host}{found.path}", None
+        if status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        if status == 202:
+            # It is looked at there; its path is known nowhere else.
+            headers |= {"Azure-AsyncOperation": operation, "Retry-After": "0"}
+        return http.Answer(found, status, headers)
+
+    def _answer(self, request: Request) -> Answer:
+        method, body, token = request.method, request.body, request.token
+        path = ResourcePath(unquote(request.path))
         public = self._public(method, path, body)
         if public:
             return public
@@ -120,7 +123,7 @@ class ControlPlane(Served):
         if not token:
             return refused(401, "AuthenticationFailed", "The request has no bearer token.")
         impact = self.impacts.answer(method, path, document)
-        return impact or answer(self.compute, method, path, query, document)
+        return impact or answer(self.compute, method, path, request.option("$filter"), document)
 
     def _public(self, method: str, path: ResourcePath, body: bytes) -> Answer | None:
         """What is answered without a token: the cloud's metadata, and tokens themselves."""
@@ -151,50 +154,3 @@ class ControlPlane(Served):
                 if not self.rights.allow(who, linked, where):
                     return refusal(who, linked, scope, linked=where)
         return None
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, plane: ControlPlane) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.plane = plane
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or does not trust the certificate, is no news."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Reads a request, asks the control plane, writes its answer."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def _serve(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        kind, _, token = self.headers.get("Authorization", "").partition(" ")
-        plane = self.server.plane
-        status, found = plane.handle(self.command, self.path, body, token * (kind == "Bearer"))
-        operation = plane.operation
-        if isinstance(found, Started):
-            operation, found = f"https://{plane.host}{found.path}", None
-        content = b"" if found is None else json.dumps(found).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        if status == 401:
-            self.send_header("WWW-Authenticate", "Bearer")
-        if status != 204:
-            self.send_header("Content-Length", str(len(content)))
-        if status == 202:
-            # It is looked at there; its path is known nowhere else.
-            self.send_header("Azure-AsyncOperation", operation)
-            self.send_header("Retry-After", "0")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    do_GET = do_HEAD = do_PUT = do_PATCH = do_POST = do_DELETE = _serve  # noqa: N815
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Says nothing: `requests` holds what came."""

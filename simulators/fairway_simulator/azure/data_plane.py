@@ -9,13 +9,11 @@ Microsoft Entra ID" (pools go by actions, jobs and their schedules by data actio
 from __future__ import annotations
 
 import http.client
-import json
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
-from fairway_simulator.azure.serving import Served
+from fairway_simulator.http import Answer, Request, Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,34 +36,28 @@ class Wanted:
     data: bool = True
 
 
-def blob_action(
-    account_id: str, method: str, parts: Sequence[str], query: dict[str, str]
-) -> Wanted:
-    """What a request to Blob storage asks for; `parts` begin with the container.
+def blob_action(account_id: str, method: str, parts: Sequence[str], comp: str) -> Wanted:
+    """What a request to Blob storage asks for; `parts` begin with the container, `comp` is the
+    parameter that tells operations apart.
 
-    >>> blob_action("/a", "GET", ["code", "x.zip"], {}).action.rpartition("/containers/")[2]
+    >>> blob_action("/a", "GET", ["code", "x.zip"], "").action.rpartition("/containers/")[2]
     'blobs/read'
     """
     if not parts:
         return Wanted(f"{_BLOBS}/read", account_id, data=False)
     scope = f"{account_id}/blobServices/default/containers/{parts[0]}"
-    if len(parts) == 1 and query.get("comp") not in ("list", "batch"):
+    if len(parts) == 1 and comp not in ("list", "batch"):
         verb = {"GET": "read", "HEAD": "read", "DELETE": "delete"}.get(method, "write")
         return Wanted(f"{_BLOBS}/{verb}", scope, data=False)
-    verb = "read" if method in _READS else "delete" if _deletes(method, query) else "write"
+    deletes = method == "DELETE" or comp == "batch"
+    verb = "read" if method in _READS else "delete" if deletes else "write"
     return Wanted(f"{_BLOBS}/blobs/{verb}", scope)
 
 
-def _deletes(method: str, query: dict[str, str]) -> bool:
-    return method == "DELETE" or query.get("comp") == "batch"
-
-
-def batch_action(
-    account_id: str, method: str, parts: Sequence[str], _query: dict[str, str]
-) -> Wanted:
+def batch_action(account_id: str, method: str, parts: Sequence[str], _comp: str) -> Wanted:
     """What a request to a Batch account asks for.
 
-    >>> batch_action("/a", "POST", ["jobs"], {}).action
+    >>> batch_action("/a", "POST", ["jobs"], "").action
     'Microsoft.Batch/batchAccounts/jobs/write'
     """
     kind = {"jobs": "jobs", "jobschedules": "jobSchedules"}.get(parts[0].lower() if parts else "")
@@ -74,25 +66,23 @@ def batch_action(
     return Wanted(f"{_BATCH}/{kind or 'pools'}/{verb}", account_id, data=kind is not None)
 
 
-def refusal(forbidden: Wanted) -> tuple[list[tuple[str, str]], bytes]:
-    """Headers and body of the 403. Source: Azure documentation, troubleshoot 403 errors in Azure
-    Blob Storage."""
+def refusal(forbidden: Wanted) -> Answer:
+    """The 403. Source: Azure documentation, troubleshoot 403 errors in Azure Blob Storage."""
     why = "This request is not authorized to perform this operation using this permission."
-    code = "AuthorizationPermissionMismatch"
     if forbidden.action.startswith(_BATCH):
         # What Batch calls it is not documented.
-        code, kind = "Forbidden", "application/json"
-        text = json.dumps({"code": code, "message": {"lang": "en-US", "value": why}})
-    else:
-        kind = "application/xml"
-        text = f"<Error><Code>{code}</Code><Message>{why}</Message></Error>"
-    return [("x-ms-error-code", code), ("Content-Type", kind)], text.encode()
+        found = {"code": "Forbidden", "message": {"lang": "en-US", "value": why}}
+        return Answer(found, 403, {"x-ms-error-code": "Forbidden"})
+    code = "AuthorizationPermissionMismatch"
+    text = f"<Error><Code>{code}</Code><Message>{why}</Message></Error>"
+    headers = {"x-ms-error-code": code, "Content-Type": "application/xml"}
+    return Answer(status=403, headers=headers, body=text.encode())
 
 
-class DataPlane(Served):
+class DataPlane(Server):
     """Stands before a service on loopback, and refuses `principal` what `rights` do not allow.
 
-    `wanted` tells what a request asks for, from method, path below the service's own, and query.
+    `wanted` tells what a request asks for, from method, path below the service's own, and `comp`.
     `refused` lists what was refused.
 
     >>> with DataPlane(azurite_url, wanted, rights, principal) as plane:  # doctest: +SKIP
@@ -103,7 +93,7 @@ class DataPlane(Served):
     def __init__(
         self,
         service: str,
-        wanted: Callable[[str, Sequence[str], dict[str, str]], Wanted],
+        wanted: Callable[[str, Sequence[str], str], Wanted],
         rights: Rights,
         principal: str,
     ) -> None:
@@ -112,68 +102,21 @@ class DataPlane(Served):
         self.rights = rights
         self.principal = principal
         self.refused: list[Wanted] = []
-        server = _Server(self)
-        super().__init__(server)
-        host = f"127.0.0.1:{server.server_address[1]}"
-        self.url = self.service._replace(netloc=host).geturl()
+        super().__init__(self._pass_on)
+        self.url = self.service._replace(netloc=f"127.0.0.1:{self.port}").geturl()
 
-    def forbidden(self, method: str, target: str) -> Wanted | None:
-        """What the request asks for, where it may not go on."""
-        url = urlsplit(target)
-        path = url.path.removeprefix(self.service.path)
-        query = {key: values[-1] for key, values in parse_qs(url.query).items()}
-        wanted = self.wanted(method, [part for part in path.split("/") if part], query)
-        if self.rights.allow(self.principal, wanted.action, wanted.scope, data=wanted.data):
-            return None
-        self.refused.append(wanted)
-        return wanted
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, plane: DataPlane) -> None:
-        self.plane = plane
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def _handle(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(length) if length else None
-        if forbidden := self.server.plane.forbidden(self.command, self.path):
-            self._refuse(forbidden)
-            return
-        service = self.server.plane.service
-        connection = http.client.HTTPConnection(service.hostname or "", service.port)
-        headers = {name: text for name, text in self.headers.items() if name.lower() not in _HOP}
+    def _pass_on(self, request: Request) -> Answer:
+        parts = request.path.removeprefix(self.service.path).split("/")
+        wanted = self.wanted(request.method, [*filter(None, parts)], request.option("comp"))
+        if not self.rights.allow(self.principal, wanted.action, wanted.scope, data=wanted.data):
+            self.refused.append(wanted)
+            return refusal(wanted)
+        headers = {name: text for name, text in request.headers.items() if name not in _HOP}
+        connection = http.client.HTTPConnection(self.service.hostname or "", self.service.port)
         # Before the service this is not there: signatures say nothing of the host.
-        connection.request(self.command, self.path, body, headers)
-        answer = connection.getresponse()
-        self._send(answer.status, answer.getheaders(), answer.read())
+        connection.request(request.method, request.target, request.body or None, headers)
+        found = connection.getresponse()
+        body = found.read()
         connection.close()
-
-    def _refuse(self, forbidden: Wanted) -> None:
-        headers, text = refusal(forbidden)
-        self._send(403, headers, text)
-
-    def _send(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
-        self.send_response_only(status)
-        length = len(body)
-        for name, text in headers:
-            if name.lower() == "content-length" and self.command == "HEAD":
-                length = int(text)
-            elif name.lower() not in (*_HOP, "content-length"):
-                self.send_header(name, text)
-        self.send_header("Content-Length", str(length))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Says nothing."""
+        own = {name: text for name, text in found.getheaders() if name.lower() not in _HOP}
+        return Answer(status=found.status, headers=own, body=body)

@@ -10,7 +10,7 @@ them. `BatchSimulator.faults` makes it fail on demand.
 """
 
 from fairway_simulator.batch.agent.blobs import StorageAccess
-from fairway_simulator.batch.faults import Fault, Faults
 from fairway_simulator.batch.simulator import BatchSimulator
+from fairway_simulator.faults import Fault, Faults
 
 __all__ = ["BatchSimulator", "Fault", "Faults", "StorageAccess"]

@@ -16,14 +16,14 @@ import re
 import sys
 import urllib.error
 import urllib.request
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
-from fairway_simulator.batch.faults import Kind
 from fairway_simulator.batch.simulator import DEFAULT_POOL
 
 _OF_NODES = ("preempt", "lose", "restore")
 ACTIONS = (*_OF_NODES, "fault")
 _OFF = "off"
+_KINDS = ("status", "timeout", "cut", "torn", "slow", "latency", "half", "expired")
 Number = TypeVar("Number", int, float)
 # What is said of a fault where it is not the usual.
 _FAULT = ("status", "share", "count", "skip", "seconds", "method", "path", "applied", "retry_after")
@@ -82,7 +82,7 @@ def _options(words: list[str]) -> argparse.Namespace:
 def _add_fault(fault: argparse.ArgumentParser) -> None:
     fault.add_argument(
         "kind",
-        choices=(*get_args(Kind), _OFF),
+        choices=(*_KINDS, _OFF),
         help="status: answer with --status; timeout: be silent for --seconds; cut: hang up; torn: "
         "reset in the middle of the answer; slow: send the answer slowly, for --seconds; latency: "
         "answer after --seconds; half: fail single tasks of a request; expired: refuse the "

@@ -9,24 +9,23 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from fairway_simulator.batch import control
 from fairway_simulator.batch.agent.blobs import Blobs, StorageAccess
 from fairway_simulator.batch.azurite import Azurite
-from fairway_simulator.batch.core import Core, assemble
-from fairway_simulator.batch.faults import Fault, Faults
+from fairway_simulator.batch.core import Core
 from fairway_simulator.batch.model.pool import AllocationLimit
-from fairway_simulator.batch.operations import files, jobs, metadata, nodes, pools, schedules, tasks
-from fairway_simulator.batch.wire.http import HttpServer
+from fairway_simulator.batch.operations import jobs, own, pools, tasks
 from fairway_simulator.batch.wire.router import Router
+from fairway_simulator.certificate import serve_as_localhost
+from fairway_simulator.http import Server
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from fairway_simulator.batch.model.pool import Node
     from fairway_simulator.batch.wire.router import Operation
+    from fairway_simulator.faults import Faults
 
 IDENTITY = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/sim/providers/"
@@ -43,14 +42,9 @@ OPERATIONS: list[Operation] = [
     *jobs.OPERATIONS,
     *tasks.OPERATIONS,
     *pools.OPERATIONS,
-    *nodes.OPERATIONS,
-    *files.OPERATIONS,
-    *schedules.OPERATIONS,
-    *metadata.OPERATIONS,
-    *control.OPERATIONS,
+    *own.OPERATIONS,
 ]
 """All that it answers."""
-
 
 _SSH = {
     "name": "ssh",
@@ -121,7 +115,7 @@ class BatchSimulator:
             self._pool["virtualMachineConfiguration"] = {"containerConfiguration": containers}
         self.endpoint = ""
         self._core: Core
-        self._server: HttpServer
+        self._server: Server
 
     # -- life ---------------------------------------------------------------------------
 
@@ -129,7 +123,7 @@ class BatchSimulator:
         """Starts it; it answers when this returns. OSError where the port is taken."""
         self.folder.mkdir(parents=True, exist_ok=True)
         blobs = Blobs(self._storage, IDENTITY)
-        core = self._core = assemble(
+        core = self._core = Core(
             self.account,
             self.key,
             self.folder,
@@ -141,16 +135,14 @@ class BatchSimulator:
             mounts=self._mounts,
         )
         core.schedules.add_job = lambda spec: jobs.add(core, spec)
-        self._server = HttpServer(
-            Router(core, OPERATIONS), ("127.0.0.1", self._port), self._tls_context()
-        )
-        scheme = "https" if self.ca_file else "http"
-        self.endpoint = core.account.url = f"{scheme}://127.0.0.1:{self._server.port}"
+        tls = serve_as_localhost(self.folder)[0] if self.ca_file else None
+        self._server = Server(Router(core, OPERATIONS), tls, self._port)
+        self.endpoint = core.account.url = self._server.url
         if self._wanted_storage and self._storage is None:
             try:
                 self._azurite = Azurite(self.folder / "storage", CONTAINERS)
             except BaseException:
-                self._server.close()
+                self._server.stop()
                 raise
             self._storage = blobs.access = self._azurite.access
         self._lead_nodes_here()
@@ -173,13 +165,6 @@ class BatchSimulator:
     def nodes_share_network(self) -> bool:
         """Whether nodes have this machine's network, with its ports and all that it reaches."""
         return self._core.agent.network.shared
-
-    def _tls_context(self) -> ssl.SSLContext | None:
-        if not self.ca_file:
-            return None
-        from fairway_simulator.batch.wire.tls import server_context
-
-        return server_context(self.ca_file)
 
     def stop(self) -> None:
         """Ends all that it started."""
@@ -277,14 +262,6 @@ class BatchSimulator:
         with self._core.account.changed:
             self._core.fleet.lose(self._core.account.node(pool, node), "unknown")
 
-    def make_unusable(
-        self, node: str, *, pool: str = DEFAULT_POOL, code: str = "NodeUnusable", message: str = ""
-    ) -> None:
-        """A node cannot be used, and says why."""
-        errors = [{"code": code, "message": message}]
-        with self._core.account.changed:
-            self._core.fleet.lose(self._core.account.node(pool, node), "unusable", errors)
-
     def restore(self, node: str, *, pool: str = DEFAULT_POOL) -> None:
         """A node that was lost comes back, as a new machine."""
         with self._core.account.changed:
@@ -350,6 +327,3 @@ class BatchSimulator:
         with self._core.account.changed:
             self._core.clock.advance(seconds)
             self._core.account.changed.notify_all()
-
-
-__all__ = ["CONTAINERS", "DEFAULT_POOL", "IDENTITY", "BatchSimulator", "Fault"]

@@ -5,7 +5,7 @@ was seen to do; kubectl speaks to it. Pods are processes of this machine, where 
 namespaces of their own. The nodes are a plain client: they serve any API server.
 """
 
-from fairway_simulator.kubernetes.api.faults import Fault, Faults
+from fairway_simulator.faults import Fault, Faults
 from fairway_simulator.kubernetes.cluster import KubernetesCluster, default_nodes
 from fairway_simulator.kubernetes.controllers.autoscaler import Pool
 from fairway_simulator.kubernetes.kubelet.containers import missing

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.certificate import serve_as_localhost
+from fairway_simulator.http import Server
 from fairway_simulator.kubernetes import kubeconfig
 from fairway_simulator.kubernetes.api.resources import (
     BUILT_IN,
@@ -26,7 +27,6 @@ from fairway_simulator.kubernetes.api.resources import (
     NODES,
     PROVISIONING_REQUESTS,
 )
-from fairway_simulator.kubernetes.api.server import Server
 from fairway_simulator.kubernetes.api.service import OWN, ApiService
 from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.controllers.accounts import Accounts
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from fairway_simulator.kubernetes.api.faults import Faults
+    from fairway_simulator.faults import Faults
     from fairway_simulator.kubernetes.api.resources import Resource
 
 _RESOURCES = {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
@@ -116,7 +116,7 @@ class KubernetesCluster:
     @property
     def url(self) -> str:
         """Where the API server is."""
-        return f"https://127.0.0.1:{self._server.port}"
+        return self._server.url
 
     @property
     def kubeconfig(self) -> Path:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import threading
 import time
-import urllib.parse
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
 from fairway_simulator.azure.data_plane import Wanted, blob_action, refusal
 from fairway_simulator.azure.vaults import READS_SECRET, forbidden
+from fairway_simulator.http import Answer, Request, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from fairway_simulator.azure.rights import Rights
 
@@ -63,25 +61,83 @@ class Services:
     rights: Rights | None = None
     federated: set[str] = field(default_factory=set)
 
-    def refusal(self, path: str) -> int | None:
-        """The status by which a request is refused, if one is to be."""
-        return self._take(lambda part, fault: part in path and fault >= 400)
+    def answer(self, request: Request) -> Answer:
+        """The answer, or the refusal that was asked for."""
+        self.requests.append(request.target)
+        for fault in self.faults:
+            if fault[0] in request.target and fault[1] >= 400:
+                self.faults.remove(fault)
+                return Answer(status=fault[1])
+        if request.method == "POST":
+            return self._exchange(request)
+        if request.parts[0] == "metadata":
+            # As Azure's: seconds since 1970, as text.
+            token = {
+                "access_token": f"token for {request.option('resource')}",
+                "expires_on": str(int(time.time()) + 86_400),
+            }
+            return Answer(token, 200 if request.headers.get("metadata") == "true" else 400)
+        if request.parts[0] == "secrets":
+            return self._secret(request)
+        if request.headers.get("authorization") != "Bearer token for https://storage.azure.com/":
+            return Answer(status=401)
+        parts = [*filter(None, request.path.split("/"))]
+        if not self._allows(wanted := blob_action(ACCOUNT, "GET", parts, request.option("comp"))):
+            return refusal(wanted)
+        if request.option("comp") == "list":
+            return self._list(request)
+        return self._blob(request, unquote(request.path.removeprefix(f"/{CONTAINER}/")))
 
-    def allows(self, wanted: Wanted) -> bool:
-        """Whether the nodes have a role for that."""
-        rights = self.rights
-        return not rights or rights.allow(NODES, wanted.action, wanted.scope, data=wanted.data)
+    def _exchange(self, request: Request) -> Answer:
+        """Exchanges the token of a pod, as Entra ID does: entra/identity-platform,
+        v2-oauth2-client-creds-grant-flow."""
+        form = dict(parse_qsl(request.body.decode()))
+        if request.target != f"/{TENANT}/oauth2/v2.0/token":
+            return Answer(status=404)
+        if form.pop("client_assertion", "") not in self.federated:
+            said = "AADSTS700213: No matching federated identity record found"
+            return Answer({"error": "invalid_client", "error_description": said}, 401)
+        if not (scope := form.pop("scope", "")).endswith(_SCOPE) or form != _FORM:
+            return Answer({"error": "invalid_request"}, 400)
+        resource = scope.removesuffix(_SCOPE)
+        resource += "/" if "storage" in resource else ""
+        token = {"token_type": "Bearer", "expires_in": 3599}
+        token |= {"access_token": f"token for {resource}"}
+        return Answer(token, cut=self._cut(request.target))
 
-    def cut(self, name: str) -> int | None:
-        """After how many bytes a blob breaks off, if it is to."""
-        return self._take(lambda part, fault: part in name and fault < 400)
+    def _secret(self, request: Request) -> Answer:
+        name = request.path.removeprefix("/secrets/")
+        if request.headers.get("authorization") != "Bearer token for https://vault.azure.net":
+            return Answer(status=401)
+        if not self._allows(Wanted(READS_SECRET, VAULT)):
+            status, found = forbidden(READS_SECRET)
+            return Answer(found, status)
+        if name not in self.secrets:
+            return Answer(status=404)
+        return Answer({"value": self.secrets[name]})
 
-    def listing(self, prefix: str, begin: int) -> bytes:
+    def _list(self, request: Request) -> Answer:
         """A page of blobs, as the storage writes it."""
+        prefix, begin = request.option("prefix"), int(request.option("marker") or 0)
         names = sorted(name for name in self.blobs if name.startswith(prefix))
         items = "".join(self._item(name) for name in names[begin : begin + _PAGE])
         more = str(begin + _PAGE) if begin + _PAGE < len(names) else ""
-        return f"<R><Blobs>{items}</Blobs><NextMarker>{more}</NextMarker></R>".encode()
+        page = f"<R><Blobs>{items}</Blobs><NextMarker>{more}</NextMarker></R>"
+        return Answer(body=page.encode(), cut=self._cut(request.target))
+
+    def _blob(self, request: Request, name: str) -> Answer:
+        data = self.blobs[name]
+        if request.headers.get("if-match") != f'"{etag(data)}"':
+            return Answer(status=412)
+        begin, status = 0, 200
+        if span := request.headers.get("range"):
+            begin, status = int(span.removeprefix("bytes=")[:-1]), 206
+        return Answer(status=status, body=data[begin:], cut=self._cut(name))
+
+    def _allows(self, wanted: Wanted) -> bool:
+        """Whether the nodes have a role for that."""
+        rights = self.rights
+        return not rights or rights.allow(NODES, wanted.action, wanted.scope, data=wanted.data)
 
     def _item(self, name: str) -> str:
         data = self.blobs[name]
@@ -92,10 +148,12 @@ class Services:
             f"<Content-MD5>{base64.b64encode(digest).decode()}</Content-MD5></Properties></Blob>"
         )
 
-    def _take(self, is_meant: Any) -> int | None:
-        for index, fault in enumerate(self.faults):
-            if is_meant(*fault):
-                return self.faults.pop(index)[1]
+    def _cut(self, name: str) -> int | None:
+        """After how many bytes an answer breaks off, if it is to."""
+        for fault in self.faults:
+            if fault[0] in name and fault[1] < 400:
+                self.faults.remove(fault)
+                return fault[1]
         return None
 
 
@@ -107,120 +165,6 @@ def etag(data: bytes) -> str:
 @contextmanager
 def running(services: Services) -> Iterator[Services]:
     """Answers on loopback for as long as the block lasts."""
-    handler = type("Handler", (_Handler,), {"services": services})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    services.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with Server(services.answer) as server:
+        services.url = server.url
         yield services
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def _wanted(path: str, query: dict[str, str]) -> Wanted:
-    parts = [part for part in path.split("/") if part]
-    return blob_action(ACCOUNT, "GET", parts, query)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """A connection of a node."""
-
-    protocol_version = "HTTP/1.1"
-    services: Services
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
-
-    def do_GET(self) -> None:
-        """Answers, or refuses as it was asked to."""
-        self.services.requests.append(self.path)
-        url = urllib.parse.urlsplit(self.path)
-        query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
-        if (status := self.services.refusal(self.path)) is not None:
-            self._send(status, b"")
-        elif url.path.startswith("/metadata/"):
-            known = self.headers["Metadata"] == "true"
-            # As Azure's: seconds since 1970, as text.
-            token = {
-                "access_token": f"token for {query['resource']}",
-                "expires_on": str(int(time.time()) + 86_400),
-            }
-            self._send(200 if known else 400, json.dumps(token).encode())
-        elif url.path.startswith("/secrets/"):
-            self._secret(url.path.removeprefix("/secrets/"))
-        elif self.headers["Authorization"] != "Bearer token for https://storage.azure.com/":
-            self._send(401, b"")
-        elif not self.services.allows(wanted := _wanted(url.path, query)):
-            headers, body = refusal(wanted)
-            self._send(403, body, headers)
-        elif query.get("comp") == "list":
-            begin = int(query.get("marker") or 0)
-            page = self.services.listing(query["prefix"], begin)
-            self._send(200, page, length=self.services.cut(self.path))
-        else:
-            self._blob(urllib.parse.unquote(url.path.removeprefix(f"/{CONTAINER}/")))
-
-    def do_POST(self) -> None:
-        """Exchanges the token of a pod, as Entra ID does: entra/identity-platform,
-        v2-oauth2-client-creds-grant-flow."""
-        form = dict(urllib.parse.parse_qsl(self._body()))
-        self.services.requests.append(self.path)
-        if (status := self.services.refusal(self.path)) is not None:
-            self._send(status, b"")
-        elif self.path != f"/{TENANT}/oauth2/v2.0/token":
-            self._send(404, b"")
-        elif form.pop("client_assertion", "") not in self.services.federated:
-            said = "AADSTS700213: No matching federated identity record found"
-            found = {"error": "invalid_client", "error_description": said}
-            self._send(401, json.dumps(found).encode())
-        elif not (scope := form.pop("scope", "")).endswith(_SCOPE) or form != _FORM:
-            self._send(400, json.dumps({"error": "invalid_request"}).encode())
-        else:
-            resource = scope.removesuffix(_SCOPE)
-            resource += "/" if "storage" in resource else ""
-            token = {"token_type": "Bearer", "expires_in": 3599}
-            token |= {"access_token": f"token for {resource}"}
-            self._send(200, json.dumps(token).encode(), length=self.services.cut(self.path))
-
-    def _body(self) -> str:
-        return self.rfile.read(int(self.headers["Content-Length"])).decode()
-
-    def _secret(self, name: str) -> None:
-        if self.headers["Authorization"] != "Bearer token for https://vault.azure.net":
-            self._send(401, b"")
-        elif not self.services.allows(Wanted(READS_SECRET, VAULT)):
-            status, found = forbidden(READS_SECRET)
-            self._send(status, json.dumps(found).encode())
-        elif name not in self.services.secrets:
-            self._send(404, b"")
-        else:
-            self._send(200, json.dumps({"value": self.services.secrets[name]}).encode())
-
-    def _blob(self, name: str) -> None:
-        data = self.services.blobs[name]
-        if self.headers["If-Match"] != f'"{etag(data)}"':
-            self._send(412, b"")
-            return
-        begin, status = 0, 200
-        if "Range" in self.headers:
-            begin, status = int(self.headers["Range"].removeprefix("bytes=")[:-1]), 206
-        length = self.services.cut(name)
-        self._send(status, data[begin:], length=length)
-
-    def _send(
-        self,
-        status: int,
-        body: bytes,
-        headers: Sequence[tuple[str, str]] = (),
-        length: int | None = None,
-    ) -> None:
-        self.send_response(status)
-        for name, text in headers:
-            self.send_header(name, text)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[:length])
-        self.close_connection = self.close_connection or length is not None

@@ -129,12 +129,12 @@ def test_kubernetes_submit_under_api_faults_makes_each_object_once(
     cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api, kind: str, share: float
 ) -> None:
     faults = cluster_api.faults
-    before = sum(faults.requests.values())
+    before = faults.requests.total()
     faults.add(Fault(**KINDS[kind], share=share))
     for number in range(5):
         live(head_api, cluster, f"job-{number}")
     hits = sum(faults.hits.values())
-    requests = sum(faults.requests.values()) - before
+    requests = faults.requests.total() - before
     sys.stdout.write(f"{kind} at {share:.0%}: {hits} of {requests} requests\n")
     assert hits or share < 0.1
 

@@ -97,19 +97,19 @@ def test_batch_fallback_refuses_a_job_that_a_later_target_cannot_run(two: Two) -
 def test_killed_at_any_point_it_runs_once(two: Two) -> None:
     """`kill -9` of the command that submits and follows; another one goes on."""
     chance, job, faults = random.Random(7), two.job(), two.service.faults
-    before = faults.requests
+    before = faults.requests.total()
     two.ok("submit", job, *BOTH, "--run-id", "whole", "--watch")
-    requests = faults.requests - before
+    requests = faults.requests.total() - before
     killed = 0
     for number in range(KILLS):
         run_id = f"killed-{number}"
         # Evenly over the whole of it, so that each part of the way is hit.
         answered = int((number + chance.random()) * requests / KILLS)
         held = faults.add(Fault("latency", seconds=3600, skip=answered))
-        after = faults.requests + answered
+        after = faults.requests.total() + answered
         words = ("submit", job, *BOTH, "--run-id", run_id)
         program = two.fairway.start(*words, "--watch")
-        while faults.requests <= after and program.poll() is None:
+        while faults.requests.total() <= after and program.poll() is None:
             time.sleep(0.002)
         program.send_signal(signal.SIGKILL)
         program.wait()

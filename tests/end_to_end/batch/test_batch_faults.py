@@ -49,10 +49,10 @@ class TestKilledClients:
             # These are answered, and the others wait until it was killed.
             answered = chance.randint(0, 24)
             held = faults.add(Fault("latency", seconds=3600, skip=answered))
-            after = faults.requests + answered
+            after = faults.requests.total() + answered
             command = ("submit", job, "--target", "batch-sim", "--yes", "--run-id", run_id)
             program = waiting.fairway.start(*command)
-            while faults.requests <= after and program.poll() is None:
+            while faults.requests.total() <= after and program.poll() is None:
                 time.sleep(0.002)
             program.send_signal(signal.SIGKILL)
             program.wait()

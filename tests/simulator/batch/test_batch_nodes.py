@@ -149,59 +149,6 @@ def test_the_files_of_a_lost_node_are_out_of_reach(
     assert close(caught) == 409
 
 
-def test_an_unusable_node_says_why(service: Any, client: Any) -> None:
-    service.make_unusable(ONE, code="DiskFull", message="the disk is full")
-    node = client.get_node("sim", ONE)
-    assert (node.state, node.errors[0].code) == ("unusable", "DiskFull")
-    assert [each.state for each in client.list_nodes("sim")].count("idle") == 2
-
-
-def test_the_start_task_runs_before_a_node_is_ready(service: Any, client: Any) -> None:
-    service.add_pool(
-        "p",
-        targetDedicatedNodes=1,
-        startTask={
-            "commandLine": bash("echo started >$AZ_BATCH_NODE_SHARED_DIR/mark; (sleep 300 &)")
-        },
-    )
-    service.wait_for_node("tvm-p-1_d", "idle", pool="p")
-    client.create_job({"id": "j", "poolInfo": {"poolId": "p"}})
-    line = bash("cat $AZ_BATCH_NODE_SHARED_DIR/mark")
-    client.create_task("j", {"id": "1", "commandLine": line})
-    service.wait_for_task("j", "1")
-    assert b"".join(client.download_task_file("j", "1", "stdout.txt")) == b"started\n"
-    assert client.get_node("p", "tvm-p-1_d").start_task_info.result == "success"
-
-
-def test_batch_start_task_processes_live_until_the_next_boot(
-    service: Any, client: Any, sleep: Any
-) -> None:
-    pids = "$AZ_BATCH_NODE_SHARED_DIR/pids"
-    seconds = f"s={sleep.seconds}; test -e {pids} && s={sleep.seconds}1"
-    line = bash(f"{seconds}; (setsid sleep $s & echo $! >>{pids})")
-    service.add_pool("p", targetDedicatedNodes=1, startTask={"commandLine": line})
-    service.wait_for_node("tvm-p-1_d", "idle", pool="p")
-    file = service.node_folder("tvm-p-1_d", "p") / "shared" / "pids"
-    service.wait_until(sleep.lives)
-    client.begin_reboot_node("p", "tvm-p-1_d", {"nodeRebootOption": "requeue"}, **FAST).result()
-    service.wait_until(lambda: len(file.read_text().split()) == 2)
-    service.wait_until(lambda: not sleep.lives())
-    service.wait_until(lambda: sleep.lives("1"))
-
-
-def test_a_start_task_that_fails_is_shown_with_its_stderr(service: Any, client: Any) -> None:
-    service.add_pool(
-        "p",
-        targetDedicatedNodes=1,
-        startTask={"commandLine": bash("echo no driver >&2; exit 4"), "maxTaskRetryCount": 1},
-    )
-    service.wait_for_node("tvm-p-1_d", "starttaskfailed", pool="p")
-    info = client.get_node("p", "tvm-p-1_d").start_task_info
-    assert (info.exit_code, info.retry_count, info.result) == (4, 1, "failure")
-    error = b"".join(client.download_node_file("p", "tvm-p-1_d", "startup/stderr.txt"))
-    assert error == b"no driver\n" * 2
-
-
 def test_a_reboot_keeps_the_disk_and_a_new_image_does_not(
     service: Any, client: Any, job: str
 ) -> None:

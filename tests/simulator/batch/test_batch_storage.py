@@ -88,7 +88,6 @@ def test_files_come_by_the_identity_of_the_pool(run: Any, read: Any, container: 
             "filePath": "all",
             "identityReference": IDENTITY,
         },
-        {"autoStorageContainerName": container.container_name, "blobPrefix": "code/deep"},
     ]
     task = run("in/run.sh; find . -type f | sort; stat -c %a in/run.sh", resourceFiles=files)
     assert task.execution_info.result == "success"
@@ -96,7 +95,6 @@ def test_files_come_by_the_identity_of_the_pool(run: Any, read: Any, container: 
         "brought",
         "./all/code/a b.sh",
         "./all/code/deep/x",
-        "./code/deep/x",
         "./in/run.sh",
         "755",
         "",

@@ -127,13 +127,6 @@ class Blobs:
         credential = {"account_name": self.access.account, "account_key": self.access.key}
         return ContainerClient.from_container_url(url, credential=credential)
 
-    def linked(self, name: str) -> tuple[str, str]:
-        """The URL of a container of the account's own storage, and the identity that reads it."""
-        if self.access is None:
-            code = "BlobAccessDenied"
-            raise TransferError(code, "the account has no linked storage account", name)
-        return f"{self.access.url.rstrip('/')}/{name}", self._identity
-
     def _split(self, url: str) -> tuple[str, str]:
         """A blob's URL as its container's URL and its name."""
         from urllib.parse import unquote

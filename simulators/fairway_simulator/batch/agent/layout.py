@@ -44,14 +44,14 @@ class Layout:
             self.folder.chmod(self.folder.stat().st_mode | 0o011)
         self._kept = [path.resolve() for path in mounts]
         self.nodes = self.folder / "nodes"
-        self._mounted = self.folder / "mounts"
-        self.shared = self._mounted / "shared"
+        self.shared = self.folder / "mounts" / "shared"
         """What stands for a file server: every node has it among its mounts."""
         self._common = self.folder / "node"
         # What the nodes of an earlier account had belongs to jobs that nobody knows any more.
         shutil.rmtree(self.nodes, ignore_errors=True)
         for path in (self.nodes, self.shared, self._common):
             path.mkdir(parents=True, exist_ok=True)
+        self.shared.chmod(users.OPEN)
 
     def root(self, node: Node) -> str:
         """AZ_BATCH_NODE_ROOT_DIR: the node's folder as its processes see it."""
@@ -75,12 +75,9 @@ class Layout:
         for name, top in _TEMPORARY.items():
             for seen in self._seen(top):
                 (node.folder / name / seen).mkdir(parents=True, exist_ok=True)
-        for mount in self._mounts(node):
-            (self._mounted / mount).mkdir(parents=True, exist_ok=True)
-            (self._mounted / mount).chmod(users.OPEN)
-            link = node.folder / "fsmounts" / mount
-            if not link.is_symlink():
-                link.symlink_to(self._mounted / mount)
+        link = node.folder / "fsmounts" / "shared"
+        if not link.is_symlink():
+            link.symlink_to(self.shared)
         lines = ["127.0.0.1 localhost", *(f"{peer.address} {peer.name}" for peer in peers)]
         self._hosts(node).write_text("\n".join(lines) + "\n")
         known = Path("/etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
@@ -113,14 +110,3 @@ class Layout:
 
     def _passwd(self, node: Node) -> Path:
         return self.nodes / f"{node.id}.passwd"
-
-    @staticmethod
-    def _mounts(node: Node) -> list[str]:
-        settings = [
-            kind
-            for mount in node.pool.spec.get("mountConfiguration") or ()
-            for kind in mount.values()
-            if isinstance(kind, dict)
-        ]
-        paths = [str(kind.get("relativeMountPath") or "").strip("/") for kind in settings]
-        return ["shared", *(path.replace("/", "_") for path in paths if path)]

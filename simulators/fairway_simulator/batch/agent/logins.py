@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.clock import parse_time
+from fairway_simulator.batch.model.entity import parse_time
 from fairway_simulator.batch.wire.errors import ServiceError
 
 if TYPE_CHECKING:

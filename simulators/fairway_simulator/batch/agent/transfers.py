@@ -24,9 +24,7 @@ def fetch(blobs: Blobs, files: Iterable[dict[str, Any]] | None, folder: Path) ->
             blobs.download_url(file["httpUrl"], target, identity=identity)
             _set_mode(target, mode)
             continue
-        url = file.get("storageContainerUrl")
-        if url is None:
-            url, identity = blobs.linked(file["autoStorageContainerName"])
+        url = file["storageContainerUrl"]
         prefix = file.get("blobPrefix") or ""
         for name, write in blobs.download_container(url, prefix, identity=identity):
             target = _inside(folder, str(PurePosixPath(file.get("filePath") or "") / name))

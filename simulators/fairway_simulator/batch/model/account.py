@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from fairway_simulator.batch.wire.errors import ServiceError, not_found
+from fairway_simulator.batch.wire.errors import ServiceError
 
 if TYPE_CHECKING:
-    from fairway_simulator.batch.clock import Clock
-    from fairway_simulator.batch.model.job import Job, Task
+    from collections.abc import Mapping
+
+    from fairway_simulator.batch.model.entity import Clock
+    from fairway_simulator.batch.model.job import Job, Schedule, Task
     from fairway_simulator.batch.model.pool import Node, Pool
-    from fairway_simulator.batch.model.schedule import Schedule
 
+Found = TypeVar("Found")
 
+ENDING = {
+    "completed": "JobCompleted",
+    "terminating": "JobBeingTerminated",
+    "deleting": "JobBeingDeleted",
+}
+"""The errors of operations on jobs in these states."""
 # The default of an account, "100-300". Source: Azure documentation, Batch service quotas.
 _QUOTA = 100
 
@@ -52,47 +60,34 @@ class Account:
 
     def job(self, job_id: str) -> Job:
         """The job of this id; 404 where there is none."""
-        job = self.jobs.get(job_id.lower())
-        if job is None:
-            raise not_found("Job")
-        return job
+        return _found(self.jobs, job_id.lower(), "Job")
 
     def open_job(self, job_id: str) -> Job:
         """The job of this id where it takes tasks; 409 where it has ended or is about to."""
         job = self.job(job_id)
-        codes = {
-            "completed": "JobCompleted",
-            "terminating": "JobBeingTerminated",
-            "deleting": "JobBeingDeleted",
-        }
-        if job.state in codes:
-            raise ServiceError(409, codes[job.state])
+        if code := ENDING.get(job.state):
+            raise ServiceError(409, code)
         return job
 
     def task(self, job_id: str, task_id: str) -> Task:
         """The task of these ids; 404 where there is none."""
-        task = self.job(job_id).tasks.get(task_id.lower())
-        if task is None:
-            raise not_found("Task")
-        return task
+        return _found(self.job(job_id).tasks, task_id.lower(), "Task")
 
     def pool(self, pool_id: str) -> Pool:
         """The pool of this id; 404 where there is none."""
-        pool = self.pools.get(pool_id.lower())
-        if pool is None:
-            raise not_found("Pool")
-        return pool
+        return _found(self.pools, pool_id.lower(), "Pool")
 
     def node(self, pool_id: str, node_id: str) -> Node:
         """The node of this id; 404 where there is none."""
-        node = self.pool(pool_id).nodes.get(node_id)
-        if node is None:
-            raise not_found("Node")
-        return node
+        return _found(self.pool(pool_id).nodes, node_id, "Node")
 
     def schedule(self, schedule_id: str) -> Schedule:
         """The job schedule of this id; 404 where there is none."""
-        schedule = self.schedules.get(schedule_id.lower())
-        if schedule is None:
-            raise not_found("JobSchedule")
-        return schedule
+        return _found(self.schedules, schedule_id.lower(), "JobSchedule")
+
+
+def _found(known: Mapping[str, Found], key: str, what: str) -> Found:
+    """404 in the words of the codes (`Job`) where there is no such thing."""
+    if key not in known:
+        raise ServiceError(404, f"{what}NotFound")
+    return known[key]

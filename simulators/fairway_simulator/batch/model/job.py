@@ -1,15 +1,18 @@
-"""A job and its tasks: which may start, and how many there are in each state."""
+"""A job and its tasks: which may start, and how many there are in each state; job schedules."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.model.dependencies import Dependencies
-from fairway_simulator.batch.model.entity import Entity
-from fairway_simulator.batch.wire.durations import UNLIMITED
+from fairway_simulator.batch.model.entity import Entity, parse_time, wire_time
+from fairway_simulator.batch.wire.errors import UNLIMITED, seconds
 
 if TYPE_CHECKING:
-    from fairway_simulator.batch.model.attempt import Attempt
+    from collections.abc import Iterator
+
+    from fairway_simulator.batch.model.outcome import Attempt
 
 _DEFAULTS: dict[str, Any] = {
     "usesTaskDependencies": False,
@@ -191,3 +194,82 @@ class Task(Entity):
         if self.where:
             wire["nodeInfo"] = self.where
         return wire
+
+
+class Dependencies:
+    """The waiting tasks of one job, by their ids in lower case."""
+
+    def __init__(self) -> None:
+        self._satisfied: set[str] = set()
+        self._unmet: dict[str, set[str]] = {}
+        self._waiting: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(self, task: str, wanted: dict[str, Any] | None) -> bool:
+        """Notes what a new task waits for; whether it waits for nothing."""
+        unmet = {key for key in _ids(wanted or {}) if key not in self._satisfied}
+        if unmet:
+            self._unmet[task] = unmet
+        for key in unmet:
+            self._waiting[key].add(task)
+        return not unmet
+
+    def satisfy(self, task: str) -> list[str]:
+        """A task has ended so that others may go on; returns those that wait for nothing more."""
+        self._satisfied.add(task)
+        ready = []
+        for key in self._waiting.pop(task, ()):
+            self._unmet[key].discard(task)
+            if not self._unmet[key]:
+                del self._unmet[key]
+                ready.append(key)
+        return ready
+
+
+def _ids(depends_on: dict[str, Any]) -> Iterator[str]:
+    for task_id in depends_on.get("taskIds") or ():
+        yield str(task_id).lower()
+    for span in depends_on.get("taskIdRanges") or ():
+        for number in range(int(span["start"]), int(span["end"]) + 1):
+            yield str(number)
+
+
+class Schedule(Entity):
+    """A job schedule. Times are POSIX times; `next_run` is None once it makes no more jobs."""
+
+    def __init__(
+        self, spec: dict[str, Any], account_url: str, sequence: int, now: str, time: float
+    ) -> None:
+        super().__init__("active", now)
+        self.spec = spec
+        self.id: str = spec["id"]
+        self.key = self.id.lower()
+        self.sequence = sequence
+        self.url = f"{account_url}/jobschedules/{self.id}"
+        self.runs = 0
+        self.recent: dict[str, Any] | None = None
+        self.next_run: float | None = self.first_run(time)
+
+    @property
+    def times(self) -> dict[str, Any]:
+        """Its `schedule` in the wire form."""
+        return self.spec.get("schedule") or {}
+
+    @property
+    def interval(self) -> float | None:
+        """Seconds between two jobs; None for a schedule of one job."""
+        text = self.times.get("recurrenceInterval")
+        return seconds(text, "recurrenceInterval") if text else None
+
+    def first_run(self, time: float) -> float:
+        """When it makes its first job."""
+        text = self.times.get("doNotRunUntil")
+        return max(time, parse_time(text).timestamp()) if text else time
+
+    def wire(self) -> dict[str, Any]:
+        """The schedule as `get_job_schedule` answers."""
+        info: dict[str, Any] = {}
+        if self.next_run is not None and self.state == "active":
+            info["nextRunTime"] = wire_time(datetime.fromtimestamp(self.next_run, UTC))
+        if self.recent:
+            info["recentJob"] = self.recent
+        return {**self.spec, "url": self.url, **self.wire_state(), "executionInfo": info}

@@ -1,9 +1,12 @@
-"""How an attempt of a task ended, and what the task's exit conditions make of it."""
+"""An attempt of a task that is under way, how it ended, and what exit conditions make of that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    import threading
 
 
 @dataclass(frozen=True)
@@ -36,39 +39,25 @@ def ended(message: str) -> Outcome:
     return Outcome("ended", None, failure("TaskEnded", message))
 
 
-def actions(conditions: dict[str, Any] | None, outcome: Outcome) -> tuple[str, str]:
-    """The job's action (`none`, `disable` or `terminate`) and the dependents' (`satisfy` or
-    `block`) by a task's exit conditions. Source: ExitOptions of the service's REST reference,
-    with its defaults."""
-    good = outcome.failure is None
-    options = _options(conditions or {}, outcome) or {}
-    job_action = options.get("jobAction") or ("none" if good else "terminate")
-    dependency_action = options.get("dependencyAction") or ("satisfy" if good else "block")
-    return str(job_action).lower(), str(dependency_action).lower()
+def satisfies(conditions: dict[str, Any], outcome: Outcome) -> bool:
+    """Whether a task that ended so lets those that depend on it go on, by its exit conditions.
+    Source: ExitOptions of the service's REST reference, with its defaults."""
+    if outcome.failure is None:
+        return True
+    names = {"preprocessing": "preProcessingError", "upload": "fileUploadError"}
+    options = conditions.get(names.get(outcome.kind, "")) or conditions.get("default") or {}
+    return str(options.get("dependencyAction")).lower() == "satisfy"
 
 
-def _options(conditions: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = None
-    if outcome.kind == "preprocessing":
-        found = conditions.get("preProcessingError")
-    elif outcome.kind == "upload":
-        found = conditions.get("fileUploadError")
-    if found is None and outcome.exit_code is not None:
-        found = _by_code(conditions, outcome.exit_code)
-    if found is None and outcome.failure is not None:
-        found = conditions.get("default")
-    return found
+class Attempt(Protocol):
+    """An attempt: when its time is over, how to end it, and whether it has ended."""
 
+    deadline: float | None
+    """The POSIX time at which the task's wall-clock time is over."""
+    done: threading.Event
 
-def _by_code(conditions: dict[str, Any], code: int) -> dict[str, Any] | None:
-    found = [
-        mapping["exitOptions"]
-        for mapping in conditions.get("exitCodes") or ()
-        if mapping["code"] == code
-    ]
-    found += [
-        mapping["exitOptions"]
-        for mapping in conditions.get("exitCodeRanges") or ()
-        if mapping["start"] <= code <= mapping["end"]
-    ]
-    return found[0] if found else None
+    def end(self, outcome: Outcome) -> None:
+        """Ends it early; it then counts as having ended so."""
+
+    def abandon(self) -> None:
+        """Ends it early, and nobody asks any more how."""

@@ -5,29 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.clock import wire_time
-from fairway_simulator.batch.model.entity import Entity
+from fairway_simulator.batch.model.entity import Entity, wire_time
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
-    from fairway_simulator.batch.clock import Clock
-    from fairway_simulator.batch.model.attempt import Attempt
+    from fairway_simulator.batch.model.entity import Clock
     from fairway_simulator.batch.model.job import Task
+    from fairway_simulator.batch.model.outcome import Attempt
 
 _DEFAULTS: dict[str, Any] = {
     "resizeTimeout": "PT15M",
     "enableAutoScale": False,
     "enableInterNodeCommunication": False,
     "taskSlotsPerNode": 1,
-    "taskSchedulingPolicy": {"nodeFillType": "spread"},
 }
 
 _RECENT = 10
 
 # The states in which a node's files can be read.
-REACHABLE = {"idle", "running", "offline", "starttaskfailed", "waitingforstarttask"}
+REACHABLE = {"idle", "running", "offline"}
 
 
 @dataclass(frozen=True)
@@ -111,12 +109,8 @@ class Node(Entity):
         self.slots_used = 0
         self.executions: dict[Attempt, Task] = {}
         """The attempts that run on it, each with its task."""
-        self.start_info: dict[str, Any] | None = None
         self.supervisors: set[Supervisor] = set()
         """All that run on it; what they run ends with the node."""
-        self.daemons: Supervisor | None = None
-        """That of its start task, whose background processes live as long as the node is up."""
-        self.errors: list[dict[str, Any]] = []
         self.recent: list[dict[str, Any]] = []
         self.users: dict[str, dict[str, Any]] = {}
         self.total_run = self.total_succeeded = 0
@@ -168,10 +162,4 @@ class Node(Entity):
             "nodeAgentInfo": {"version": "1.0.0", "lastUpdateTime": wire_time(clock.time())},
             "virtualMachineInfo": {},
         }
-        if self.pool.spec.get("startTask"):
-            wire["startTask"] = self.pool.spec["startTask"]
-        if self.start_info:
-            wire["startTaskInfo"] = self.start_info
-        if self.errors:
-            wire["errors"] = self.errors
         return wire

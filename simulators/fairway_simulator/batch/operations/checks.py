@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from fairway_core.catalog import vm_sizes
-from fairway_simulator.batch.wire.durations import seconds
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
+from fairway_simulator.batch.wire.errors import ServiceError, invalid_property, seconds
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_RANGES = 100
@@ -38,13 +37,7 @@ def one_of(body: dict[str, Any], name: str, allowed: tuple[str, ...]) -> None:
         raise invalid_property(name, value, f"one of {', '.join(allowed)}")
 
 
-def duration(body: dict[str, Any], name: str) -> None:
-    """A property that is a span of time, where it is given."""
-    if body.get(name) is not None:
-        seconds(body[name], name)
-
-
-def span(body: dict[str, Any], name: str, least: float, most: float | None = None) -> None:
+def span(body: dict[str, Any], name: str, least: float = 0, most: float | None = None) -> None:
     """A property that is a span of time within these seconds, where it is given."""
     if body.get(name) is None:
         return
@@ -60,16 +53,12 @@ def sizing(body: dict[str, Any]) -> None:
     span(body, "autoScaleEvaluationInterval", 5 * 60, 168 * 3600)
 
 
-def priority(body: dict[str, Any]) -> None:
-    """A job's priority, where it is given."""
-    value = body.get("priority")
-    if value is not None and (not isinstance(value, int) or not -1000 <= value <= 1000):
-        raise invalid_property("priority", value, "-1000 to 1000")
-
-
-def retries(body: dict[str, Any]) -> None:
-    """A number of retries, where it is given: -1 stands for any."""
-    value = body.get("maxTaskRetryCount")
+def limits(constraints: dict[str, Any]) -> None:
+    """How long a job or a task may take, how long its files are kept, and how many retries it
+    has: -1 stands for any number."""
+    span(constraints, "maxWallClockTime")
+    span(constraints, "retentionTime")
+    value = constraints.get("maxTaskRetryCount")
     if value is not None and (not isinstance(value, int) or value < -1):
         raise invalid_property("maxTaskRetryCount", value, "-1 or more")
 
@@ -88,12 +77,13 @@ def job(body: dict[str, Any]) -> None:
         identifier(manager)
         required(manager, "commandLine")
         absent(manager, "applicationPackageReferences", "authenticationTokenSettings")
-    priority(body)
+    priority = body.get("priority")
+    if priority is not None and (not isinstance(priority, int) or not -1000 <= priority <= 1000):
+        raise invalid_property("priority", priority, "-1000 to 1000")
     one_of(body, "onAllTasksComplete", ("noaction", "terminatejob"))
-    one_of(body, "onTaskFailure", ("noaction", "performexitoptionsjobaction"))
-    constraints = body.get("constraints") or {}
-    duration(constraints, "maxWallClockTime")
-    retries(constraints)
+    if str(body.get("onTaskFailure", "noaction")).lower() != "noaction":
+        absent(body, "onTaskFailure")
+    limits(body.get("constraints") or {})
     if body.get("jobReleaseTask") and not body.get("jobPreparationTask"):
         raise invalid_property("jobReleaseTask", "", "needs a job preparation task")
     for name in ("jobPreparationTask", "jobReleaseTask"):
@@ -101,9 +91,7 @@ def job(body: dict[str, Any]) -> None:
             required(body[name], "commandLine")
             _files(body[name])
     # See the description of BatchJobReleaseTask.max_wall_clock_time in azure-batch.
-    longest = (body.get("jobReleaseTask") or {}).get("maxWallClockTime")
-    if longest and seconds(longest, "maxWallClockTime") > 15 * 60:
-        raise invalid_property("maxWallClockTime", longest, "15 minutes at most")
+    span(body.get("jobReleaseTask") or {}, "maxWallClockTime", 0, 15 * 60)
     for entry in body.get("metadata") or ():
         required(entry, "name")
         required(entry, "value")
@@ -114,15 +102,11 @@ def task(body: dict[str, Any], job_spec: dict[str, Any]) -> None:
     identifier(body)
     required(body, "commandLine")
     absent(body, "applicationPackageReferences", "authenticationTokenSettings", "affinityInfo")
-    constraints = body.get("constraints") or {}
-    duration(constraints, "maxWallClockTime")
-    duration(constraints, "retentionTime")
-    retries(constraints)
+    limits(body.get("constraints") or {})
     if body.get("dependsOn") and not job_spec["usesTaskDependencies"]:
         raise ServiceError(400, "TaskDependenciesNotSpecifiedOnJob")
     _dependencies(body.get("dependsOn") or {})
-    if body.get("exitConditions"):
-        _exit_conditions(body["exitConditions"], job_spec)
+    _exit_conditions(body.get("exitConditions") or {}, job_spec)
     settings = body.get("multiInstanceSettings")
     if settings is not None:
         required(settings, "coordinationCommandLine")
@@ -158,27 +142,18 @@ def _dependencies(wanted: dict[str, Any]) -> None:
 
 
 def _exit_conditions(conditions: dict[str, Any], job_spec: dict[str, Any]) -> None:
-    options = [entry["exitOptions"] for entry in conditions.get("exitCodes") or ()]
-    options += [entry["exitOptions"] for entry in conditions.get("exitCodeRanges") or ()]
-    options += [
-        conditions[name]
-        for name in ("preProcessingError", "fileUploadError", "default")
-        if conditions.get(name)
-    ]
-    acts = str(job_spec["onTaskFailure"]).lower() == "performexitoptionsjobaction"
-    for option in options:
-        one_of(option, "jobAction", ("none", "disable", "terminate"))
+    absent(conditions, "exitCodes", "exitCodeRanges")
+    for option in conditions.values():
+        absent(option, "jobAction")
         one_of(option, "dependencyAction", ("satisfy", "block"))
-        if option.get("jobAction") and not acts:
-            reason = "needs onTaskFailure=performexitoptionsjobaction on the job"
-            raise invalid_property("jobAction", option["jobAction"], reason)
         if option.get("dependencyAction") and not job_spec["usesTaskDependencies"]:
             reason = "needs usesTaskDependencies on the job"
             raise invalid_property("dependencyAction", option["dependencyAction"], reason)
 
 
 def _resource_file(file: dict[str, Any]) -> None:
-    sources = ("autoStorageContainerName", "storageContainerUrl", "httpUrl")
+    absent(file, "autoStorageContainerName")
+    sources = ("storageContainerUrl", "httpUrl")
     given = [name for name in sources if file.get(name)]
     if len(given) != 1:
         raise invalid_property("resourceFiles", given, f"exactly one of {', '.join(sources)}")

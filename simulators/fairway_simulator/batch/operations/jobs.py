@@ -1,30 +1,27 @@
-"""Operations on jobs."""
+"""Operations on jobs and job schedules."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.model.job import Job, Task
+from fairway_simulator.batch.model.entity import parse_time
+from fairway_simulator.batch.model.job import Job, Schedule, Task
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.scheduler import job_deadline
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
-from fairway_simulator.batch.wire.query import page, select
-from fairway_simulator.batch.wire.router import answer, done, entity_answer
+from fairway_simulator.batch.wire.errors import ServiceError, invalid_property, seconds
+from fairway_simulator.batch.wire.router import answer, done, entity_answer, page
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.core import Core
-    from fairway_simulator.batch.wire.http import Request, Response
     from fairway_simulator.batch.wire.router import Operation
+    from fairway_simulator.http import Answer, Request
 
 
-def create(core: Core, request: Request) -> Response:
+def create(core: Core, request: Request) -> Answer:
     """Add a job."""
-    body = request.json()
-    checks.identifier(body)
-    with core.account.changed:
-        job = add(core, body)
-        core.account.changed.notify_all()
-        return done(201, job, job.url)
+    checks.identifier(request.document)
+    job = add(core, request.document)
+    return done(201, job, job.url)
 
 
 def add(core: Core, spec: dict[str, Any]) -> Job:
@@ -39,11 +36,7 @@ def add(core: Core, spec: dict[str, Any]) -> Job:
     pool_info = checks.required(spec, "poolInfo")
     if not pool_info.get("poolId"):
         raise invalid_property("poolInfo", pool_info, "the simulator has no auto pools")
-    pool = core.account.pools.get(str(pool_info["poolId"]).lower())
-    if pool is None:
-        raise ServiceError(404, "PoolNotFound")
-    if pool.state == "deleting":
-        raise ServiceError(409, "PoolBeingDeleted")
+    core.account.pool(str(pool_info["poolId"]))
     now = core.clock.now()
     job = Job(spec, core.account.url, core.account.next_sequence(), now)
     job.deadline = job_deadline(job, core.clock.time().timestamp())
@@ -54,105 +47,122 @@ def add(core: Core, spec: dict[str, Any]) -> Job:
     return job
 
 
-def list_all(core: Core, request: Request) -> Response:
+def list_all(core: Core, request: Request) -> Answer:
     """List the account's jobs."""
-    with core.account.changed:
-        jobs = [(job.sequence, job.wire) for job in core.account.jobs.values()]
-        return answer(page(request, core.account.url, jobs))
+    return page(core, request, [(job.sequence, job.wire) for job in core.account.jobs.values()])
 
 
-def get(core: Core, request: Request, job_id: str) -> Response:
+def get(core: Core, request: Request, job_id: str) -> Answer:
     """Get a job."""
-    with core.account.changed:
-        job = core.account.job(job_id)
-        return entity_answer(job, select(request.query)(job.wire()))
+    job = core.account.job(job_id)
+    return entity_answer(request, job, job.wire())
 
 
-_CHANGEABLE = {
-    "priority",
-    "allowTaskPreemption",
-    "maxParallelTasks",
-    "constraints",
-    "poolInfo",
-    "onAllTasksComplete",
-    "metadata",
-    "networkConfiguration",
-}
+def update(core: Core, request: Request, job_id: str) -> Answer:
+    """Change what a job does once all its tasks have ended."""
+    checks.job(request.document)
+    checks.absent(request.document, *(request.document.keys() - {"onAllTasksComplete"}))
+    job = core.account.open_job(job_id)
+    job.spec |= request.document
+    job.touch(core.clock.now())
+    core.jobs.check_complete(job)
+    return done(200, job, job.url)
 
 
-def update(core: Core, request: Request, job_id: str) -> Response:
-    """Change the properties that are given."""
-    body = request.json()
-    changes = {name: body[name] for name in _CHANGEABLE & body.keys() if body[name] is not None}
-    checks.job(changes)
-    with core.account.changed:
-        job = core.account.open_job(job_id)
-        if "poolInfo" in changes and job.state != "disabled":
-            same = changes["poolInfo"].get("poolId") == job.pool_id
-            if not same:
-                raise ServiceError(409, "OperationInvalidForCurrentState")
-        if "constraints" in changes:
-            given = changes["constraints"] or {}
-            changes["constraints"] = {**job.spec["constraints"], **given}
-        job.spec |= changes
-        job.info["poolId"] = job.pool_id
-        if "constraints" in changes:
-            from fairway_simulator.batch.clock import parse_time
-
-            job.deadline = job_deadline(job, parse_time(job.created).timestamp())
-        job.touch(core.clock.now())
-        core.jobs.check_complete(job)
-        core.account.changed.notify_all()
-        return done(200, job, job.url)
-
-
-def delete(core: Core, _: Request, job_id: str) -> Response:
+def delete(core: Core, _: Request, job_id: str) -> Answer:
     """Delete a job."""
-    with core.account.changed:
-        job = core.account.job(job_id)
-        core.jobs.delete(job)
-        core.account.changed.notify_all()
+    core.jobs.delete(core.account.job(job_id))
     return done(202)
 
 
-def terminate(core: Core, request: Request, job_id: str) -> Response:
+def terminate(core: Core, request: Request, job_id: str) -> Answer:
     """Terminate a job."""
-    body = request.json() if request.body else {}
-    with core.account.changed:
-        job = core.account.job(job_id)
-        core.jobs.terminate(job, str(body.get("terminateReason") or "UserTerminate"))
-        core.account.changed.notify_all()
-        return done(202, job, job.url)
+    job = core.account.job(job_id)
+    core.jobs.terminate(job, str(request.document.get("terminateReason") or "UserTerminate"))
+    return done(202, job, job.url)
 
 
-def disable(core: Core, request: Request, job_id: str) -> Response:
-    """Disable a job."""
-    body = request.json()
-    checks.required(body, "disableTasks")
-    checks.one_of(body, "disableTasks", ("requeue", "terminate", "wait"))
-    with core.account.changed:
-        job = core.account.job(job_id)
-        core.jobs.disable(job, body["disableTasks"].lower())
-        core.account.changed.notify_all()
-        return done(202, job, job.url)
+def disable(core: Core, request: Request, job_id: str) -> Answer:
+    """Disable a job, whose tasks that run go on."""
+    if checks.required(request.document, "disableTasks").lower() != "wait":
+        checks.absent(request.document, "disableTasks")
+    job = core.account.job(job_id)
+    core.jobs.disable(job)
+    return done(202, job, job.url)
 
 
-def counts(core: Core, _: Request, job_id: str) -> Response:
+def counts(core: Core, _: Request, job_id: str) -> Answer:
     """Count a job's tasks by state, a little late."""
-    with core.account.changed:
-        job = core.account.job(job_id)
-        tasks, slots = job.told_counts()
-        return answer({"taskCounts": tasks, "taskSlotCounts": slots})
+    tasks, slots = core.account.job(job_id).told_counts()
+    return answer({"taskCounts": tasks, "taskSlotCounts": slots})
 
 
-def preparation(core: Core, request: Request, job_id: str) -> Response:
+def preparation(core: Core, request: Request, job_id: str) -> Answer:
     """List what the job's preparation and release tasks did on each node."""
-    with core.account.changed:
-        job = core.account.job(job_id)
-        if not job.spec.get("jobPreparationTask"):
-            raise ServiceError(409, "JobPreparationTaskNotSpecified")
-        entries = list(enumerate((known.wire for known in job.prepared.values()), start=1))
-        return answer(page(request, core.account.url, entries))
+    job = core.account.job(job_id)
+    if not job.spec.get("jobPreparationTask"):
+        raise ServiceError(409, "JobPreparationTaskNotSpecified")
+    return page(core, request, enumerate((known.wire for known in job.prepared.values()), start=1))
+
+
+def create_schedule(core: Core, request: Request) -> Answer:
+    """Add a job schedule."""
+    body = request.document
+    checks.identifier(body)
+    specification = checks.required(body, "jobSpecification")
+    _check_times(checks.required(body, "schedule"))
+    checks.job(specification)
+    core.account.pool(str((specification.get("poolInfo") or {}).get("poolId")))
+    if body["id"].lower() in core.account.schedules:
+        raise ServiceError(409, "JobScheduleExists")
+    if body["id"].lower() in core.account.jobs:
+        raise ServiceError(409, "JobWithSameIdExists")
+    core.account.require_room()
+    number, time = core.account.next_sequence(), core.clock.time().timestamp()
+    schedule = Schedule(body, core.account.url, number, core.clock.now(), time)
+    core.account.schedules[schedule.key] = schedule
+    return done(201, schedule, schedule.url)
+
+
+def _check_times(times: dict[str, Any]) -> None:
+    checks.absent(times, "doNotRunAfter", "startWindow")
+    if until := times.get("doNotRunUntil"):
+        try:
+            parse_time(until)
+        except ValueError:
+            raise invalid_property("doNotRunUntil", until) from None
+    interval = times.get("recurrenceInterval")
+    if interval and seconds(interval, "recurrenceInterval") < 60:
+        raise invalid_property("recurrenceInterval", interval, "one minute or more")
+
+
+def list_schedules(core: Core, request: Request) -> Answer:
+    """List the account's job schedules."""
+    known = core.account.schedules.values()
+    return page(core, request, [(each.sequence, each.wire) for each in known])
+
+
+def disable_schedule(core: Core, _: Request, schedule_id: str) -> Answer:
+    """Let a schedule make no jobs for now."""
+    return _switch(core, schedule_id, "disabled")
+
+
+def enable_schedule(core: Core, _: Request, schedule_id: str) -> Answer:
+    """Let a disabled schedule make jobs again."""
+    return _switch(core, schedule_id, "active")
+
+
+def _switch(core: Core, schedule_id: str, state: str) -> Answer:
+    schedule = core.account.schedule(schedule_id)
+    if schedule.state != state:
+        schedule.become(state, core.clock.now())
+    return done(204, schedule, schedule.url)
+
+
+def delete_schedule(core: Core, _: Request, schedule_id: str) -> Answer:
+    """Delete a schedule and its jobs."""
+    core.schedules.delete(core.account.schedule(schedule_id))
+    return done(202)
 
 
 OPERATIONS: list[Operation] = [
@@ -165,4 +175,9 @@ OPERATIONS: list[Operation] = [
     ("POST", "/jobs/{jobId}/disable", disable),
     ("GET", "/jobs/{jobId}/taskcounts", counts),
     ("GET", "/jobs/{jobId}/jobpreparationandreleasetaskstatus", preparation),
+    ("POST", "/jobschedules", create_schedule),
+    ("GET", "/jobschedules", list_schedules),
+    ("DELETE", "/jobschedules/{jobScheduleId}", delete_schedule),
+    ("POST", "/jobschedules/{jobScheduleId}/disable", disable_schedule),
+    ("POST", "/jobschedules/{jobScheduleId}/enable", enable_schedule),
 ]

@@ -1,28 +1,32 @@
-"""Operations on pools."""
+"""Operations on pools and their nodes."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.model.pool import Pool
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.formula import FormulaError, evaluate
+from fairway_simulator.batch.scheduling.lifecycle import leave
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
-from fairway_simulator.batch.wire.query import page, select
-from fairway_simulator.batch.wire.router import answer, done, entity_answer
+from fairway_simulator.batch.wire.router import answer, done, entity_answer, page
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.core import Core
-    from fairway_simulator.batch.wire.http import Request, Response
-    from fairway_simulator.batch.wire.router import Operation
+    from fairway_simulator.batch.model.pool import Node
+    from fairway_simulator.batch.wire.router import Later, Operation
+    from fairway_simulator.http import Answer, Request
 
-_OPTIONS = ("requeue", "terminate", "taskcompletion", "retaineddata")
+_OPTIONS = ("requeue", "taskcompletion")
+_LOST = {"preempted", "unusable", "unknown", "leavingpool", "rebooting", "reimaging"}
 
 
 def add(core: Core, spec: dict[str, Any]) -> Pool:
     """Makes a pool of a specification; the caller holds the lock."""
     checks.identifier(spec)
     checks.required(spec, "vmSize")
+    checks.absent(spec, "startTask", "mountConfiguration")
     checks.slots(spec)
     checks.sizing(spec)
     if spec["id"].lower() in core.account.pools:
@@ -38,60 +42,169 @@ def add(core: Core, spec: dict[str, Any]) -> Pool:
     pool = Pool(spec, core.account.url, core.clock.now())
     core.account.pools[pool.key] = pool
     if autoscales:
-        _scale(core, pool, str(spec.get("autoScaleFormula") or ""))
+        text = str(spec.get("autoScaleFormula") or "")
+        try:
+            result = evaluate(text, core.account, pool, core.clock.time())
+        except FormulaError as error:
+            raise invalid_property("autoScaleFormula", text, str(error)) from None
+        pool.target_dedicated, pool.target_spot = result["dedicated"], result["spot"]
     core.fleet.resize(pool)
     return pool
 
 
-def list_all(core: Core, request: Request) -> Response:
-    """List the account's pools."""
-    with core.account.changed:
-        entries = list(enumerate((pool.wire for pool in core.account.pools.values()), start=1))
-        return answer(page(request, core.account.url, entries))
-
-
-def get(core: Core, request: Request, pool_id: str) -> Response:
+def get(core: Core, request: Request, pool_id: str) -> Answer:
     """Get a pool."""
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        return entity_answer(pool, select(request.query)(pool.wire()))
+    pool = core.account.pool(pool_id)
+    return entity_answer(request, pool, pool.wire())
 
 
-def resize(core: Core, request: Request, pool_id: str) -> Response:
+def resize(core: Core, request: Request, pool_id: str) -> Answer:
     """Change a pool's size."""
-    body = request.json()
-    checks.one_of(body, "nodeDeallocationOption", _OPTIONS)
+    body = request.document
     checks.sizing(body)
+    option = _option(request, "nodeDeallocationOption")
     if body.get("targetDedicatedNodes") is None and body.get("targetLowPriorityNodes") is None:
         raise ServiceError(400, "MissingRequiredProperty", PropertyName="targetDedicatedNodes")
-    with core.account.changed:
-        pool = core.account.pool(pool_id)
-        if pool.spec["enableAutoScale"]:
-            raise ServiceError(409, "PoolAutoScaleEnabled")
-        _steady(pool)
-        pool.target_dedicated = int(body.get("targetDedicatedNodes") or 0)
-        pool.target_spot = int(body.get("targetLowPriorityNodes") or 0)
-        core.fleet.resize(pool, str(body.get("nodeDeallocationOption") or "requeue").lower())
-        return done(202, pool, pool.url)
-
-
-def _steady(pool: Pool) -> None:
-    """One change at a time: see remove_nodes, enable_pool_auto_scale and begin_resize_pool in
-    azure-batch."""
+    pool = core.account.pool(pool_id)
+    if pool.spec["enableAutoScale"]:
+        raise ServiceError(409, "PoolAutoScaleEnabled")
     if pool.allocation_state != "steady":
+        # One change at a time: see begin_resize_pool in azure-batch.
         raise ServiceError(409, "PoolBeingResized")
+    pool.target_dedicated = int(body.get("targetDedicatedNodes") or 0)
+    pool.target_spot = int(body.get("targetLowPriorityNodes") or 0)
+    core.fleet.resize(pool, option)
+    return done(202, pool, pool.url)
 
 
-def _scale(core: Core, pool: Pool, text: str) -> None:
-    try:
-        result = evaluate(text, core.account, pool, core.clock.time())
-    except FormulaError as error:
-        raise invalid_property("autoScaleFormula", text, str(error)) from None
-    pool.target_dedicated, pool.target_spot = result["dedicated"], result["spot"]
+def _option(request: Request, name: str) -> str:
+    """Which of a node's tasks begin again, and which are waited for."""
+    checks.one_of(request.document, name, _OPTIONS)
+    return str(request.document.get(name) or "requeue").lower()
 
 
+def list_nodes(core: Core, request: Request, pool_id: str) -> Answer:
+    """List the nodes of a pool."""
+    nodes = core.account.pool(pool_id).nodes.values()
+    return page(core, request, enumerate((partial(each.wire, core.clock) for each in nodes), 1))
+
+
+def get_node(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
+    """Get a node."""
+    node = core.account.node(pool_id, node_id)
+    return entity_answer(request, node, node.wire(core.clock))
+
+
+def reboot(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
+    """Reboot a node."""
+    return _restart(core, request, pool_id, node_id, "nodeRebootOption")
+
+
+def reimage(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
+    """Give a node a new disk, and boot it."""
+    return _restart(core, request, pool_id, node_id, "nodeReimageOption")
+
+
+def _restart(core: Core, request: Request, pool_id: str, node_id: str, name: str) -> Answer:
+    option = _option(request, name)
+    node = core.account.node(pool_id, node_id)
+    if node.state in _LOST and node.state != "unusable":
+        raise ServiceError(409, "NodeStateInvalid", "The node cannot be restarted now.")
+    core.fleet.restart(node, option, wipe=name == "nodeReimageOption")
+    return done(202, url=node.url)
+
+
+def disable_scheduling(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
+    """Give a node no tasks any more."""
+    option = _option(request, "nodeDisableSchedulingOption")
+    node = core.account.node(pool_id, node_id)
+    if not node.schedulable:
+        raise ServiceError(409, "NodeAlreadyInTargetSchedulingState")
+    node.schedulable = False
+    leave(node, option, core.clock.now())
+    if node.state == "idle":
+        node.become("offline", core.clock.now())
+    return done(200, url=node.url)
+
+
+def enable_scheduling(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
+    """Give a node tasks again. The operation has no body."""
+    if request.body:
+        raise ServiceError(400, "InvalidRequestBody")
+    node = core.account.node(pool_id, node_id)
+    if node.schedulable:
+        raise ServiceError(409, "NodeAlreadyInTargetSchedulingState")
+    node.schedulable = True
+    if node.state == "offline":
+        node.become("idle", core.clock.now())
+    return done(200, url=node.url)
+
+
+def remote_login(core: Core, _: Request, pool_id: str, node_id: str) -> Later:
+    """Say where a node's ssh server is, where the pool maps a port to it: none does by itself any
+    more (learn.microsoft.com/azure/batch/pool-endpoint-configuration)."""
+    node = _ready(core, pool_id, node_id)
+    network = node.pool.spec.get("networkConfiguration") or {}
+    ports = (network.get("endpointConfiguration") or {}).get("inboundNATPools") or ()
+    if not any(each.get("backendPort") == 22 for each in ports):
+        raise ServiceError(409, "OperationInvalidForCurrentState")
+
+    def found() -> Answer:
+        address, port = core.logins.endpoint(node)
+        return answer({"remoteLoginIPAddress": address, "remoteLoginPort": port})
+
+    return found
+
+
+def create_user(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
+    """Add a user to a node."""
+    name = str(checks.required(request.document, "name"))
+    node = _ready(core, pool_id, node_id)
+    if name in node.users:
+        raise ServiceError(409, "NodeUserExists")
+    node.users[name] = request.document
+    core.logins.write(node)
+    return done(201, url=f"{node.url}/users/{name}")
+
+
+def replace_user(core: Core, request: Request, pool_id: str, node_id: str, name: str) -> Answer:
+    """Change a node's user."""
+    node = _ready(core, pool_id, node_id)
+    if name not in node.users:
+        raise ServiceError(404, "NodeUserNotFound")
+    node.users[name] |= request.document
+    core.logins.write(node)
+    return done(200, url=f"{node.url}/users/{name}")
+
+
+def delete_user(core: Core, _: Request, pool_id: str, node_id: str, name: str) -> Answer:
+    """Remove a user from a node."""
+    node = _ready(core, pool_id, node_id)
+    if node.users.pop(name, None) is None:
+        raise ServiceError(404, "NodeUserNotFound")
+    core.logins.write(node)
+    return done(200)
+
+
+def _ready(core: Core, pool_id: str, node_id: str) -> Node:
+    node = core.account.node(pool_id, node_id)
+    if node.state in _LOST | {"creating", "starting"}:
+        raise ServiceError(409, "NodeNotReady")
+    return node
+
+
+_NODE = "/pools/{poolId}/nodes/{nodeId}"
 OPERATIONS: list[Operation] = [
-    ("GET", "/pools", list_all),
     ("GET", "/pools/{poolId}", get),
     ("POST", "/pools/{poolId}/resize", resize),
+    ("GET", "/pools/{poolId}/nodes", list_nodes),
+    ("GET", _NODE, get_node),
+    ("POST", f"{_NODE}/reboot", reboot),
+    ("POST", f"{_NODE}/reimage", reimage),
+    ("POST", f"{_NODE}/disablescheduling", disable_scheduling),
+    ("POST", f"{_NODE}/enablescheduling", enable_scheduling),
+    ("GET", f"{_NODE}/remoteloginsettings", remote_login),
+    ("POST", f"{_NODE}/users", create_user),
+    ("PUT", f"{_NODE}/users/{{userName}}", replace_user),
+    ("DELETE", f"{_NODE}/users/{{userName}}", delete_user),
 ]

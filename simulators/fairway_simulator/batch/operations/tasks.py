@@ -1,54 +1,46 @@
-"""Operations on tasks."""
+"""Operations on tasks and on files: a task's own, and all on a node."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from email.utils import formatdate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from fairway_simulator.batch.clock import http_date
+from fairway_simulator.batch.model.entity import http_date
 from fairway_simulator.batch.model.job import Task
+from fairway_simulator.batch.model.pool import REACHABLE
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.jobs import BY_USER
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
-from fairway_simulator.batch.wire.query import page, select
-from fairway_simulator.batch.wire.router import answer, done, entity_answer
+from fairway_simulator.batch.wire.router import answer, done, entity_answer, page
+from fairway_simulator.http import Answer
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.core import Core
     from fairway_simulator.batch.model.job import Job
-    from fairway_simulator.batch.wire.http import Request, Response
-    from fairway_simulator.batch.wire.router import Operation
+    from fairway_simulator.batch.wire.router import Later, Operation
+    from fairway_simulator.http import Request
 
-_LARGEST = 1 << 20
 _MOST = 100
 
 
-def create(core: Core, request: Request, job_id: str) -> Response:
+def create(core: Core, request: Request, job_id: str) -> Answer:
     """Add one task."""
-    body = _body(request)
-    with core.account.changed:
-        task = _add(core, core.account.open_job(job_id), body)
-        core.account.changed.notify_all()
-        return done(201, task, task.url)
+    task = _add(core, core.account.open_job(job_id), request.document)
+    return done(201, task, task.url)
 
 
-def create_collection(core: Core, request: Request, job_id: str) -> Response:
+def create_collection(core: Core, request: Request, job_id: str) -> Answer:
     """Add up to 100 tasks; each has an answer of its own."""
-    specs = _body(request).get("value")
+    specs = request.document.get("value")
     if not isinstance(specs, list):
         raise ServiceError(400, "MissingRequiredProperty", PropertyName="value")
     if len(specs) > _MOST:
         raise invalid_property("value", len(specs), f"at most {_MOST} tasks")
-    with core.account.changed:
-        job = core.account.open_job(job_id)
-        results = [_try_add(core, request, job, spec) for spec in specs]
-        core.account.changed.notify_all()
-    return answer({"value": results})
-
-
-def _body(request: Request) -> dict[str, Any]:
-    if len(request.body) > _LARGEST:
-        raise ServiceError(413, "RequestBodyTooLarge", MaxLimit=_LARGEST)
-    return request.json()
+    job = core.account.open_job(job_id)
+    return answer({"value": [_try_add(core, request, job, spec) for spec in specs]})
 
 
 def _try_add(core: Core, request: Request, job: Job, spec: dict[str, Any]) -> dict[str, Any]:
@@ -71,95 +63,148 @@ def _add(core: Core, job: Job, spec: dict[str, Any]) -> Task:
     checks.task(spec, job.spec)
     if str(spec["id"]).lower() in job.tasks:
         raise ServiceError(409, "TaskExists")
-    _require_other_id(job, str(spec["id"]))
+    # See the descriptions of BatchJobPreparationTask.id and BatchJobReleaseTask.id in azure-batch.
+    for kind in ("Preparation", "Release"):
+        other = job.spec.get(f"job{kind}Task")
+        if other and str(other.get("id") or f"job{kind}").lower() == spec["id"].lower():
+            raise ServiceError(409, f"TaskIdSameAsJob{kind}Task")
     task = Task(job, spec, core.account.next_sequence(), core.clock.now())
     job.add(task)
     return task
 
 
-def _require_other_id(job: Job, task_id: str) -> None:
-    """See the descriptions of BatchJobPreparationTask.id and BatchJobReleaseTask.id in
-    azure-batch."""
-    for name, default, code in (
-        ("jobPreparationTask", "jobpreparation", "TaskIdSameAsJobPreparationTask"),
-        ("jobReleaseTask", "jobrelease", "TaskIdSameAsJobReleaseTask"),
-    ):
-        spec = job.spec.get(name)
-        if spec and str(spec.get("id") or default).lower() == task_id.lower():
-            raise ServiceError(409, code)
-
-
-def list_all(core: Core, request: Request, job_id: str) -> Response:
+def list_all(core: Core, request: Request, job_id: str) -> Answer:
     """List the tasks of a job."""
-    with core.account.changed:
-        tasks = list(core.account.job(job_id).tasks.values())
-        after = request.query.get("$skiptoken", "0")
-        start = _position(tasks, int(after)) if after.isdigit() else 0
-        entries = ((task.sequence, task.wire) for task in tasks[start:])
-        return answer(page(request, core.account.url, entries))
+    tasks = list(core.account.job(job_id).tasks.values())
+    after = request.option("$skiptoken", "0")
+    # Tasks are in their order, and may be many.
+    start = (
+        bisect_right(tasks, int(after), key=lambda task: task.sequence) if after.isdigit() else 0
+    )
+    return page(core, request, ((task.sequence, task.wire) for task in tasks[start:]))
 
 
-def _position(tasks: list[Task], sequence: int) -> int:
-    """Where the first task after a sequence number is; tasks are in their order."""
-    low, high = 0, len(tasks)
-    while low < high:
-        middle = (low + high) // 2
-        if tasks[middle].sequence <= sequence:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def get(core: Core, request: Request, job_id: str, task_id: str) -> Response:
+def get(core: Core, request: Request, job_id: str, task_id: str) -> Answer:
     """Get a task."""
-    with core.account.changed:
-        task = core.account.task(job_id, task_id)
-        return entity_answer(task, select(request.query)(task.wire()))
+    task = core.account.task(job_id, task_id)
+    return entity_answer(request, task, task.wire())
 
 
-def replace(core: Core, request: Request, job_id: str, task_id: str) -> Response:
+def replace(core: Core, request: Request, job_id: str, task_id: str) -> Answer:
     """Change a task's constraints."""
-    constraints = request.json().get("constraints") or {}
-    checks.duration(constraints, "maxWallClockTime")
-    checks.duration(constraints, "retentionTime")
-    checks.retries(constraints)
-    with core.account.changed:
-        task = core.account.task(job_id, task_id)
-        if task.state == "completed":
-            raise ServiceError(409, "TaskCompleted")
-        task.spec["constraints"] = constraints
-        task.touch(core.clock.now())
-        return done(200, task, task.url)
+    constraints = request.document.get("constraints") or {}
+    checks.limits(constraints)
+    task = core.account.task(job_id, task_id)
+    if task.state == "completed":
+        raise ServiceError(409, "TaskCompleted")
+    task.spec["constraints"] = constraints
+    task.touch(core.clock.now())
+    return done(200, task, task.url)
 
 
-def terminate(core: Core, _: Request, job_id: str, task_id: str) -> Response:
+def terminate(core: Core, _: Request, job_id: str, task_id: str) -> Later:
     """Terminate a task; answers when its processes have ended."""
-    with core.account.changed:
-        task = core.account.task(job_id, task_id)
-        execution = core.lifecycle.terminate(task, BY_USER)
-        core.account.changed.notify_all()
-    if execution:
-        execution.done.wait(30)
-    return done(204, task, task.url)
+    task = core.account.task(job_id, task_id)
+    execution = core.lifecycle.terminate(task, BY_USER)
+
+    def ended() -> Answer:
+        if execution:
+            execution.done.wait(30)
+        return done(204, task, task.url)
+
+    return ended
 
 
-def list_subtasks(core: Core, request: Request, job_id: str, task_id: str) -> Response:
+def list_subtasks(core: Core, _: Request, job_id: str, task_id: str) -> Answer:
     """List the subtasks of a multi-instance task, all but the primary."""
-    with core.account.changed:
-        task = core.account.task(job_id, task_id)
-        chosen = select(request.query)
-        response = answer({"value": [chosen(dict(info)) for info in task.subtasks]})
-        response.headers["Last-Modified"] = http_date(task.last_modified)
-        return response
+    task = core.account.task(job_id, task_id)
+    reply = answer({"value": [dict(info) for info in task.subtasks]})
+    reply.headers["Last-Modified"] = http_date(task.last_modified)
+    return reply
 
 
+def get_file(core: Core, request: Request, job_id: str, task_id: str, name: str) -> Answer:
+    """Read a task's file, or a part of it."""
+    url = f"{core.account.task(job_id, task_id).url}/files"
+    return _read(request, _of_task(core, job_id, task_id, name), f"{url}/{quote(name, safe='')}")
+
+
+def delete_file(core: Core, _: Request, job_id: str, task_id: str, name: str) -> Answer:
+    """Delete a task's file."""
+    _of_task(core, job_id, task_id, name).unlink()
+    return done(200)
+
+
+def get_node_file(core: Core, request: Request, pool_id: str, node_id: str, name: str) -> Answer:
+    """Read a node's file, or a part of it."""
+    node = core.account.node(pool_id, node_id)
+    if node.state not in REACHABLE:
+        raise ServiceError(409, "NodeNotReady")
+    return _read(request, _find(node.folder, name), f"{node.url}/files/{quote(name, safe='')}")
+
+
+def _of_task(core: Core, job_id: str, task_id: str, name: str) -> Path:
+    """A file of a task's last attempt."""
+    task = core.account.task(job_id, task_id)
+    if not task.where:
+        raise ServiceError(409, "TaskDidNotRun")
+    if task.files_gone:
+        raise ServiceError(409, "TaskFilesCleanedup")
+    pool = core.account.pools.get(task.job.pool_id.lower())
+    node = pool.nodes.get(task.where["nodeId"]) if pool else None
+    if node is None or node.state not in REACHABLE:
+        raise ServiceError(409, "TaskFilesUnavailable")
+    return _find(node.folder / task.where["taskRootDirectory"], name)
+
+
+def _find(folder: Path, name: str) -> Path:
+    path = folder / name
+    if name.startswith("/") or ".." in Path(name).parts or not path.is_file():
+        raise ServiceError(404, "FileNotFound")
+    return path
+
+
+def _read(request: Request, path: Path, url: str) -> Answer:
+    status = path.stat()
+    headers = {
+        "Content-Type": "application/octet-stream",
+        "Last-Modified": formatdate(status.st_mtime, usegmt=True),
+        "ocp-creation-time": formatdate(status.st_ctime, usegmt=True),
+        "ocp-batch-file-isdirectory": "false",
+        "ocp-batch-file-url": url,
+        "ocp-batch-file-mode": oct(status.st_mode),
+    }
+    start, end = _range(request.headers.get("ocp-range", ""), status.st_size)
+    with path.open("rb") as file:
+        file.seek(start)
+        return Answer(headers=headers, body=file.read(end - start))
+
+
+def _range(header: str, size: int) -> tuple[int, int]:
+    """The bytes that are wanted, from and up to; 416 where the file has none of them."""
+    if not header:
+        return 0, size
+    unit, _, span = header.partition("=")
+    first, _, last = span.partition("-")
+    if unit.strip() != "bytes" or not first.isdigit() or (last and not last.isdigit()):
+        raise ServiceError(400, "InvalidHeaderValue", HeaderName="ocp-range", HeaderValue=header)
+    start = int(first)
+    end = min(size, int(last) + 1) if last else size
+    if start >= size or end <= start:
+        raise ServiceError(416, "InvalidRange")
+    return start, end
+
+
+_TASK = "/jobs/{jobId}/tasks/{taskId}"
 OPERATIONS: list[Operation] = [
     ("POST", "/jobs/{jobId}/tasks", create),
     ("GET", "/jobs/{jobId}/tasks", list_all),
     ("POST", "/jobs/{jobId}/addtaskcollection", create_collection),
-    ("GET", "/jobs/{jobId}/tasks/{taskId}", get),
-    ("PUT", "/jobs/{jobId}/tasks/{taskId}", replace),
-    ("POST", "/jobs/{jobId}/tasks/{taskId}/terminate", terminate),
-    ("GET", "/jobs/{jobId}/tasks/{taskId}/subtasksinfo", list_subtasks),
+    ("GET", _TASK, get),
+    ("PUT", _TASK, replace),
+    ("POST", f"{_TASK}/terminate", terminate),
+    ("GET", f"{_TASK}/subtasksinfo", list_subtasks),
+    ("GET", f"{_TASK}/files/{{filePath}}", get_file),
+    ("DELETE", f"{_TASK}/files/{{filePath}}", delete_file),
+    ("GET", "/pools/{poolId}/nodes/{nodeId}/files/{filePath}", get_node_file),
 ]

@@ -7,12 +7,8 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent import environment, users
-from fairway_simulator.batch.agent.blobs import TransferError
-from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
 from fairway_simulator.batch.agent.network import address_of
-from fairway_simulator.batch.agent.transfers import fetch
-from fairway_simulator.batch.clock import http_date
+from fairway_simulator.batch.model.entity import http_date
 from fairway_simulator.batch.model.pool import Node
 from fairway_simulator.batch.scheduling.lifecycle import leave
 
@@ -20,7 +16,6 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.outcome import Outcome
     from fairway_simulator.batch.model.pool import Pool
 
 
@@ -73,7 +68,7 @@ class Fleet:
         """Takes a node out of its pool, its tasks as the option says."""
         node.leaving = True
         left = leave(node, option, self._account.clock.now())
-        if left and option in {"taskcompletion", "retaineddata", "terminate"}:
+        if left and option == "taskcompletion":
             self._spawn(self._remove_after, node, left)
         else:
             self._remove_now(node)
@@ -100,16 +95,12 @@ class Fleet:
             pool.allocate("steady", self._account.clock.now())
             self._account.changed.notify_all()
 
-    # -- boots --------------------------------------------------------------------------
-
     def boot(self, node: Node) -> None:
         """Starts a node: it is ready at once where nothing has to be waited for."""
-        self._agent.layout.make(node, node.pool.nodes.values())
-        for peer in node.pool.nodes.values():
-            self._agent.layout.make(peer, node.pool.nodes.values())
+        for each in {node, *node.pool.nodes.values()}:
+            self._agent.layout.make(each, node.pool.nodes.values())
         node.booted = self._account.clock.now()
-        node.errors, node.start_info = [], None
-        if self.boot_seconds == 0 and not node.pool.spec.get("startTask"):
+        if self.boot_seconds == 0:
             self._ready(node)
             return
         node.become("starting", self._account.clock.now())
@@ -121,81 +112,9 @@ class Fleet:
 
     def _boot(self, node: Node, generation: int) -> None:
         self._stopping.wait(self.boot_seconds)
-        spec = node.pool.spec.get("startTask")
-        waits = bool(spec and spec.get("waitForSuccess", True))
         with self._account.changed:
-            if node.generation != generation or self._stopping.is_set():
-                return
-            if waits:
-                node.become("waitingforstarttask", self._account.clock.now())
-            else:
+            if node.generation == generation and not self._stopping.is_set():
                 self._ready(node)
-        if not spec:
-            return
-        try:
-            good = self._start_task(node, generation, spec)
-        except NodeLost:
-            return
-        with self._account.changed:
-            if waits and node.generation == generation:
-                if good:
-                    self._ready(node)
-                else:
-                    node.become("starttaskfailed", self._account.clock.now())
-                    self._account.changed.notify_all()
-
-    def _start_task(self, node: Node, generation: int, spec: dict[str, Any]) -> bool:
-        """Runs the start task with its retries; its daemons live as long as the node does."""
-        task_folder = self._agent.task_folder(node, "startup")
-        task_folder.make()
-        info: dict[str, Any] = {
-            "state": "running",
-            "startTime": self._account.clock.now(),
-            "retryCount": 0,
-        }
-        node.start_info = info
-        variables = environment.of_folder("starttask", task_folder.seen)
-        variables |= environment.settings(spec.get("environmentSettings"))
-        supervisor = self._agent.supervise(node, generation)
-        while True:
-            outcome = self._try_start(supervisor, task_folder, spec, variables)
-            if outcome is None:
-                self._agent.dismiss(node, supervisor)
-                raise NodeLost
-            limit = int(spec.get("maxTaskRetryCount") or 0)
-            if not outcome.failure or info["retryCount"] == limit:
-                break
-            info["retryCount"] += 1
-            info["lastRetryTime"] = self._account.clock.now()
-        with self._account.changed:
-            lost = node.generation != generation
-            node.daemons = None if lost else supervisor
-        if lost:
-            self._agent.dismiss(node, supervisor)
-            raise NodeLost
-        info |= {"state": "completed", "endTime": self._account.clock.now()}
-        info["result"] = "failure" if outcome.failure else "success"
-        if outcome.exit_code is not None:
-            info["exitCode"] = outcome.exit_code
-        if outcome.failure:
-            info["failureInfo"] = outcome.failure
-        return outcome.failure is None
-
-    def _try_start(
-        self,
-        supervisor: Supervisor,
-        task_folder: Any,
-        spec: dict[str, Any],
-        variables: dict[str, str],
-    ) -> Outcome | None:
-        try:
-            fetch(self._agent.blobs, spec.get("resourceFiles"), task_folder.host / "wd")
-        except TransferError as error:
-            return not_transferred(error, kind="preprocessing")
-        identity = spec.get("userIdentity")
-        users.own(task_folder.host, identity)
-        line = spec["commandLine"]
-        return self._agent.run(supervisor, task_folder, line, variables, identity=identity)
 
     # -- what happens to a node -----------------------------------------------------------
 
@@ -204,16 +123,11 @@ class Fleet:
         node.generation += 1
         for supervisor in node.supervisors:
             supervisor.end()
-        if node.daemons:
-            self._spawn(self._agent.dismiss, node, node.daemons)
-            node.daemons = None
 
-    def lose(self, node: Node, state: str, errors: list[dict[str, Any]] | None = None) -> None:
-        """A node is `preempted`, `unusable` or `unknown` from now on; its tasks start again
-        elsewhere."""
+    def lose(self, node: Node, state: str) -> None:
+        """A node is `preempted` or `unknown` from now on; its tasks start again elsewhere."""
         self._stop_all(node)
         leave(node, "requeue", self._account.clock.now(), asked=False)
-        node.errors = errors or []
         node.events = []
         node.become(state, self._account.clock.now())
         self._account.changed.notify_all()

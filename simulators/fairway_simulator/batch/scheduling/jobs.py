@@ -1,22 +1,24 @@
-"""How jobs end, stop and go on."""
+"""How jobs end and stop, and are made by job schedules when their time has come."""
 
 from __future__ import annotations
 
 import shutil
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent.preparation import release
+from fairway_simulator.batch.model.account import ENDING
 from fairway_simulator.batch.model.outcome import ended
-from fairway_simulator.batch.scheduling.requeue import requeue
 from fairway_simulator.batch.wire.errors import ServiceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.attempt import Attempt
-    from fairway_simulator.batch.model.job import Job
+    from fairway_simulator.batch.model.job import Job, Schedule
+    from fairway_simulator.batch.model.outcome import Attempt
 
 # Seconds for which a job is at least `deleting`: on Azure that lasts, and its id is taken so long.
 _DELETION = 1.0
@@ -100,17 +102,12 @@ class JobEnds:
                 return []
             return [task.execution for task in job.tasks.values() if task.execution]
 
-    def disable(self, job: Job, tasks: str) -> None:
-        """Stops a job: its running tasks are `requeue`d, `terminate`d or waited for (`wait`)."""
-        self._require(job, {"active", "enabling"})
-        now = self._account.clock.now()
-        job.become("disabling", now)
-        if tasks == "terminate":
-            for execution in self._executions(job):
-                execution.end(ended(BY_USER))
-        elif tasks == "requeue":
-            for task in [task for task in job.tasks.values() if task.execution]:
-                requeue(task, now)
+    def disable(self, job: Job) -> None:
+        """Starts no more tasks of a job; those that run are waited for."""
+        if job.state != "active":
+            codes = {**ENDING, "disabled": "JobDisabled"}
+            raise ServiceError(409, codes.get(job.state, "OperationInvalidForCurrentState"))
+        job.become("disabling", self._account.clock.now())
         self.settle(job)
 
     def settle(self, job: Job) -> None:
@@ -118,14 +115,53 @@ class JobEnds:
         if job.state == "disabling" and not job.running:
             job.become("disabled", self._account.clock.now())
 
-    @staticmethod
-    def _require(job: Job, states: set[str]) -> None:
-        codes = {
-            "completed": "JobCompleted",
-            "terminating": "JobBeingTerminated",
-            "deleting": "JobBeingDeleted",
-            "disabled": "JobDisabled",
-        }
-        if job.state not in states:
-            code = codes.get(job.state, "OperationInvalidForCurrentState")
-            raise ServiceError(409, code)
+
+class Schedules:
+    """Runs the account's job schedules. The caller holds the account's lock."""
+
+    def __init__(self, account: Account, jobs: JobEnds) -> None:
+        self._account = account
+        self._jobs = jobs
+        self.add_job: Callable[[dict[str, Any]], Job]
+        """Makes a job of a specification; set once the operations exist."""
+
+    def run(self) -> None:
+        """Makes the jobs that are due. A schedule has one job at a time: while its last one
+        goes on, the next waits."""
+        now = self._account.clock.time().timestamp()
+        for schedule in self._account.schedules.values():
+            if schedule.state != "active" or schedule.next_run is None:
+                continue
+            if schedule.next_run <= now and not self._is_busy(schedule):
+                self._make(schedule, now)
+
+    def _is_busy(self, schedule: Schedule) -> bool:
+        if not schedule.recent:
+            return False
+        job = self._account.jobs.get(schedule.recent["id"].lower())
+        return job is not None and job.state not in {"completed", "deleting"}
+
+    def _make(self, schedule: Schedule, now: float) -> None:
+        schedule.runs += 1
+        spec = {**schedule.spec["jobSpecification"], "id": f"{schedule.id}:job-{schedule.runs}"}
+        try:
+            job = self.add_job(spec)
+        except ServiceError:
+            schedule.next_run = now + (schedule.interval or 60.0)
+            return
+        schedule.recent = {"id": job.id, "url": job.url}
+        interval = schedule.interval
+        # Runs that were missed are not made up for.
+        due = schedule.next_run or now
+        while interval and due <= now:
+            due += interval
+        schedule.next_run = due if interval else None
+        schedule.touch(self._account.clock.now())
+
+    def delete(self, schedule: Schedule) -> None:
+        """Forgets a schedule, with the jobs that it has made and that are still known."""
+        names = {f"{schedule.key}:job-{number}" for number in range(1, schedule.runs + 1)}
+        for job in [job for job in self._account.jobs.values() if job.key in names]:
+            if job.state != "deleting":
+                self._jobs.delete(job)
+        self._account.schedules.pop(schedule.key, None)

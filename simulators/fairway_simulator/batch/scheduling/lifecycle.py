@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent.execution import node_info
-from fairway_simulator.batch.model.outcome import Outcome, actions, ended
-from fairway_simulator.batch.scheduling.requeue import requeue, wait_again
-from fairway_simulator.batch.wire.durations import seconds
-from fairway_simulator.batch.wire.errors import ServiceError
+from fairway_simulator.batch.model.outcome import Outcome, ended, satisfies
+from fairway_simulator.batch.wire.errors import ServiceError, seconds
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.execution import Execution
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.attempt import Attempt
     from fairway_simulator.batch.model.job import Task
+    from fairway_simulator.batch.model.outcome import Attempt
     from fairway_simulator.batch.model.pool import Node
     from fairway_simulator.batch.scheduling.jobs import JobEnds
 
@@ -112,7 +110,7 @@ class Lifecycle:
             if task.execution is execution:
                 task.execution = None
                 if outcome is None:
-                    wait_again(task, self._account.clock.now())
+                    _wait_again(task, self._account.clock.now())
                 elif self.will_retry(task, outcome):
                     self._retry(task)
                 else:
@@ -158,14 +156,8 @@ class Lifecycle:
 
     def _consequences(self, task: Task, outcome: Outcome) -> None:
         job = task.job
-        job_action, dependency_action = actions(task.spec.get("exitConditions"), outcome)
-        if dependency_action == "satisfy":
+        if satisfies(task.spec.get("exitConditions") or {}, outcome):
             job.satisfy(task)
-        acts = job.spec["onTaskFailure"] == "performexitoptionsjobaction" and job.state == "active"
-        if acts and outcome.failure and job_action == "terminate":
-            self._jobs.terminate(job, "TaskFailed")
-        elif acts and outcome.failure and job_action == "disable":
-            self._jobs.disable(job, "requeue")
         manager = job.spec.get("jobManagerTask") or {}
         is_manager = task.id == manager.get("id")
         if is_manager and manager.get("killJobOnCompletion", True) and job.state == "active":
@@ -184,15 +176,12 @@ class Lifecycle:
 
 
 def leave(node: Node, option: str, now: str, *, asked: bool = True) -> list[Attempt]:
-    """Takes a node's tasks away as a node operation's option says: `requeue`, `terminate`, or
-    `taskcompletion`, for which the returned attempts are to be waited for. Not `asked` for: the
-    node is lost."""
+    """Takes a node's tasks away as a node operation's option says: `requeue`, or `taskcompletion`,
+    for which the returned attempts are to be waited for. Not `asked` for: the node is lost."""
     left = dict(node.executions)
     for execution, task in left.items():
-        if option == "terminate":
-            execution.end(ended("Task Was Ended by User Request"))
-        elif option == "requeue" and task.execution is execution:
-            requeue(task, now, asked=asked)
+        if option == "requeue" and task.execution is execution:
+            _requeue(task, now, asked=asked)
     return list(left)
 
 
@@ -206,3 +195,26 @@ def _recent(task: Task, index: int) -> dict[str, Any]:
         "executionInfo": dict(task.info),
     }
     return {**info, "subtaskId": index} if task.is_multi_instance else info
+
+
+def _requeue(task: Task, now: str, *, asked: bool) -> None:
+    """A task's node was lost or is wanted otherwise: it starts again, elsewhere.
+
+    `requeueCount` is of what somebody `asked` for, a smaller pool for example, and of
+    nothing else: see the description of BatchTaskExecutionInfo.requeue_count in azure-batch.
+    """
+    execution, task.execution = task.execution, None
+    if execution:
+        execution.abandon()
+    if asked:
+        task.info["requeueCount"] += 1
+        task.info["lastRequeueTime"] = now
+    task.info.pop("startTime", None)
+    _wait_again(task, now)
+
+
+def _wait_again(task: Task, now: str) -> None:
+    """A task may start, on no node yet."""
+    task.where, task.subtasks = {}, []
+    task.job.become_task(task, "active", now)
+    task.job.ready[task.sequence] = task

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from fairway_simulator.batch.agent.execution import Execution, timed_out
-from fairway_simulator.batch.wire.durations import UNLIMITED, seconds
+from fairway_simulator.batch.wire.errors import UNLIMITED, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,8 +129,6 @@ class Scheduler:
             return False
         # Spread: the emptiest nodes first, in the order of their addresses.
         fit.sort(key=lambda node: node.slots_used)
-        if pool.spec["taskSchedulingPolicy"].get("nodeFillType", "spread").lower() == "pack":
-            fit.reverse()
         chosen = fit[: task.instances]
         preparing = bool(task.job.spec.get("jobPreparationTask")) and any(
             not self._is_prepared(task.job, node) for node in chosen

@@ -8,17 +8,16 @@ of the REST reference.
 from __future__ import annotations
 
 import enum
+import json
 import typing
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
 
-if TYPE_CHECKING:
-    from fairway_simulator.batch.wire.http import Request
-
-_LARGEST = 1 << 20  # bytes; a larger body is refused for its size
+LARGEST = 1 << 20
+"""Bytes; a larger body is refused for its size."""
 _NODE = "/pools/{poolId}/nodes/{nodeId}"
 _MODELS = {
     ("POST", "/pools/{poolId}/resize"): "BatchPoolResizeOptions",
@@ -47,11 +46,22 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
 }
 
 
-def check(method: str, path: str, request: Request) -> None:
-    """400 where the body of a request to that operation has what its model has not. Whether all
-    is there that must be, the operations themselves look at."""
-    if (name := _MODELS.get((method, path))) and len(request.body) <= _LARGEST:
-        _check_model(_model(name), request.json(), "")
+def read(method: str, path: str, body: bytes) -> dict[str, Any]:
+    """The body of a request to that operation, {} for none; 400 where it has what its model has
+    not. Whether all is there that must be, the operations themselves look at."""
+    if not body:
+        return {}
+    if len(body) > LARGEST:
+        raise ServiceError(413, "RequestBodyTooLarge", MaxLimit=LARGEST)
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise ServiceError(400, "InvalidRequestBody")
+    if name := _MODELS.get((method, path)):
+        _check_model(_model(name), document, "")
+    return document
 
 
 def _check_model(model: Any, body: object, where: str) -> None:

@@ -1,32 +1,40 @@
-"""Finds the operation for a request, and dresses its answer."""
+"""Finds the operation for a request, and dresses its answer: pages, ETags, errors."""
 
 from __future__ import annotations
 
-import json
+import re
 import uuid
 from collections import defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
-from fairway_simulator.batch.clock import http_date
+from fairway_simulator.batch.model.entity import http_date
 from fairway_simulator.batch.wire import bodies
 from fairway_simulator.batch.wire.errors import ServiceError
-from fairway_simulator.batch.wire.http import CutConnection, Response
+from fairway_simulator.http import Answer, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from fairway_simulator.batch.core import Core
     from fairway_simulator.batch.model.entity import Entity
-    from fairway_simulator.batch.wire.http import Request
-
-    Handler = Callable[..., Response]
-    Operation = tuple[str, str, Handler]
+    from fairway_simulator.http import Reply
 
 API_VERSION = "2025-06-01"
+PAGE = 1000
+"""The most entries that one answer has."""
+_JSON = {"Content-Type": "application/json;odata=minimalmetadata"}
+
+Later = Callable[[], Answer]
+"""An answer that has to be waited for, without the account's lock."""
+Handler = Callable[..., "Answer | Later"]
+Operation = tuple[str, str, Handler]
 
 
 class Router:
-    """The operations by verb and path; `{…}` in a path stands for one segment."""
+    """The operations by verb and path; `{…}` in a path stands for one segment. Each is called with
+    the account's lock, and what it has changed is told afterwards."""
 
     def __init__(self, core: Core, operations: Iterable[Operation]) -> None:
         self._core = core
@@ -36,44 +44,34 @@ class Router:
             segments = path.strip("/").split("/")
             self._known[method, len(segments)].append((path, segments, handler))
 
-    def __call__(self, request: Request) -> Response:
+    def __call__(self, request: Request) -> Reply:
         """The answer to a request; CutConnection where a fault leaves it without one."""
-        core = self._core
+        own = request.parts[0] == "simulator"
+        number, now = str(uuid.uuid4()), self._core.clock.now()
         try:
-            if request.parts[0] == "simulator":
-                return self._dispatch(request)
-            response = core.faults.apply(request, self._authenticated)
+            handle = self._dispatch if own else self._authenticated
+            reply = handle(request) if own else self._core.faults.apply(request, handle)
         except ServiceError as error:
-            response = self._error(error)
-        except CutConnection:
-            raise
-        except Exception:  # noqa: BLE001 - the service answers even where it is wrong itself
-            import traceback
-
-            traceback.print_exc()
-            response = self._error(ServiceError(500, "InternalError"))
-        response.headers.setdefault("request-id", str(uuid.uuid4()))
-        response.headers.setdefault("DataServiceVersion", "3.0")
-        response.headers.setdefault("Date", http_date(core.clock.now()))
+            retry = error.values.pop("retry_after", None)
+            headers = _JSON | ({} if retry is None else {"Retry-After": str(retry)})
+            reply = Answer(error.wire(), error.status, headers)
+            reply.document["message"]["value"] += f"\nRequestId:{number}\nTime:{now}"
+        assert isinstance(reply, Answer)
+        common = {"request-id": number, "DataServiceVersion": "3.0", "Date": http_date(now)}
         if "client-request-id" in request.headers:
-            response.headers["client-request-id"] = request.headers["client-request-id"]
-        return response
+            common["client-request-id"] = request.headers["client-request-id"]
+        reply.headers = common | reply.headers
+        return reply
 
-    def _authenticated(self, request: Request) -> Response:
+    def _authenticated(self, request: Request) -> Answer:
         self._core.authenticator.check(request)
-        version = request.query.get("api-version")
-        if version is None:
+        version = request.option("api-version")
+        if not version:
             raise ServiceError(
                 400, "MissingRequiredQueryParameter", QueryParameterName="api-version"
             )
         if version != API_VERSION:
-            raise ServiceError(
-                400,
-                "InvalidQueryParameterValue",
-                QueryParameterName="api-version",
-                QueryParameterValue=version,
-                Reason=f"the simulator speaks {API_VERSION}",
-            )
+            raise _bad_query("api-version", version)
         kind = request.headers.get("content-type", "")
         if request.body and not kind.startswith("application/json; odata="):
             raise ServiceError(
@@ -81,53 +79,107 @@ class Router:
             )
         return self._dispatch(request)
 
-    def _dispatch(self, request: Request) -> Response:
+    def _dispatch(self, request: Request) -> Answer:
+        path, handler, values = self._find(request)
+        request.document = bodies.read(request.method, path, request.body)
+        changed = self._core.account.changed
+        with changed:
+            found = handler(self._core, request, *values)
+            if request.method not in ("GET", "HEAD"):
+                changed.notify_all()
+        return found if isinstance(found, Answer) else found()
+
+    def _find(self, request: Request) -> tuple[str, Handler, list[str]]:
         for path, segments, handler in self._known[request.method, len(request.parts)]:
-            values = []
-            for wanted, given in zip(segments, request.parts, strict=True):
-                if wanted[0] == "{":
-                    values.append(given)
-                elif wanted != given:
-                    break
-            else:
-                if request.body:
-                    bodies.check(request.method, path, request)
-                return handler(self._core, request, *values)
+            pairs = list(zip(segments, request.parts, strict=True))
+            if all(wanted[0] == "{" or wanted == given for wanted, given in pairs):
+                return path, handler, [given for wanted, given in pairs if wanted[0] == "{"]
         raise ServiceError(404, "ResourceNotFound")
 
-    def _error(self, error: ServiceError) -> Response:
-        request_id = str(uuid.uuid4())
-        headers = {
-            "request-id": request_id,
-            "Content-Type": "application/json;odata=minimalmetadata",
-        }
-        if "retry_after" in error.values:
-            headers["Retry-After"] = str(error.values.pop("retry_after"))
-        body = b"" if error.status == 304 else error.body(request_id, self._core.clock.now())
-        return Response(error.status, headers, body)
 
-
-def answer(document: dict[str, Any], status: int = 200) -> Response:
+def answer(document: dict[str, Any], status: int = 200) -> Answer:
     """A document as the service sends it."""
-    headers = {"Content-Type": "application/json;odata=minimalmetadata"}
-    return Response(status, headers, json.dumps(document).encode())
+    return Answer(document, status, {**_JSON})
 
 
-def entity_answer(entity: Entity, document: dict[str, Any]) -> Response:
-    """A document with the ETag of what it shows."""
-    response = answer(document)
-    response.headers |= entity_headers(entity)
-    return response
+def entity_answer(request: Request, entity: Entity, document: dict[str, Any]) -> Answer:
+    """A document, as far as it is asked for, with the ETag of what it shows."""
+    return Answer(_select(request)(document), headers=_JSON | entity_headers(entity))
 
 
-def done(status: int, entity: Entity | None = None, url: str = "") -> Response:
+def done(status: int, entity: Entity | None = None, url: str = "") -> Answer:
     """An answer without a body."""
     headers = entity_headers(entity) if entity else {}
-    if url:
-        headers |= {"Location": url, "DataServiceId": url}
-    return Response(status, headers)
+    return Answer(None, status, headers | ({"Location": url, "DataServiceId": url} if url else {}))
 
 
 def entity_headers(entity: Entity) -> dict[str, str]:
     """The ETag and the time of the last change, as headers."""
     return {"ETag": f'"{entity.etag}"', "Last-Modified": http_date(entity.last_modified)}
+
+
+def page(
+    core: Core,
+    request: Request,
+    entities: Iterable[tuple[int, Callable[[], dict[str, Any]]]],
+) -> Answer:
+    """One page of a list, with OData's `$filter` and `$select` as far as Fairway uses them.
+
+    `entities` are pairs of a number that grows and what builds the entity; the page goes on
+    after the number in the request's skip token.
+    """
+    size = _number(request, "maxresults", PAGE)
+    if not 1 <= size <= PAGE:
+        raise _bad_query("maxresults", str(size))
+    after = _number(request, "$skiptoken", 0)
+    keep, chosen = _filter(request.option("$filter")), _select(request)
+    values: list[dict[str, Any]] = []
+    last = 0
+    for number, build in entities:
+        if number <= after or not keep(entity := build()):
+            continue
+        if len(values) == size:
+            query = {name: each[0] for name, each in request.query.items()}
+            link = urlencode({**query, "$skiptoken": str(last)}, quote_via=quote)
+            url = f"{core.account.url}{request.path}?{link}"
+            return answer({"value": values, "odata.nextLink": url})
+        values.append(chosen(entity))
+        last = number
+    return answer({"value": values})
+
+
+def _select(request: Request) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    names = request.option("$select").replace(" ", "")
+    if not names:
+        return lambda entity: entity
+    wanted = names.split(",")
+    return lambda entity: {name: entity[name] for name in wanted if name in entity}
+
+
+def _number(request: Request, name: str, usual: int) -> int:
+    text = request.option(name, str(usual))
+    if not text.isdigit():
+        raise _bad_query(name, text)
+    return int(text)
+
+
+def _bad_query(name: str, value: str) -> ServiceError:
+    details = {"QueryParameterName": name, "QueryParameterValue": value}
+    return ServiceError(400, "InvalidQueryParameterValue", **details)
+
+
+def _filter(text: str) -> Callable[[dict[str, Any]], bool]:
+    """Condition on listed entities: the value of a property, as Fairway asks for it."""
+    if not text:
+        return lambda _: True
+    match = re.fullmatch(r"([A-Za-z/]+) eq '([^']*)'", text)
+    if match is None:
+        raise _bad_query("$filter", text)
+
+    def keep(entity: dict[str, Any]) -> bool:
+        value: Any = entity
+        for name in match[1].split("/"):
+            value = value.get(name) if isinstance(value, dict) else None
+        return bool(value == match[2])
+
+    return keep

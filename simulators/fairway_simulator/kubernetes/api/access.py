@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator.http import Answer
 from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.api.requests import Answer, Identity
+from fairway_simulator.kubernetes.api.requests import Identity
 from fairway_simulator.kubernetes.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -22,6 +23,7 @@ from fairway_simulator.kubernetes.times import now
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from fairway_simulator.http import Request
     from fairway_simulator.kubernetes.api.resources import Resource
     from fairway_simulator.kubernetes.api.store import Object, Store
 
@@ -77,12 +79,11 @@ class Access:
         user = f"system:serviceaccount:{namespace}:{name}"
         return self.issue(user, groups, wanted, node), now(wanted)
 
-    def identify(self, authorization: str) -> Identity:
-        """Who that is; 401 for a token that is not known or too old."""
-        kind, _, token = authorization.partition(" ")
-        if kind.lower() != "bearer":
+    def identify(self, request: Request) -> Identity:
+        """Who asks; 401 for a token that is not known or too old."""
+        if not request.token:
             return Identity("system:anonymous", ("system:unauthenticated",))
-        known = self.known(token.strip())
+        known = self.known(request.token)
         if known is None:
             raise ApiError(401, "Unauthorized")
         return known

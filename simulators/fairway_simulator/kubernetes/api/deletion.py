@@ -10,7 +10,7 @@ from fairway_simulator.kubernetes.api.resources import NAMESPACES, PODS
 from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
-    from fairway_simulator.kubernetes.api.requests import Request
+    from fairway_simulator.kubernetes.api.requests import ApiRequest
     from fairway_simulator.kubernetes.api.resources import Resource
     from fairway_simulator.kubernetes.api.store import Object, Store
 
@@ -28,7 +28,7 @@ class Options:
     version: str = ""
 
 
-def options_of(request: Request) -> Options:
+def options_of(request: ApiRequest) -> Options:
     """What a request says, in its body or its query."""
     body: dict[str, Any] = request.object() if request.body.strip() else {}
     grace = body.get("gracePeriodSeconds", request.option("gracePeriodSeconds") or None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator.http import Answer
 from fairway_simulator.kubernetes.api import schemas
-from fairway_simulator.kubernetes.api.requests import Answer
 from fairway_simulator.kubernetes.api.resources import REVIEWS, Resource
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Discovery:
             case ["version"]:
                 return Answer(_version())
             case ["healthz" | "livez" | "readyz", *_]:
-                return Answer(text=b"ok")
+                return Answer(body=b"ok", headers={"Content-Type": "text/plain"})
             case ["api"]:
                 return Answer({"kind": "APIVersions", "versions": ["v1"]})
             case ["apis"]:

@@ -6,6 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
+from fairway_simulator.http import Answer, Stream
 from fairway_simulator.kubernetes.api import deletion, patches
 from fairway_simulator.kubernetes.api.errors import (
     ApiError,
@@ -13,7 +14,6 @@ from fairway_simulator.kubernetes.api.errors import (
     conflict,
     expired,
 )
-from fairway_simulator.kubernetes.api.requests import Answer, ObjectPath, Request, Stream
 from fairway_simulator.kubernetes.api.selectors import by_fields, by_labels
 from fairway_simulator.kubernetes.api.watching import Watch
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fairway_simulator.kubernetes.api.admission import Admission
+    from fairway_simulator.kubernetes.api.requests import ApiRequest, ObjectPath
     from fairway_simulator.kubernetes.api.resources import Resource
     from fairway_simulator.kubernetes.api.store import Object, Store
 
 _TRIES = 5  # patches that say no version are tried again where somebody wrote in between
 
 
-def verb_of(request: Request, object_path: ObjectPath) -> str:
+def verb_of(request: ApiRequest, object_path: ObjectPath) -> str:
     """What a request does, in the words of roles; 405."""
     match request.method:
         case "GET" | "HEAD":
@@ -53,13 +54,13 @@ class Objects:
         self._admission = admission
 
     def handle(
-        self, request: Request, resource: Resource, object_path: ObjectPath
+        self, request: ApiRequest, resource: Resource, object_path: ObjectPath
     ) -> Answer | Stream:
         """Does what the request asks for."""
         verb = verb_of(request, object_path)
         if verb == "watch":
             return self._watch(request, resource, object_path)
-        does: dict[str, Callable[[Request, Resource, ObjectPath], Answer]] = {
+        does: dict[str, Callable[[ApiRequest, Resource, ObjectPath], Answer]] = {
             "get": self._get,
             "list": self._list,
             "create": self._create,
@@ -70,11 +71,11 @@ class Objects:
         }
         return does[verb](request, resource, object_path)
 
-    def _get(self, _: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+    def _get(self, _: ApiRequest, resource: Resource, object_path: ObjectPath) -> Answer:
         found = self._store.get(resource, object_path.namespace, object_path.name)
         return Answer(resource.to_wire(found))
 
-    def _list(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+    def _list(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Answer:
         wanted = _wanted(request, object_path)
         with self._store.changed:
             version = self._store.version
@@ -113,7 +114,7 @@ class Objects:
             ) from None
         return namespace, name
 
-    def _watch(self, request: Request, resource: Resource, object_path: ObjectPath) -> Stream:
+    def _watch(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Stream:
         wanted = _wanted(request, object_path)
         watch = Watch(
             self._store,
@@ -134,7 +135,7 @@ class Objects:
                 version = int(asked)
         return Stream(watch.lines(version, initial))
 
-    def _create(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+    def _create(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Answer:
         sent = request.object()
         found = self._admission.new(
             resource, sent, object_path.namespace, request.option("fieldValidation")
@@ -143,13 +144,13 @@ class Objects:
             found = self._store.create(resource, found)
         return Answer(resource.to_wire(found), 201)
 
-    def _update(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+    def _update(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Answer:
         sent = request.object()
         if sent.get("metadata", {}).get("name", object_path.name) != object_path.name:
             raise bad_request("the name of the object does not match the name on the URL")
         return self._write(request, resource, object_path, sent)
 
-    def _patch(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+    def _patch(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Answer:
         form = request.headers.get("content-type", "").partition(";")[0]
         patch = request.json()
         before = self._store.find(resource, object_path.namespace, object_path.name)
@@ -173,7 +174,7 @@ class Objects:
         raise AssertionError
 
     def _write(
-        self, request: Request, resource: Resource, object_path: ObjectPath, sent: Object
+        self, request: ApiRequest, resource: Resource, object_path: ObjectPath, sent: Object
     ) -> Answer:
         before = self._store.get(resource, object_path.namespace, object_path.name)
         version = sent.get("metadata", {}).get("resourceVersion")
@@ -187,7 +188,7 @@ class Objects:
             found = self._store.replace(resource, found)
         return Answer(resource.to_wire(found))
 
-    def _delete(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+    def _delete(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Answer:
         options = deletion.options_of(request)
         with self._store.changed:
             found = self._store.get(resource, object_path.namespace, object_path.name)
@@ -204,7 +205,9 @@ class Objects:
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         return Answer({**status, "details": details})
 
-    def _delete_all(self, request: Request, resource: Resource, object_path: ObjectPath) -> Answer:
+    def _delete_all(
+        self, request: ApiRequest, resource: Resource, object_path: ObjectPath
+    ) -> Answer:
         answer = self._list(request, resource, object_path)
         options = deletion.options_of(request)
         for found in answer.document["items"]:
@@ -216,7 +219,7 @@ class Objects:
         return answer
 
 
-def _wanted(request: Request, object_path: ObjectPath) -> Callable[[Object], bool]:
+def _wanted(request: ApiRequest, object_path: ObjectPath) -> Callable[[Object], bool]:
     labels, fields = (
         by_labels(request.option("labelSelector")),
         by_fields(request.option("fieldSelector")),

@@ -6,16 +6,17 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from fairway_simulator.faults import ENDLESS
+from fairway_simulator.http import Answer, Takeover
 from fairway_simulator.kubernetes import pump
 from fairway_simulator.kubernetes.api import deletion
 from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
-from fairway_simulator.kubernetes.api.faults import ENDLESS
-from fairway_simulator.kubernetes.api.requests import Answer, ObjectPath, Request, Takeover
 from fairway_simulator.kubernetes.api.resources import BUDGETS, NODES, PODS
 from fairway_simulator.kubernetes.api.selectors import by_spec
 from fairway_simulator.kubernetes.conditions import with_condition
 
 if TYPE_CHECKING:
+    from fairway_simulator.kubernetes.api.requests import ApiRequest, ObjectPath
     from fairway_simulator.kubernetes.api.store import Object, Store
 
 _PATIENCE = 60.0  # seconds in which a node answers
@@ -52,7 +53,7 @@ class PodRequests:
         self._store = store
         self._token = kubelet_token
 
-    def answer(self, request: Request, object_path: ObjectPath) -> Answer | Takeover | None:
+    def answer(self, request: ApiRequest, object_path: ObjectPath) -> Answer | Takeover | None:
         """The answer, None where that is no such request."""
         match object_path.subresource, request.method:
             case "binding", "POST":
@@ -65,12 +66,12 @@ class PodRequests:
                 return self._upgraded(request, object_path)
         return None
 
-    def _bind(self, request: Request, object_path: ObjectPath) -> Answer:
+    def _bind(self, request: ApiRequest, object_path: ObjectPath) -> Answer:
         node = request.object().get("target", {}).get("name", "")
         bind(self._store, object_path.namespace, object_path.name, node)
         return _success(201)
 
-    def _evict(self, request: Request, object_path: ObjectPath) -> Answer:
+    def _evict(self, request: ApiRequest, object_path: ObjectPath) -> Answer:
         body = request.object() if request.body.strip() else {}
         grace = (body.get("deleteOptions") or {}).get("gracePeriodSeconds")
         with self._store.changed:
@@ -99,7 +100,7 @@ class PodRequests:
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
                 raise ApiError(429, message, "TooManyRequests")
 
-    def _proxied(self, request: Request, object_path: ObjectPath, what: str) -> Takeover:
+    def _proxied(self, request: ApiRequest, object_path: ObjectPath, what: str) -> Takeover:
         """A log, as the pod's node sends it."""
         if unknown := sorted(set(request.query) - _LOG_OPTIONS):
             raise bad_request(f"unknown parameter {unknown[0]}")
@@ -111,7 +112,7 @@ class PodRequests:
         path = f"/{what}/{object_path.namespace}/{object_path.name}/{quote(container)}?{query}"
         return self._takeover(node, path, {"Connection": "close"})
 
-    def _upgraded(self, request: Request, object_path: ObjectPath) -> Takeover:
+    def _upgraded(self, request: ApiRequest, object_path: ObjectPath) -> Takeover:
         """A stream both ways: the client's handshake is the node's to answer."""
         pod = self._store.get(PODS, object_path.namespace, object_path.name)
         if pod["status"].get("phase") in ("Succeeded", "Failed"):
@@ -158,7 +159,7 @@ class PodRequests:
             raise ApiError(500, f"Internal error occurred: {message}") from None
 
     @staticmethod
-    def _container(pod: Object, request: Request) -> str:
+    def _container(pod: Object, request: ApiRequest) -> str:
         """The container that is meant: the only one, or that which is named."""
         names = [each["name"] for each in pod["spec"]["containers"]]
         names += [each["name"] for each in pod["spec"].get("initContainers") or ()]
@@ -186,7 +187,7 @@ def bind(store: Store, namespace: str, name: str, node: str) -> None:
         store.replace(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status})
 
 
-def _require_started(pod: Object, container: str, request: Request) -> None:
+def _require_started(pod: Object, container: str, request: ApiRequest) -> None:
     """400 in the real server's words where a container has no log yet."""
     status = pod["status"]
     known: list[Any] = [

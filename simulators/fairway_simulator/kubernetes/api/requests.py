@@ -1,20 +1,17 @@
-"""A request, what it is about, and the answers that there are."""
+"""A request of somebody, and what it is about."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from fairway_simulator.http import Request
 from fairway_simulator.kubernetes.api import protobuf
 from fairway_simulator.kubernetes.api.errors import bad_request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from socket import socket
 
 
 @dataclass(frozen=True)
@@ -28,26 +25,10 @@ class Identity:
 
 
 @dataclass
-class Request:
-    """One request; `parts` are the segments of its path."""
+class ApiRequest(Request):
+    """A request of somebody who is known."""
 
-    method: str
-    path: str
-    parts: list[str]
-    query: dict[str, list[str]]
-    headers: dict[str, str]
-    body: bytes
-    target: str
-    """The path and the query as they were written."""
     identity: Identity = field(default_factory=lambda: Identity("system:anonymous"))
-
-    def option(self, name: str) -> str:
-        """The value of a parameter, "" where it is not given."""
-        return self.query.get(name, [""])[0]
-
-    def switch(self, name: str) -> bool:
-        """Whether a parameter says yes."""
-        return self.option(name) in ("1", "true", "True")
 
     def json(self) -> Any:
         """The body, JSON or YAML; 400 where it is neither."""
@@ -67,31 +48,6 @@ class Request:
         if not isinstance(found, dict):
             raise bad_request("couldn't get version/kind; json parse error: no object")
         return found
-
-
-@dataclass
-class Answer:
-    """What is sent at once: a document, or text."""
-
-    document: Any = None
-    code: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    text: bytes | None = None
-
-
-@dataclass
-class Stream:
-    """What is sent bit by bit, until it ends or the client goes."""
-
-    pieces: Iterator[bytes]
-    content_type: str = "application/json"
-
-
-@dataclass
-class Takeover:
-    """The connection is handed over, with what it has already sent."""
-
-    serve: Callable[[socket], None]
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import TYPE_CHECKING
 
+from fairway_simulator.faults import Fault, Faults
+from fairway_simulator.http import Answer, Reply, Request, Takeover
 from fairway_simulator.kubernetes.api import tables
 from fairway_simulator.kubernetes.api.access import Access, Action, Reviews
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.discovery import Discovery
 from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.api.faults import Faults
 from fairway_simulator.kubernetes.api.objects import Objects, unknown_resource, verb_of
 from fairway_simulator.kubernetes.api.pods import PodRequests
-from fairway_simulator.kubernetes.api.requests import (
-    Answer,
-    ObjectPath,
-    Request,
-    Stream,
-    Takeover,
-    object_path_of,
-)
+from fairway_simulator.kubernetes.api.requests import ApiRequest, ObjectPath, object_path_of
 from fairway_simulator.kubernetes.api.resources import (
     BUILT_IN,
     KUEUE,
@@ -30,7 +23,6 @@ from fairway_simulator.kubernetes.api.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from fairway_simulator.kubernetes.api.server import CutConnection
 from fairway_simulator.kubernetes.api.store import Store
 
 if TYPE_CHECKING:
@@ -38,6 +30,14 @@ if TYPE_CHECKING:
 
 OWN = "system:fairway"
 """The user as whom the cluster's own parts come; faults never hit them."""
+
+
+_WORDS = {
+    429: "the server has received too many requests and has asked us to try again later",
+    500: "Internal error occurred: etcdserver: request timed out",
+    503: "the server is currently unable to handle the request",
+    504: "Timeout: request did not complete within requested timeout - context deadline exceeded",
+}
 
 
 class ApiService:
@@ -48,7 +48,7 @@ class ApiService:
         self.store = Store()
         self.access = Access(self.store)
         self.admission = Admission(self.store)
-        self.faults = Faults(seed)
+        self.faults = Faults(_refuse, seed)
         self.kubelet_token = self.access.issue(OWN, ["system:masters"])
         found = [*BUILT_IN, *(KUEUE if kueue else ())]
         found += [PROVISIONING_REQUESTS] * provisioning
@@ -59,23 +59,20 @@ class ApiService:
         self._pods = PodRequests(self.store, self.kubelet_token)
         self._review = Reviews(self.access)
 
-    def handle(self, request: Request) -> Answer | Stream | Takeover:
+    def handle(self, request: Request) -> Reply:
         """The answer to a request, errors included."""
         try:
-            request.identity = self.access.identify(request.headers.get("authorization", ""))
-            if request.identity.user == OWN:
-                return self._answer(request)
-            return self.faults.apply(request, self._answer)
+            identity = self.access.identify(request)
+            asked = ApiRequest(
+                request.method, request.target, request.headers, request.body, identity=identity
+            )
+            if identity.user == OWN:
+                return self._answer(asked)
+            return self.faults.apply(asked, lambda _: self._answer(asked))
         except ApiError as error:
             return Answer(error.status(), error.code, error.headers)
-        except CutConnection:
-            raise
-        except Exception as error:  # noqa: BLE001 - a server says so and goes on
-            said = "".join(traceback.format_exception(error))
-            status = ApiError(500, f"Internal error occurred: {said}").status()
-            return Answer(status, 500)
 
-    def _answer(self, request: Request) -> Answer | Stream | Takeover:
+    def _answer(self, request: ApiRequest) -> Reply:
         object_path = object_path_of(request.parts)
         if object_path is None or request.parts[0] == "openapi":
             self.access.require(request.identity, Action("get", path=request.path))
@@ -95,9 +92,7 @@ class ApiService:
             return tables.of(resource, answer)
         return answer
 
-    def _found(
-        self, request: Request, resource: Resource, object_path: ObjectPath
-    ) -> Answer | Stream | Takeover:
+    def _found(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Reply:
         verb = verb_of(request, object_path)
         if object_path.subresource in ("exec", "attach", "portforward"):
             verb = "create"  # a WebSocket begins with GET
@@ -116,14 +111,14 @@ class ApiService:
 
     def _special(
         self, resource: Resource, object_path: ObjectPath
-    ) -> Callable[[Request, ObjectPath], Answer | Takeover | None] | None:
+    ) -> Callable[[ApiRequest, ObjectPath], Answer | Takeover | None] | None:
         if resource.plural == "pods" and object_path.subresource in resource.subresources:
             return self._pods.answer
         if resource is SERVICE_ACCOUNTS and object_path.subresource == "token":
             return self._token
         return None
 
-    def _token(self, request: Request, object_path: ObjectPath) -> Answer | None:
+    def _token(self, request: ApiRequest, object_path: ObjectPath) -> Answer | None:
         if request.method != "POST":
             return None
         account = self.store.get(SERVICE_ACCOUNTS, object_path.namespace, object_path.name)
@@ -139,7 +134,7 @@ class ApiService:
         kind = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
         return Answer({**sent, **kind, "status": status}, 201)
 
-    def _require(self, request: Request, object_path: ObjectPath, verb: str) -> None:
+    def _require(self, request: ApiRequest, object_path: ObjectPath, verb: str) -> None:
         action = Action(
             verb,
             object_path.plural,
@@ -149,3 +144,9 @@ class ApiService:
             object_path.name,
         )
         self.access.require(request.identity, action)
+
+
+def _refuse(fault: Fault) -> ApiError:
+    headers = {} if fault.retry_after is None else {"Retry-After": f"{fault.retry_after:g}"}
+    message = _WORDS.get(fault.status, "an error on the server has prevented the request")
+    return ApiError(fault.status, message, headers=headers)

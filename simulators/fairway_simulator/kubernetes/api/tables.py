@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api.requests import Answer
+from fairway_simulator.http import Answer
 from fairway_simulator.kubernetes.conditions import is_true
 from fairway_simulator.kubernetes.times import seconds_since
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fairway_simulator.kubernetes.api.requests import Request
+    from fairway_simulator.kubernetes.api.requests import ApiRequest
     from fairway_simulator.kubernetes.api.resources import Resource
     from fairway_simulator.kubernetes.api.store import Object
 
     Column = Callable[[Object], Any]
 
 
-def wanted(request: Request) -> bool:
+def wanted(request: ApiRequest) -> bool:
     """Whether the client would rather have a table."""
     is_reading = request.method == "GET" and not request.switch("watch")
     return is_reading and "as=Table" in request.headers.get("accept", "").partition(",")[0]
@@ -42,7 +42,7 @@ def of(resource: Resource, answer: Answer) -> Answer:
                 {"cells": _cells(each, columns), "object": resource.to_wire(each)} for each in items
             ],
         },
-        answer.code,
+        answer.status,
     )
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING
 
+from fairway_simulator.faults import ENDLESS
+from fairway_simulator.http import Answer, Reply, Request, Server, Stream, Takeover
 from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.api.faults import ENDLESS
-from fairway_simulator.kubernetes.api.requests import Answer, Request, Stream, Takeover
-from fairway_simulator.kubernetes.api.server import Server
 from fairway_simulator.kubernetes.kubelet import executing, forwarding, logs
 from fairway_simulator.kubernetes.kubelet.websocket import WebSocket
 
@@ -53,10 +52,9 @@ class NodeServer:
         """Answers no more."""
         self._server.stop()
 
-    def _handle(self, request: Request) -> Answer | Stream | Takeover:
+    def _handle(self, request: Request) -> Reply:
         try:
-            said = request.headers.get("authorization", "").removeprefix("Bearer ")
-            known = self._token and hmac.compare_digest(said, self._token)
+            known = self._token and hmac.compare_digest(request.token, self._token)
             if not known and not self.is_secure:  # TLS has asked for a certificate
                 raise ApiError(401, "Unauthorized")
             match request.parts:

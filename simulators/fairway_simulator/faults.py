@@ -5,26 +5,22 @@ from __future__ import annotations
 import random
 import re
 import threading
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fairway_simulator.batch.wire.errors import ServiceError
-from fairway_simulator.batch.wire.http import CutConnection, Response
+from fairway_simulator.http import Answer, CutConnection, Reply, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from fairway_simulator.batch.wire.http import Request
+    from fairway_simulator.http import Handle, Request
 
-Kind = Literal["status", "timeout", "cut", "torn", "slow", "latency", "half", "expired"]
-
-_CODES = {
-    429: "TooManyRequests",
-    500: "InternalError",
-    502: "BadGateway",
-    503: "ServerBusy",
-    504: "OperationTimedOut",
-}
+Kind = Literal["status", "timeout", "cut", "torn", "slow", "latency", "half", "expired", "endless"]
+ENDLESS = "x-stand-in-endless"
+"""Tells a node of Kubernetes that the stream of an `exec` must not end."""
+# What is done to an answer, in place of it being withheld.
+_ON_THE_WAY = frozenset({"latency", "slow", "torn", "endless"})
 
 
 @dataclass
@@ -32,9 +28,10 @@ class Fault:
     """One kind of fault.
 
     `kind`: `status` answers with `status`; `timeout` is silent for `seconds` and then hangs up;
-    `cut` hangs up; `torn` resets the connection in the middle of the answer; `slow` lets the
-    answer trickle out over `seconds`; `latency` answers after `seconds`; `half` lets single tasks
-    of a collection fail; `expired` refuses the token.
+    `cut` resets the connection, in the middle of a watch where it is one; `torn` does so in the
+    middle of the answer; `slow` lets the answer trickle out over `seconds`; `latency` answers after
+    `seconds`; `half` lets single tasks of a collection fail; `expired` refuses the token; `endless`
+    keeps the stream of an `exec` open after its command has ended.
     `share` of the requests are hit (0…1), `count` of them at most, after the first `skip`.
     `method` and `path` (a regular expression, searched for) say which requests are meant.
     `applied` lets the request take effect before its answer is lost.
@@ -56,22 +53,26 @@ class Fault:
 
     def concerns(self, request: Request) -> bool:
         """Whether the request is one of those meant."""
+        if self.kind == "endless" and request.parts[-1:] != ["exec"]:
+            return False
         if self.method and self.method != request.method:
             return False
         return not self.path or re.search(self.path, request.path) is not None
 
 
 class Faults:
-    """The faults that are on. The same seed and the same requests give the same faults."""
+    """The faults that are on. `refuse` makes of one the error that the service answers with. The
+    same seed and the same requests give the same faults."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, refuse: Callable[[Fault], Exception], seed: int = 0) -> None:
+        self._refuse = refuse
         self._random = random.Random(seed)  # noqa: S311 - it decides about faults, not secrets
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
         self._stopped = threading.Event()
-        self.requests = 0
-        """How many requests there were."""
-        self.hits: dict[str, int] = {}
+        self.requests: Counter[str] = Counter()
+        """How many requests of each method there were."""
+        self.hits: Counter[str] = Counter()
         """How many requests each kind of fault hit."""
 
     def add(self, fault: Fault) -> Fault:
@@ -94,34 +95,36 @@ class Faults:
         """Lets nobody wait any longer."""
         self._stopped.set()
 
-    def apply(self, request: Request, handle: Callable[[Request], Response]) -> Response:
+    def apply(self, request: Request, handle: Handle) -> Reply:
         """Handles the request, as well as the faults allow."""
         with self._lock:
-            self.requests += 1
+            self.requests[request.method] += 1
             hits = [f for f in self._faults if f.kind != "half" and self._hits(f, request)]
+        kinds = {fault.kind: fault for fault in hits}
+        if late := kinds.get("latency"):
+            self._stopped.wait(late.seconds)
+        if "endless" in kinds:
+            request.headers[ENDLESS] = "true"
         for fault in hits:
-            if fault.kind == "latency":
-                self._stopped.wait(fault.seconds)
-        for fault in hits:
-            if fault.kind not in {"latency", "slow", "torn"}:
+            if fault.kind == "cut" and request.option("watch"):
+                reply = handle(request)
+                return Stream(_first(reply)) if isinstance(reply, Stream) else reply
+            if fault.kind not in _ON_THE_WAY:
                 if fault.applied:
                     handle(request)
                 self._fail(fault)
-        response = handle(request)
-        for fault in hits:
-            if fault.kind == "slow":
-                response.slowly = fault.seconds
-            response.torn = response.torn or fault.kind == "torn"
-        return response
+        reply = handle(request)
+        if isinstance(reply, Answer):
+            reply.slowly = kinds["slow"].seconds if "slow" in kinds else 0.0
+            reply.torn = "torn" in kinds
+        return reply
 
     def before_task(self, request: Request) -> None:
         """Lets a single task of a collection fail where such a fault is on."""
-        if not self._faults:
-            return
         with self._lock:
-            hit = any(f.kind == "half" and self._hits(f, request) for f in self._faults)
-        if hit:
-            raise ServiceError(503, "ServerBusy")
+            hits = [f for f in self._faults if f.kind == "half" and self._hits(f, request)]
+        if hits:
+            raise self._refuse(hits[0])
 
     def _hits(self, fault: Fault, request: Request) -> bool:
         if not fault.concerns(request) or fault.count == 0:
@@ -133,18 +136,20 @@ class Faults:
             return False
         if fault.count is not None:
             fault.count -= 1
-        self.hits[fault.kind] = self.hits.get(fault.kind, 0) + 1
+        self.hits[fault.kind] += 1
         return True
 
     def _fail(self, fault: Fault) -> None:
         if fault.kind == "timeout":
             self._stopped.wait(fault.seconds or 3600)
+        if fault.kind in ("timeout", "cut"):
             raise CutConnection
-        if fault.kind == "cut":
-            raise CutConnection
-        if fault.kind == "expired":
-            raise ServiceError(401, "AuthenticationFailed", "The token has expired.")
-        details: dict[str, object] = {}
-        if fault.retry_after is not None:
-            details["retry_after"] = fault.retry_after
-        raise ServiceError(fault.status, _CODES.get(fault.status, "InternalError"), "", **details)
+        raise self._refuse(fault)
+
+
+def _first(stream: Stream) -> Iterator[bytes]:
+    """The first line of a watch, and then nothing but the end of the connection."""
+    for piece in stream.pieces:
+        yield piece
+        break
+    raise CutConnection
