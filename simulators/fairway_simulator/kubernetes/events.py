@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api.resources import EVENTS
-from fairway_simulator.kubernetes.times import now
+from fairway_simulator.kubernetes.conditions import now
 
 if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.resources import Resource

@@ -102,7 +102,8 @@ def _kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
 def space(_kubernetes: Space) -> Iterator[Space]:
     """A new namespace."""
     name = f"test-{secrets.token_hex(4)}"
-    _kubernetes.do("create", "namespace", name)
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    _kubernetes.create(made)
     found = Space(_kubernetes.kubeconfig, name, _kubernetes.cluster)
     found.wait("serviceaccount/default", "create")
     yield found

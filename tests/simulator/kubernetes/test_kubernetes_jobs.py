@@ -149,12 +149,6 @@ def test_a_job_has_a_deadline(space: Space, jobs: Makers) -> None:
     )
 
 
-def test_a_job_vanishes_some_time_after_its_end(space: Space, jobs: Makers) -> None:
-    space.create(jobs.job("a", "exit 0", ttlSecondsAfterFinished=0))
-    space.wait("job/a", "delete")
-    assert space.items("pods") == []
-
-
 def test_a_suspended_job_has_no_pods(space: Space, jobs: Makers) -> None:
     short = {"terminationGracePeriodSeconds": 1}  # bash as process 1 has no answer to SIGTERM
     space.create(jobs.job("a", f"{_UNTIL_GO}; exit 0", suspend=True, pod=short))
@@ -187,14 +181,6 @@ def test_foreground_deletion_takes_the_pods_first(space: Space, jobs: Makers) ->
     assert space.items("pods") == []
 
 
-def test_an_orphan_is_kept(space: Space, jobs: Makers) -> None:
-    space.create(jobs.job("a", "exit 0"))
-    space.wait("job/a", "Complete")
-    space.do("delete", "job", "a", "--cascade=orphan")
-    (pod,) = space.items("pods")
-    assert "ownerReferences" not in pod["metadata"]
-
-
 def test_defaults_are_those_of_the_server(space: Space, jobs: Makers) -> None:
     space.create(jobs.job("a", "exit 0"))
     job = space.get("job", "a")
@@ -220,7 +206,7 @@ def test_defaults_are_those_of_the_server(space: Space, jobs: Makers) -> None:
             'strict decoding error: unknown field "spec.backofLimit"',
         ),
         ({"completions": "three"}, "BadRequest", "cannot unmarshal string"),
-        ({"maxFailedIndexes": 1}, "Invalid", "spec.backoffLimitPerIndex"),
+        ({"maxFailedIndexes": 1}, "Invalid", "spec.maxFailedIndexes"),
         (
             {
                 "successPolicy": {"rules": [{"succeededIndexes": "0"}]},

@@ -206,36 +206,6 @@ def test_pods_reach_each_other_by_address(space: Space) -> None:
     assert "yes" in space.do("logs", "client")
 
 
-def test_a_port_is_forwarded_to_the_pods_own_loopback(space: Space) -> None:
-    """tools/portforward/tunneling_dialer.go: SPDY in a WebSocket."""
-    data = "head -c 3000000 /dev/zero > /tmp/zeros; cd /tmp"
-    serve = "exec python3 -m http.server 8000 --bind 127.0.0.1"
-    until = "until exec 3<>/dev/tcp/127.0.0.1/8000; do sleep 0.05; done 2>/dev/null"
-    space.create(_pod("server", f"{data}; {serve}"))
-    space.wait("pod/server", "Ready")
-    space.do("exec", "server", "--", "bash", "-c", until)
-    process = _kubectl(space, "port-forward", "pod/server", ":8000")
-    with process.stdout:
-        port = process.stdout.readline().split(b":")[1].split()[0].decode()
-        for _ in range(3):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/zeros") as answer:
-                assert answer.read() == bytes(3_000_000)
-        process.kill()
-        process.wait()
-
-
-def test_a_port_at_which_nobody_listens(space: Space, serving: str) -> None:
-    process = _kubectl(space, "port-forward", serving, ":9", stderr=subprocess.PIPE)
-    with process.stdout, process.stderr:
-        port = process.stdout.readline().split(b":")[1].split()[0].decode()
-        with pytest.raises(OSError):  # noqa: PT011 - how it ends is the kernel's matter
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/")
-        said = process.stderr.readline()
-        assert b"failed to connect to localhost:9 inside namespace" in said
-        process.kill()
-        process.wait()
-
-
 def test_an_address_is_nobody_elses_until_it_is_given_back() -> None:
     """A head pod outlives hundreds of others."""
     addresses = Addresses("127.1.1")
@@ -277,24 +247,23 @@ def test_processes_and_files_of_pods_are_apart(space: Space) -> None:
 
 
 def test_volumes(space: Space) -> None:
-    space.do("create", "secret", "generic", "key", "--from-literal=id=s3cret")
-    space.do("create", "configmap", "conf", "--from-literal=conf.ini=x=1")
+    about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf"}}
+    space.create({**about, "data": {"conf.ini": "x=1"}})
     volumes = [
         {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
         {"name": "scratch", "emptyDir": {}},
-        {"name": "key", "secret": {"secretName": "key", "defaultMode": 0o400}},
-        {"name": "conf", "configMap": {"name": "conf"}},
+        {"name": "conf", "configMap": {"name": "conf", "defaultMode": 0o400}},
     ]
-    places = {"memory": "/dev/shm", "scratch": "/scratch/deep", "key": "/keys", "conf": "/etc/conf"}
+    places = {"memory": "/dev/shm", "scratch": "/scratch/deep", "conf": "/etc/conf"}
     mounts = [{"name": name, "mountPath": place} for name, place in places.items()]
     line = (
-        "exec 2>/dev/null; stat -fc %T /dev/shm; echo x > /scratch/deep/x; stat -c %a /keys/id; "
-        "cat /keys/id; echo; cat /etc/conf/conf.ini; echo; "
+        "exec 2>/dev/null; stat -fc %T /dev/shm; echo x > /scratch/deep/x; "
+        "stat -c %a /etc/conf/conf.ini; cat /etc/conf/conf.ini; echo; "
         "head -c 2M /dev/zero > /dev/shm/much || echo full"
     )
     space.create(_pod("v", line, volumes=volumes, container={"volumeMounts": mounts}))
     assert _ended(space, "v")["exitCode"] == 0
-    assert space.do("logs", "v").split() == ["tmpfs", "400", "s3cret", "x=1", "full"]
+    assert space.do("logs", "v").split() == ["tmpfs", "400", "x=1", "full"]
 
 
 def test_a_claim_is_seen_by_all_and_outlives_them(space: Space) -> None:
@@ -317,19 +286,6 @@ def test_an_image_that_nobody_has(space: Space) -> None:
     assert waiting["message"].startswith('Back-off pulling image "nowhere.io/nope:1"')
     assert pod["status"]["phase"] == "Pending"
     assert "trying and failing to pull image" in space.refused("logs", "p")
-
-
-def test_a_secret_that_is_not_there(space: Space) -> None:
-    reference = {"secretKeyRef": {"name": "no", "key": "id"}}
-    space.create(_pod("p", "echo $K", container={"env": [{"name": "K", "valueFrom": reference}]}))
-    reason = "jsonpath={.status.containerStatuses[0].state.waiting.reason}"
-    space.wait("pod/p", f"{reason}=CreateContainerConfigError")
-    pod = space.get("pod", "p")
-    message = pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
-    assert message == 'secrets "no" not found'
-    space.do("create", "secret", "generic", "no", "--from-literal=id=now")
-    _ended(space, "p")
-    assert space.do("logs", "p") == "now\n"
 
 
 def test_a_program_that_is_not_there(space: Space) -> None:

@@ -14,17 +14,17 @@ from fairway_simulator.kubernetes.api.requests import Identity
 from fairway_simulator.kubernetes.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    REVIEWS,
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
 )
-from fairway_simulator.kubernetes.times import now
+from fairway_simulator.kubernetes.conditions import now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_simulator.http import Request
-    from fairway_simulator.kubernetes.api.resources import Resource
     from fairway_simulator.kubernetes.api.store import Object, Store
 
 _MASTERS = "system:masters"
@@ -83,17 +83,10 @@ class Access:
         """Who asks; 401 for a token that is not known or too old."""
         if not request.token:
             return Identity("system:anonymous", ("system:unauthenticated",))
-        known = self.known(request.token)
-        if known is None:
-            raise ApiError(401, "Unauthorized")
-        return known
-
-    def known(self, token: str) -> Identity | None:
-        """Whose token that is; None where it is nobody's."""
         with self._lock:
-            found = self._tokens.get(token)
+            found = self._tokens.get(request.token)
         if found is None or found.until < time.time() or not self._exists(found.identity.user):
-            return None
+            raise ApiError(401, "Unauthorized")
         return found.identity
 
     def require(self, identity: Identity, action: Action) -> None:
@@ -109,7 +102,14 @@ class Access:
             return "system:authenticated" in identity.groups
         if action.resource.startswith("selfsubject"):
             return "system:authenticated" in identity.groups
-        return any(_permits(rule, action) for rule in self.rules(identity, action.namespace))
+        return any(_permits(rule, action) for rule in self._rules(identity, action.namespace))
+
+    def review(self, identity: Identity, sent: Object) -> Answer:
+        """The answer to a SelfSubjectAccessReview: whether somebody may do something."""
+        asked = (sent.get("spec") or {}).get("resourceAttributes") or {}
+        fields = ("verb", "resource", "group", "subresource", "namespace", "name")
+        allowed = self.allows(identity, Action(**{name: asked.get(name, "") for name in fields}))
+        return Answer(REVIEWS[0].to_wire({**sent, "status": {"allowed": allowed}}), 201)
 
     def _exists(self, user: str) -> bool:
         kind, _, rest = user.partition("system:serviceaccount:")
@@ -118,7 +118,7 @@ class Access:
         namespace, _, name = rest.partition(":")
         return self._store.find(SERVICE_ACCOUNTS, namespace, name) is not None
 
-    def rules(self, identity: Identity, namespace: str) -> Iterator[dict[str, Any]]:
+    def _rules(self, identity: Identity, namespace: str) -> Iterator[dict[str, Any]]:
         """What somebody may do in a namespace, or everywhere."""
         bindings = [*self._store.items(CLUSTER_ROLE_BINDINGS)]
         if namespace:
@@ -130,52 +130,6 @@ class Access:
                 own = binding["metadata"].get("namespace", "") if where is ROLES else ""
                 found = self._store.find(where, own, role["name"]) or {}
                 yield from found.get("rules") or ()
-
-
-class Reviews:
-    """Questions about access, asked by creating an object."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    def answer(self, resource: Resource, identity: Identity, sent: Object) -> Answer:
-        """The object with its answer."""
-        kinds = {
-            "selfsubjectaccessreviews": self._may_i,
-            "selfsubjectrulesreviews": self._rules,
-            "selfsubjectreviews": self._who_am_i,
-            "tokenreviews": self._whose,
-        }
-        status = kinds[resource.plural](identity, sent.get("spec") or {})
-        return Answer(resource.to_wire({**sent, "status": status}), 201)
-
-    def _may_i(self, identity: Identity, spec: Object) -> Object:
-        asked = spec.get("resourceAttributes")
-        if asked is None:
-            path = (spec.get("nonResourceAttributes") or {}).get("path", "/")
-            return {"allowed": self._access.allows(identity, Action("get", path=path))}
-        fields = ("verb", "resource", "group", "subresource", "namespace", "name")
-        action = Action(**{name: asked.get(name, "") for name in fields})
-        allowed = self._access.allows(identity, action)
-        return {"allowed": allowed, **({} if allowed else {"reason": ""})}
-
-    def _rules(self, identity: Identity, spec: Object) -> Object:
-        found = list(self._access.rules(identity, spec.get("namespace", "")))
-        if _MASTERS in identity.groups:
-            found = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
-        return {"resourceRules": found, "nonResourceRules": [], "incomplete": False}
-
-    def _who_am_i(self, identity: Identity, _: Object) -> Object:
-        return {"userInfo": {"username": identity.user, "groups": list(identity.groups)}}
-
-    def _whose(self, _: Identity, spec: Object) -> Object:
-        found = self._access.known(spec.get("token", ""))
-        if found is None:
-            return {"authenticated": False}
-        return {
-            "authenticated": True,
-            "user": {"username": found.user, "groups": list(found.groups)},
-        }
 
 
 def _is_meant(subject: Object, identity: Identity) -> bool:

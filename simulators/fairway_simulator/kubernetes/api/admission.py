@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.kubernetes.api import defaults, policies, quotas, schemas, validation
 from fairway_simulator.kubernetes.api.errors import bad_request, invalid, not_found
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, Resource
-from fairway_simulator.kubernetes.times import now
+from fairway_simulator.kubernetes.conditions import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable

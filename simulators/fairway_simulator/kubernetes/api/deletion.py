@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api.errors import conflict
+from fairway_simulator.kubernetes.api.errors import ApiError, conflict
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, PODS
-from fairway_simulator.kubernetes.times import now
+from fairway_simulator.kubernetes.conditions import now
 
 if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.requests import ApiRequest
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.store import Object, Store
 
 FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,12 @@ def options_of(request: ApiRequest) -> Options:
     body: dict[str, Any] = request.object() if request.body.strip() else {}
     grace = body.get("gracePeriodSeconds", request.option("gracePeriodSeconds") or None)
     conditions = body.get("preconditions") or {}
+    propagation = body.get("propagationPolicy") or request.option("propagationPolicy")
+    if propagation == "Orphan":
+        raise ApiError(422, "the stand-in leaves nothing without its owner")
     return Options(
         grace=None if grace is None else max(0, int(grace)),
-        propagation=body.get("propagationPolicy") or request.option("propagationPolicy"),
+        propagation=propagation,
         uid=conditions.get("uid") or "",
         version=conditions.get("resourceVersion") or "",
     )
@@ -88,8 +90,7 @@ def _grace(pod: Object, options: Options) -> int:
 
 
 def _finalizers(known: list[str], propagation: str) -> list[str]:
-    others = [each for each in known if each not in (FOREGROUND, ORPHAN)]
-    added = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}
-    if propagation:
-        return [*others, *added.get(propagation, [])]
-    return known
+    if not propagation:
+        return known
+    others = [each for each in known if each != FOREGROUND]
+    return [*others, FOREGROUND] if propagation == "Foreground" else others

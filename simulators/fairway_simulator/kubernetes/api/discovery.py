@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _ALL = ("pods", "services", "deployments", "replicasets", "jobs")
 """What `kubectl get all` means."""
-_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
 class Discovery:

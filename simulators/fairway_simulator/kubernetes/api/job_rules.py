@@ -20,7 +20,6 @@ _FIXED = (
     "podFailurePolicy",
     "successPolicy",
     "backoffLimitPerIndex",
-    "managedBy",
 )
 
 
@@ -39,8 +38,6 @@ def causes(job: Object) -> Iterator[str]:
         "backoffLimit",
         "backoffLimitPerIndex",
         "activeDeadlineSeconds",
-        "ttlSecondsAfterFinished",
-        "maxFailedIndexes",
     ):
         if (value := spec.get(field)) is not None and value < 0:
             yield f"spec.{field}: Invalid value: {value}: must be greater than or equal to 0"
@@ -113,8 +110,9 @@ def _per_index(spec: Object, indexed: bool) -> Iterator[str]:
         yield (
             f"spec.backoffLimitPerIndex: Invalid value: {limit}: requires indexed completion mode"
         )
-    if spec.get("maxFailedIndexes") is not None and limit is None:
-        yield "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified"
+    for field in ("managedBy", "maxFailedIndexes", "ttlSecondsAfterFinished"):
+        if spec.get(field) is not None:
+            yield f"spec.{field}: Forbidden: the stand-in has no such field"
 
 
 def _success(spec: Object, indexed: bool) -> Iterator[str]:

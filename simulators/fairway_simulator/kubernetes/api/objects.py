@@ -41,8 +41,8 @@ def verb_of(request: ApiRequest, object_path: ObjectPath) -> str:
             return "update"
         case "PATCH":
             return "patch"
-        case "DELETE":
-            return "delete" if object_path.name else "deletecollection"
+        case "DELETE" if object_path.name:
+            return "delete"
     raise ApiError(405, "the server does not allow this method on the requested resource")
 
 
@@ -67,7 +67,6 @@ class Objects:
             "update": self._update,
             "patch": self._patch,
             "delete": self._delete,
-            "deletecollection": self._delete_all,
         }
         return does[verb](request, resource, object_path)
 
@@ -204,19 +203,6 @@ class Objects:
             details["group"] = resource.group
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         return Answer({**status, "details": details})
-
-    def _delete_all(
-        self, request: ApiRequest, resource: Resource, object_path: ObjectPath
-    ) -> Answer:
-        answer = self._list(request, resource, object_path)
-        options = deletion.options_of(request)
-        for found in answer.document["items"]:
-            with self._store.changed:
-                metadata = found["metadata"]
-                namespace = metadata.get("namespace", "")
-                if still := self._store.find(resource, namespace, metadata["name"]):
-                    deletion.delete(self._store, resource, still, options)
-        return answer
 
 
 def _wanted(request: ApiRequest, object_path: ObjectPath) -> Callable[[Object], bool]:

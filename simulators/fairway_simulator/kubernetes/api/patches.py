@@ -1,9 +1,8 @@
-"""Patches in the four forms that clients send: merge, strategic merge, JSON and apply."""
+"""Patches in the forms that kubectl and Fairway send: merge, strategic merge and apply."""
 
 from __future__ import annotations
 
 import copy
-import json
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
@@ -12,17 +11,14 @@ from fairway_simulator.kubernetes.api.schemas import Schema, definitions, resolv
 if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.resources import Resource
 
-JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def patched(found: Any, patch: Any, form: str, resource: Resource) -> Any:
     """The object as the patch wants it; 415 for a form that there is not."""
     found = copy.deepcopy(found)
-    if form == JSON_PATCH:
-        return _by_steps(found, patch)
     if not isinstance(patch, dict):
         raise bad_request("the patch is no object")
     if form == MERGE or (form in (STRATEGIC, APPLY) and resource.is_custom):
@@ -56,7 +52,6 @@ def _strategic(found: Any, patch: Any, schema: Schema) -> Any:
     known, more = schema.get("properties") or {}, schema.get("additionalProperties")
     for name, value in patch.items():
         if name.startswith("$"):
-            _directive(result, name, value)
             continue
         inner = known.get(name) or (more if isinstance(more, dict) else {})
         key = inner.get("x-kubernetes-patch-merge-key")
@@ -74,12 +69,6 @@ def _strategic(found: Any, patch: Any, schema: Schema) -> Any:
     return result
 
 
-def _directive(result: dict[str, Any], name: str, value: Any) -> None:
-    if name.startswith("$deleteFromPrimitiveList/"):
-        field = name.partition("/")[2]
-        result[field] = [each for each in result.get(field) or [] if each not in value]
-
-
 def _merged_list(found: list[Any], patch: list[Any], key: str, schema: Schema) -> list[Any]:
     result = [*found]
     for each in patch:
@@ -93,39 +82,3 @@ def _merged_list(found: list[Any], patch: list[Any], key: str, schema: Schema) -
         else:
             result.append(_strategic({}, each, schema))
     return result
-
-
-def _by_steps(found: Any, steps: Any) -> Any:
-    """RFC 6902: add, remove, replace and test."""
-    if not isinstance(steps, list):
-        raise bad_request("a JSON patch is a list")
-    for step in steps:
-        place = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]]
-        holder = found
-        try:
-            for part in place[:-1]:
-                holder = holder[int(part) if isinstance(holder, list) else part]
-            _step(holder, place[-1], step)
-        except (KeyError, IndexError, ValueError, TypeError):
-            message = "the server rejected our request due to an error in our request"
-            raise ApiError(422, f"{message}: {json.dumps(step)}") from None
-    return found
-
-
-def _step(holder: Any, last: str, step: dict[str, Any]) -> None:
-    place: Any = last
-    if isinstance(holder, list):
-        place = len(holder) if last == "-" else int(last)
-    if step["op"] == "test":
-        if holder[place] != step["value"]:
-            raise ValueError
-    elif step["op"] == "remove":
-        del holder[place]
-    elif step["op"] == "add" and isinstance(holder, list):
-        holder.insert(place, step["value"])
-    elif step["op"] in ("add", "replace"):
-        if step["op"] == "replace":
-            holder[place]  # what is not there cannot be replaced
-        holder[place] = step["value"]
-    else:
-        raise ValueError

@@ -11,8 +11,7 @@ from fairway_simulator.http import Answer, Takeover
 from fairway_simulator.kubernetes import pump
 from fairway_simulator.kubernetes.api import deletion
 from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
-from fairway_simulator.kubernetes.api.resources import BUDGETS, NODES, PODS
-from fairway_simulator.kubernetes.api.selectors import by_spec
+from fairway_simulator.kubernetes.api.resources import NODES, PODS
 from fairway_simulator.kubernetes.conditions import with_condition
 
 if TYPE_CHECKING:
@@ -33,14 +32,6 @@ _LOG_OPTIONS = {
     "stream",
     "sinceTime",
 }
-_DISRUPTED = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "EvictionByEvictionAPI",
-    "message": "Eviction API: evicting",
-}
-
-
 _OF_NODES = {"stdin": "input", "stdout": "output", "stderr": "error"}
 """What nodes call the streams of an `exec`: `ExecStdinParam` and those beside it in
 k8s.io/api/core/v1/types.go."""
@@ -62,7 +53,7 @@ class PodRequests:
                 return self._evict(request, object_path)
             case "log", "GET":
                 return self._proxied(request, object_path, "containerLogs")
-            case "exec" | "attach" | "portforward", "GET" | "POST":
+            case "exec", "GET" | "POST":
                 return self._upgraded(request, object_path)
         return None
 
@@ -77,28 +68,15 @@ class PodRequests:
         with self._store.changed:
             pod = self._store.get(PODS, object_path.namespace, object_path.name)
             if pod["status"].get("phase") not in ("Succeeded", "Failed"):
-                self._require_budget(pod)
-                status = with_condition(pod["status"], _DISRUPTED)
+                status = with_condition(
+                    pod["status"],
+                    "DisruptionTarget",
+                    "EvictionByEvictionAPI",
+                    "Eviction API: evicting",
+                )
                 pod = self._store.replace(PODS, {**pod, "status": status})
             deletion.delete(self._store, PODS, pod, deletion.Options(grace=grace))
         return _success(201)
-
-    def _require_budget(self, pod: Object) -> None:
-        """429 where a budget allows no more disruption."""
-        for budget in self._store.items(BUDGETS, pod["metadata"]["namespace"]):
-            selected = by_spec(budget["spec"].get("selector"))
-            if not selected(pod["metadata"].get("labels") or {}):
-                continue
-            running = [
-                each
-                for each in self._store.items(PODS, pod["metadata"]["namespace"])
-                if selected(each["metadata"].get("labels") or {})
-                and each["status"].get("phase") == "Running"
-                and "deletionTimestamp" not in each["metadata"]
-            ]
-            if len(running) <= int(budget["spec"].get("minAvailable") or 0):
-                message = "Cannot evict pod as it would violate the pod's disruption budget."
-                raise ApiError(429, message, "TooManyRequests")
 
     def _proxied(self, request: ApiRequest, object_path: ObjectPath, what: str) -> Takeover:
         """A log, as the pod's node sends it."""
@@ -116,16 +94,12 @@ class PodRequests:
         """A stream both ways: the client's handshake is the node's to answer."""
         pod = self._store.get(PODS, object_path.namespace, object_path.name)
         if pod["status"].get("phase") in ("Succeeded", "Failed"):
-            message = (
-                f"cannot {object_path.subresource} into a container in a completed pod; current "
-            )
-            raise ApiError(400, f"{message}phase is {pod['status']['phase']}")
+            message = "cannot exec into a container in a completed pod; current phase is "
+            raise ApiError(400, f"{message}{pod['status']['phase']}")
         if request.headers.get("upgrade", "").lower() != "websocket":
             raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
-        called = "portForward" if object_path.subresource == "portforward" else "exec"
-        path = f"/{called}/{object_path.namespace}/{object_path.name}"
-        if called == "exec":
-            path += f"/{quote(self._container(pod, request))}"
+        container = quote(self._container(pod, request))
+        path = f"/exec/{object_path.namespace}/{object_path.name}/{container}"
         query = [(_OF_NODES.get(name, name), each) for name, each in request.query.items()]
         node = self._connect(pod)
         passed = {
@@ -182,8 +156,7 @@ def bind(store: Store, namespace: str, name: str, node: str) -> None:
         if pod["spec"].get("nodeName"):
             taken = f"pod {name} is already assigned to node {pod['spec']['nodeName']!r}"
             raise ApiError(409, taken, "Conflict")
-        scheduled = {"type": "PodScheduled", "status": "True"}
-        status = with_condition(pod["status"], scheduled)
+        status = with_condition(pod["status"], "PodScheduled")
         store.replace(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status})
 
 

@@ -10,8 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from fairway_simulator.http import Request
-from fairway_simulator.kubernetes.api import protobuf
-from fairway_simulator.kubernetes.api.errors import bad_request
+from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class ApiRequest(Request):
         """The body, JSON or YAML; 400 where it is neither."""
         form = self.headers.get("content-type", "")
         if "protobuf" in form:
-            return protobuf.decode(self.body)
+            raise ApiError(415, "protobuf is not taken here: send JSON")
         try:
             if "yaml" in form:
                 return YAML(typ="safe", pure=True).load(self.body)

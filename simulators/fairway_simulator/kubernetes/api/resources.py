@@ -42,6 +42,17 @@ class Resource:
         """`batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    def as_owner(self, found: dict[str, Any]) -> dict[str, Any]:
+        """By what an object that this one of its kind has made refers to it."""
+        return {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": found["metadata"]["name"],
+            "uid": found["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
     def to_wire(self, found: dict[str, Any]) -> dict[str, Any]:
         """An object with its kind, whatever it was sent with."""
         return {"kind": self.kind, "apiVersion": self.api_version, **found}
@@ -60,7 +71,7 @@ def _kueue(plural: str, kind: str, **more: Any) -> Resource:
     return Resource(_KUEUE, "v1beta2", plural, kind, schema=custom.name_of(kind), **more)
 
 
-_POD_SUBRESOURCES = ("attach", "binding", "eviction", "exec", "log", "portforward")
+_POD_SUBRESOURCES = ("binding", "eviction", "exec", "log")
 
 PODS = _core("pods", "Pod", status=True, short=("po",), subresources=_POD_SUBRESOURCES)
 NODES = _core("nodes", "Node", namespaced=False, status=True, short=("no",))
@@ -81,14 +92,9 @@ QUOTAS = _core("resourcequotas", "ResourceQuota", status=True, short=("quota",))
 JOBS = _of("batch", "jobs", "Job", status=True)
 DEPLOYMENTS = _of("apps", "deployments", "Deployment", status=True, short=("deploy",))
 REPLICA_SETS = _of("apps", "replicasets", "ReplicaSet", status=True, short=("rs",))
-BUDGETS = _of("policy", "poddisruptionbudgets", "PodDisruptionBudget", status=True, short=("pdb",))
-PRIORITY_CLASSES = _of(
-    "scheduling.k8s.io", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)
-)
 STORAGE_CLASSES = _of(
     "storage.k8s.io", "storageclasses", "StorageClass", namespaced=False, short=("sc",)
 )
-LEASES = _of("coordination.k8s.io", "leases", "Lease")
 _RBAC = "rbac.authorization.k8s.io"
 ROLES = _of(_RBAC, "roles", "Role")
 ROLE_BINDINGS = _of(_RBAC, "rolebindings", "RoleBinding")
@@ -140,10 +146,7 @@ BUILT_IN = (
     JOBS,
     DEPLOYMENTS,
     REPLICA_SETS,
-    BUDGETS,
-    PRIORITY_CLASSES,
     STORAGE_CLASSES,
-    LEASES,
     ROLES,
     ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -172,16 +175,5 @@ REVIEWS = (
         "SelfSubjectAccessReview",
         namespaced=False,
     ),
-    Resource(
-        "authorization.k8s.io",
-        "v1",
-        "selfsubjectrulesreviews",
-        "SelfSubjectRulesReview",
-        namespaced=False,
-    ),
-    Resource(
-        "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
-    ),
-    Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False),
 )
 """Questions that are asked by creating an object, which is not kept."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_simulator.faults import Fault, Faults
 from fairway_simulator.http import Answer, Reply, Request, Takeover
 from fairway_simulator.kubernetes.api import tables
-from fairway_simulator.kubernetes.api.access import Access, Action, Reviews
+from fairway_simulator.kubernetes.api.access import Access, Action
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.discovery import Discovery
 from fairway_simulator.kubernetes.api.errors import ApiError
@@ -53,11 +53,10 @@ class ApiService:
         found = [*BUILT_IN, *(KUEUE if kueue else ())]
         found += [PROVISIONING_REQUESTS] * provisioning
         self._resources = {(each.group, each.version, each.plural): each for each in found}
-        self._reviews = {(each.group, each.version, each.plural): each for each in REVIEWS}
+        self._reviews = {(each.group, each.version, each.plural) for each in REVIEWS}
         self._discovery = Discovery(found)
         self._objects = Objects(self.store, self.admission)
         self._pods = PodRequests(self.store, self.kubelet_token)
-        self._review = Reviews(self.access)
 
     def handle(self, request: Request) -> Reply:
         """The answer to a request, errors included."""
@@ -83,7 +82,7 @@ class ApiService:
         key = (object_path.group, object_path.version, object_path.plural)
         if key in self._reviews and request.method == "POST":
             self._require(request, object_path, "create")
-            return self._review.answer(self._reviews[key], request.identity, request.object())
+            return self.access.review(request.identity, request.object())
         resource = self._resources.get(key)
         if resource is None:
             raise unknown_resource()
@@ -94,7 +93,7 @@ class ApiService:
 
     def _found(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Reply:
         verb = verb_of(request, object_path)
-        if object_path.subresource in ("exec", "attach", "portforward"):
+        if object_path.subresource == "exec":
             verb = "create"  # a WebSocket begins with GET
         self._require(request, object_path, verb)
         special = self._special(resource, object_path)

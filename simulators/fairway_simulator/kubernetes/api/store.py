@@ -96,6 +96,12 @@ class Store:
                 return self.remove(resource, new)
             return self._put(resource, "MODIFIED", new, before)
 
+    def set_status(self, resource: Resource, found: Object, status: Object) -> Object:
+        """Writes an object's status where it is another."""
+        if status == found.get("status"):
+            return found
+        return self.replace(resource, {**found, "status": status})
+
     def remove(self, resource: Resource, last: Object) -> Object:
         """Takes an object away; what it was at last is what watches are told."""
         with self.changed:

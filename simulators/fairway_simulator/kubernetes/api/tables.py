@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.http import Answer
-from fairway_simulator.kubernetes.conditions import is_true
-from fairway_simulator.kubernetes.times import seconds_since
+from fairway_simulator.kubernetes.conditions import is_true, seconds_since
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,13 +84,6 @@ def _restarts(pod: Object) -> int:
     return sum(each["restartCount"] for each in pod["status"].get("containerStatuses") or ())
 
 
-def _job_status(job: Object) -> str:
-    for kind in ("Complete", "Failed", "Suspended"):
-        if is_true(job, kind):
-            return kind
-    return "Running"
-
-
 def _node_status(node: Object) -> str:
     ready = "Ready" if is_true(node, "Ready") else "NotReady"
     return f"{ready},SchedulingDisabled" if node["spec"].get("unschedulable") else ready
@@ -99,36 +91,5 @@ def _node_status(node: Object) -> str:
 
 _COLUMNS: dict[str, dict[str, Column]] = {
     "pods": {"Ready": _pod_ready, "Status": _pod_status, "Restarts": _restarts},
-    "jobs": {
-        "Status": _job_status,
-        "Completions": lambda job: (
-            f"{job.get('status', {}).get('succeeded', 0)}/{job['spec'].get('completions', 1)}"
-        ),
-    },
-    "nodes": {
-        "Status": _node_status,
-        "Version": lambda node: node["status"].get("nodeInfo", {}).get("kubeletVersion", ""),
-    },
-    "deployments": {
-        "Ready": lambda found: (
-            f"{found.get('status', {}).get('readyReplicas', 0)}/{found['spec']['replicas']}"
-        )
-    },
-    "persistentvolumeclaims": {
-        "Status": lambda claim: claim["status"].get("phase", ""),
-        "Volume": lambda claim: claim["spec"].get("volumeName", ""),
-    },
-    "events": {
-        "Type": lambda event: event.get("type", ""),
-        "Reason": lambda event: event.get("reason", ""),
-        "Object": lambda event: (
-            f"{event['involvedObject']['kind'].lower()}/{event['involvedObject']['name']}"
-        ),
-        "Message": lambda event: event.get("message", ""),
-    },
-    "workloads": {
-        "Queue": lambda found: found["spec"].get("queueName", ""),
-        "Admitted": lambda found: str(is_true(found, "Admitted")),
-        "Finished": lambda found: str(is_true(found, "Finished")),
-    },
+    "nodes": {"Status": _node_status},
 }

@@ -11,11 +11,11 @@ from fairway_simulator.kubernetes.api.resources import (
     CONFIG_MAPS,
     NAMESPACES,
     PODS,
-    PRIORITY_CLASSES,
     SERVICE_ACCOUNTS,
     Resource,
 )
-from fairway_simulator.kubernetes.times import now
+from fairway_simulator.kubernetes.conditions import now
+from fairway_simulator.kubernetes.controllers.loop import Controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ _FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_SECONDS = 3607
 
 
-class Accounts:
+class Accounts(Controller):
     """Makes what each namespace has, and completes pods as they are created."""
 
     def __init__(self, store: Store, authority: str) -> None:
@@ -38,51 +38,37 @@ class Accounts:
         if change.resource is NAMESPACES:
             yield change.found["metadata"]["name"]
 
-    def due(self) -> Iterator[str]:
-        """Nothing."""
-        return iter(())
-
-    def reconcile(self, namespace: str) -> None:
+    def reconcile(self, key: str) -> None:
         """Adds what the namespace lacks."""
         with self._store.changed:
-            known = self._store.find(NAMESPACES, "", namespace)
+            known = self._store.find(NAMESPACES, "", key)
             if known is None or known["status"].get("phase") != "Active":
                 return
-            if self._store.find(SERVICE_ACCOUNTS, namespace, "default") is None:
-                self._store.create(SERVICE_ACCOUNTS, _new(namespace, "default"))
-            if self._store.find(CONFIG_MAPS, namespace, "kube-root-ca.crt") is None:
+            if self._store.find(SERVICE_ACCOUNTS, key, "default") is None:
+                self._store.create(SERVICE_ACCOUNTS, _new(key, "default"))
+            if self._store.find(CONFIG_MAPS, key, "kube-root-ca.crt") is None:
                 data = {"data": {"ca.crt": self._authority}}
-                self._store.create(CONFIG_MAPS, {**_new(namespace, "kube-root-ca.crt"), **data})
+                self._store.create(CONFIG_MAPS, {**_new(key, "kube-root-ca.crt"), **data})
 
     def complete(self, resource: Resource, pod: Object) -> None:
         """Gives a new pod its account's token and its priority; 403 where there is no such."""
         if resource is not PODS:
             return
         spec, metadata = pod.setdefault("spec", {}), pod["metadata"]
-        self._set_priority(spec, metadata.get("name", ""))
+        if str(spec.get("priorityClassName", "")).startswith("system-"):
+            spec["priority"] = 2_000_000_000
         name = spec.setdefault("serviceAccountName", "default")
         spec["serviceAccount"] = name
         account = self._store.find(SERVICE_ACCOUNTS, metadata["namespace"], name)
         if account is None:
-            raise _forbidden(
-                metadata.get("name", ""),
-                f"error looking up service account {metadata['namespace']}/{name}: "
-                f'serviceaccount "{name}" not found',
-            )
+            why = f"error looking up service account {metadata['namespace']}/{name}: "
+            why += f'serviceaccount "{name}" not found'
+            raise ApiError(403, f'pods "{metadata.get("name", "")}" is forbidden: {why}')
         mounted = spec.get(
             "automountServiceAccountToken", account.get("automountServiceAccountToken", True)
         )
         if mounted:
             _mount_token(spec)
-
-    def _set_priority(self, spec: Object, pod: str) -> None:
-        name = spec.get("priorityClassName")
-        if not name:
-            return
-        found = self._store.find(PRIORITY_CLASSES, "", name)
-        if found is None and not name.startswith("system-"):
-            raise _forbidden(pod, f"no PriorityClass with name {name} was found")
-        spec["priority"] = found["value"] if found else 2_000_000_000
 
 
 def _mount_token(spec: Object) -> None:
@@ -104,7 +90,3 @@ def _mount_token(spec: Object) -> None:
 def _new(namespace: str, name: str) -> Object:
     about = {"name": name, "namespace": namespace, "uid": str(uuid.uuid4())}
     return {"metadata": {**about, "creationTimestamp": now()}}
-
-
-def _forbidden(pod: str, why: str) -> ApiError:
-    return ApiError(403, f'pods "{pod}" is forbidden: {why}')

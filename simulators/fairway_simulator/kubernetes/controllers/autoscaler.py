@@ -21,12 +21,12 @@ from fairway_simulator.kubernetes.api.resources import (
     PODS,
     PROVISIONING_REQUESTS,
 )
-from fairway_simulator.kubernetes.conditions import condition_of, is_true, with_condition
+from fairway_simulator.kubernetes.conditions import at, condition_of, is_true, with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
+from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.controllers.scheduler import requests_of, short_of, unsuitable
 from fairway_simulator.kubernetes.events import Recorder
 from fairway_simulator.kubernetes.kubelet.kubelet import NodeSpec
-from fairway_simulator.kubernetes.times import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ class _Room:
     used: Counter[str] = field(default_factory=Counter)
 
 
-class Autoscaler:
+class Autoscaler(Controller):
     """`launch` makes a node, or gives one that is there what it has later."""
 
     def __init__(
@@ -224,7 +224,7 @@ class Autoscaler:
             _, pause = self._retry.get(uid, (0.0, _FIRST_RETRY))
             self._retry[uid] = self._clock() + pause, min(2 * pause, _LAST_RETRY)
             said = "Capacity is not found, CA will try to find it later."
-            self._say(request, "Provisioned", "CapacityIsNotFound", said, status="False")
+            self._say(request, "Provisioned", "CapacityIsNotFound", said, holds=False)
             return
         self._provisioned[uid] = self._clock()
         self._say(request, "Provisioned", reason, "Capacity is found in the cluster")
@@ -248,13 +248,11 @@ class Autoscaler:
         return found
 
     def _say(
-        self, request: Object, kind: str, reason: str, message: str, *, status: str = "True"
+        self, request: Object, kind: str, reason: str, message: str, *, holds: bool = True
     ) -> Object:
-        condition = {"type": kind, "status": status, "reason": reason, "message": message}
-        new = with_condition(request.get("status") or {}, condition)
-        if new == request.get("status"):
-            return request
-        return self._store.replace(PROVISIONING_REQUESTS, {**request, "status": new})
+        known = request.get("status") or {}
+        status = with_condition(known, kind, reason, message, holds=holds)
+        return self._store.set_status(PROVISIONING_REQUESTS, request, status)
 
     # Pods without a request.
 

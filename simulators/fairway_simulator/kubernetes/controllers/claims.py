@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.resources import CLAIMS, VOLUMES
+from fairway_simulator.kubernetes.conditions import now
+from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.events import Recorder
-from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.store import Change, Object, Store
 
 
-class Claims:
+class Claims(Controller):
     """Binds claims to volumes; new ones are folders below `folder`."""
 
     def __init__(self, store: Store, folder: Path) -> None:
@@ -37,10 +38,6 @@ class Claims:
         elif change.resource is VOLUMES and change.kind == "ADDED":
             for claim in self._store.items(CLAIMS):
                 yield f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
-
-    def due(self) -> Iterator[str]:
-        """Nothing."""
-        return iter(())
 
     def reconcile(self, key: str) -> None:
         """Binds a claim that is not bound."""

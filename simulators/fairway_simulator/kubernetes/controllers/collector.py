@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_simulator.kubernetes.api import deletion
 from fairway_simulator.kubernetes.api.resources import JOBS, NAMESPACES, NODES, PODS, Resource
 from fairway_simulator.kubernetes.conditions import with_condition
+from fairway_simulator.kubernetes.controllers.loop import Controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,15 +16,9 @@ if TYPE_CHECKING:
 
 _ALL = "all"
 _BACKGROUND = deletion.Options(propagation="Background")
-_LOST = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "DeletionByPodGC",
-    "message": "PodGC: node no longer exists",
-}
 
 
-class Collector:
+class Collector(Controller):
     """Looks after the objects of these resources."""
 
     def __init__(self, store: Store, resources: Sequence[Resource]) -> None:
@@ -37,10 +32,6 @@ class Collector:
         going = change.kind == "DELETED" or "deletionTimestamp" in metadata
         if going or (change.kind == "ADDED" and metadata.get("ownerReferences")):
             yield _ALL
-
-    def due(self) -> Iterator[str]:
-        """Nothing: what goes is a change."""
-        return iter(())
 
     def reconcile(self, _: str) -> None:
         """Looks at all objects once."""
@@ -70,25 +61,16 @@ class Collector:
     def _let_go(
         self, resource: Resource, owner: Object, owned: Sequence[tuple[Resource, Object]]
     ) -> None:
-        finalizers = owner["metadata"].get("finalizers") or ()
-        if deletion.FOREGROUND in finalizers:
-            for kind, found in owned:
-                self._delete(kind, found)
-            if not any(self._still(kind, found) for kind, found in owned):
-                self._release(resource, owner, deletion.FOREGROUND)
-        elif deletion.ORPHAN in finalizers:
-            for kind, found in owned:
-                metadata = {**found["metadata"]}
-                metadata.pop("ownerReferences")
-                self._store.replace(kind, {**found, "metadata": metadata})
-            self._release(resource, owner, deletion.ORPHAN)
-
-    def _release(self, resource: Resource, owner: Object, finalizer: str) -> None:
-        kept = [each for each in owner["metadata"]["finalizers"] if each != finalizer]
-        metadata = {**owner["metadata"], "finalizers": kept}
-        if not kept:
-            del metadata["finalizers"]
-        self._store.replace(resource, {**owner, "metadata": metadata})
+        if deletion.FOREGROUND not in (owner["metadata"].get("finalizers") or ()):
+            return
+        for kind, found in owned:
+            self._delete(kind, found)
+        if not any(self._still(kind, found) for kind, found in owned):
+            kept = [e for e in owner["metadata"]["finalizers"] if e != deletion.FOREGROUND]
+            metadata = {**owner["metadata"], "finalizers": kept}
+            if not kept:
+                del metadata["finalizers"]
+            self._store.replace(resource, {**owner, "metadata": metadata})
 
     def _still(self, resource: Resource, found: Object) -> bool:
         metadata = found["metadata"]
@@ -126,7 +108,8 @@ class Collector:
             if not node and "deletionTimestamp" in pod["metadata"]:
                 self._fail(pod, pod["status"])
             elif node and self._store.find(NODES, "", node) is None:
-                self._fail(pod, with_condition(pod["status"], _LOST))
+                why = "DeletionByPodGC", "PodGC: node no longer exists"
+                self._fail(pod, with_condition(pod["status"], "DisruptionTarget", *why))
 
     def _fail(self, pod: Object, status: Object) -> None:
         if pod["status"].get("phase") not in ("Succeeded", "Failed"):

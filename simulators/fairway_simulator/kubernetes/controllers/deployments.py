@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_simulator.kubernetes.api import deletion
 from fairway_simulator.kubernetes.api.defaults import suffix
-from fairway_simulator.kubernetes.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Resource
+from fairway_simulator.kubernetes.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from fairway_simulator.kubernetes.conditions import is_true, with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
+from fairway_simulator.kubernetes.controllers.loop import Controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _HASH = "pod-template-hash"
 
 
-class Deployments:
+class Deployments(Controller):
     """Both controllers: that of Deployments, and that of ReplicaSets."""
 
     def __init__(self, store: Store, admission: Admission) -> None:
@@ -34,17 +35,13 @@ class Deployments:
         if change.resource in (DEPLOYMENTS, REPLICA_SETS, PODS):
             yield change.found["metadata"]["namespace"]
 
-    def due(self) -> Iterator[str]:
-        """Nothing."""
-        return iter(())
-
-    def reconcile(self, namespace: str) -> None:
+    def reconcile(self, key: str) -> None:
         """Looks at all of a namespace."""
         with self._store.changed:
-            for deployment in self._store.items(DEPLOYMENTS, namespace):
+            for deployment in self._store.items(DEPLOYMENTS, key):
                 if "deletionTimestamp" not in deployment["metadata"]:
                     self._deploy(deployment)
-            for replica_set in self._store.items(REPLICA_SETS, namespace):
+            for replica_set in self._store.items(REPLICA_SETS, key):
                 if "deletionTimestamp" not in replica_set["metadata"]:
                     self._replicate(replica_set)
 
@@ -74,11 +71,9 @@ class Deployments:
             "unavailableReplicas": max(0, spec["replicas"] - ready),
         }
         enough = ready >= spec["replicas"]
-        available = {"type": "Available", "status": "True" if enough else "False"}
         reason = "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable"
-        status = with_condition(status, {**available, "reason": reason})
-        if status != deployment.get("status"):
-            self._store.replace(DEPLOYMENTS, {**deployment, "status": status})
+        status = with_condition(status, "Available", reason, holds=enough)
+        self._store.set_status(DEPLOYMENTS, deployment, status)
 
     def _make_set(self, deployment: Object, name: str, mark: str) -> None:
         template = copy.deepcopy(deployment["spec"]["template"])
@@ -89,7 +84,7 @@ class Deployments:
             "metadata": {
                 "name": name,
                 "labels": dict(labels),
-                "ownerReferences": [_owner(DEPLOYMENTS, deployment)],
+                "ownerReferences": [DEPLOYMENTS.as_owner(deployment)],
             },
             "spec": {
                 "replicas": deployment["spec"]["replicas"],
@@ -114,25 +109,13 @@ class Deployments:
             self._make_pod(replica_set)
         ready = sum(1 for pod in pods if is_true(pod, "Ready"))
         status = {"replicas": wanted, "readyReplicas": ready, "availableReplicas": ready}
-        if status != replica_set.get("status"):
-            self._store.replace(REPLICA_SETS, {**replica_set, "status": status})
+        self._store.set_status(REPLICA_SETS, replica_set, status)
 
     def _make_pod(self, replica_set: Object) -> None:
         template = copy.deepcopy(replica_set["spec"]["template"])
         name = f"{replica_set['metadata']['name']}-{suffix()}"
         metadata = {**template.get("metadata", {}), "name": name}
-        metadata["ownerReferences"] = [_owner(REPLICA_SETS, replica_set)]
+        metadata["ownerReferences"] = [REPLICA_SETS.as_owner(replica_set)]
         new = {"metadata": metadata, "spec": template["spec"]}
         namespace = replica_set["metadata"]["namespace"]
         self._store.create(PODS, self._admission.new(PODS, new, namespace, "Ignore"))
-
-
-def _owner(resource: Resource, found: Object) -> dict[str, Any]:
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": found["metadata"]["name"],
-        "uid": found["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }

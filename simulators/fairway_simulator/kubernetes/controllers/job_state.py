@@ -9,10 +9,9 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.conditions import condition_of, is_true, with_condition
+from fairway_simulator.kubernetes.conditions import condition_of, is_true, now, with_condition
 from fairway_simulator.kubernetes.controllers.failure_policy import ruling
 from fairway_simulator.kubernetes.controllers.indexes import parsed, spelled
-from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +72,7 @@ class JobState:
         for kind, found in (("FailureTarget", failure), ("SuccessCriteriaMet", success)):
             if found is not None:
                 reason, message = found
-                self._set(kind, "True", reason, message)
+                self.status = with_condition(self.status, kind, reason, message)
 
     def room(self) -> int:
         """How many more pods may run."""
@@ -122,7 +121,7 @@ class JobState:
     def suspend(self) -> bool:
         """Says that the Job is suspended; whether that is new."""
         new = not is_true({"status": self.status}, "Suspended")
-        self._set("Suspended", "True", "JobSuspended", "Job suspended")
+        self.status = with_condition(self.status, "Suspended", "JobSuspended", "Job suspended")
         self.status.pop("startTime", None)
         return new
 
@@ -130,7 +129,9 @@ class JobState:
         """Says that the Job goes on; whether it was suspended."""
         if not is_true({"status": self.status}, "Suspended"):
             return False
-        self._set("Suspended", "False", "JobResumed", "Job resumed")
+        self.status = with_condition(
+            self.status, "Suspended", "JobResumed", "Job resumed", holds=False
+        )
         self.status["startTime"] = now()
         return True
 
@@ -140,7 +141,7 @@ class JobState:
         if not decision or self._active or self._terminating:
             return
         kind = "Complete" if decision["type"] == "SuccessCriteriaMet" else "Failed"
-        self._set(kind, "True", decision["reason"], decision["message"])
+        self.status = with_condition(self.status, kind, decision["reason"], decision["message"])
         if kind == "Complete":
             self.status.setdefault("completionTime", now())
 
@@ -191,10 +192,6 @@ class JobState:
             return "DeadlineExceeded", "Job was active longer than specified deadline"
         if self.status.get("failed", 0) > spec["backoffLimit"]:
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-        most = spec.get("maxFailedIndexes")
-        if most is not None and len(self._failed) > most:
-            message = "Job has exceeded the specified maximal number of failed indexes"
-            return "MaxFailedIndexesExceeded", message
         all_over = len(self._failed | self._succeeded) >= int(self._completions or 0)
         if self._failed and all_over and self._success() is None:
             return "FailedIndexes", "Job has failed indexes"
@@ -222,10 +219,6 @@ class JobState:
             if found.get("status") == "True":
                 return found
         return {}
-
-    def _set(self, kind: str, status: str, reason: str, message: str) -> None:
-        condition = {"type": kind, "status": status, "reason": reason, "message": message}
-        self.status = with_condition(self.status, condition)
 
 
 def index_of(pod: Object) -> int:

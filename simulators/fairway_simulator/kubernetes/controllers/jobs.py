@@ -10,7 +10,7 @@ from fairway_simulator.kubernetes.api import deletion
 from fairway_simulator.kubernetes.api.defaults import suffix
 from fairway_simulator.kubernetes.api.errors import ApiError
 from fairway_simulator.kubernetes.api.resources import JOBS, PODS
-from fairway_simulator.kubernetes.conditions import is_true
+from fairway_simulator.kubernetes.conditions import is_true, now, seconds_since
 from fairway_simulator.kubernetes.controllers.job_state import (
     FAILURES,
     INDEX,
@@ -19,8 +19,8 @@ from fairway_simulator.kubernetes.controllers.job_state import (
     Memory,
     is_ended,
 )
+from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.events import Recorder
-from fairway_simulator.kubernetes.times import now, seconds_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ BACKOFF = 10.0
 _LONGEST_BACKOFF = 600.0
 
 
-class Jobs:
+class Jobs(Controller):
     """The controller of Jobs; `backoff` is how long it waits before it replaces a failed pod."""
 
     def __init__(self, store: Store, admission: Admission, backoff: float = BACKOFF) -> None:
@@ -75,7 +75,6 @@ class Jobs:
             if is_true(job, "Complete") or is_true(job, "Failed"):
                 self._memories.pop(job["metadata"]["uid"], None)
                 self._release([pod for pod in pods if is_ended(pod)])
-                self._expire(key, job)
                 return
             self._sync(key, job, pods)
 
@@ -96,9 +95,7 @@ class Jobs:
             self._make(key, job, state)
             self._shrink(job, state)
         state.finish()
-        written = {**job, "status": state.wire()}
-        if written["status"] != job.get("status"):
-            self._store.replace(JOBS, written)
+        self._store.set_status(JOBS, job, state.wire())
         self._release(counted)
         for kind, event, bad in (("Complete", "Completed", False), ("Failed", "", True)):
             for each in state.status.get("conditions") or ():
@@ -163,22 +160,6 @@ class Jobs:
             self._call_again(key, left)
         return left <= 0
 
-    def _expire(self, key: str, job: Object) -> None:
-        """Deletes a Job whose time after its end is over."""
-        limit = job["spec"].get("ttlSecondsAfterFinished")
-        if limit is None:
-            return
-        ends = [
-            each["lastTransitionTime"]
-            for each in job["status"]["conditions"]
-            if each["type"] in ("Complete", "Failed") and each["status"] == "True"
-        ]
-        left = limit - seconds_since(ends[0])
-        if left > 0:
-            self._call_again(key, left)
-            return
-        deletion.delete(self._store, JOBS, job, deletion.Options(propagation="Foreground"))
-
     def _end(self, pods: Iterable[Object]) -> None:
         for pod in pods:
             if "deletionTimestamp" not in pod["metadata"]:
@@ -213,16 +194,7 @@ def _pod(job: Object, index: int, failures: int) -> Object:
     metadata: dict[str, Any] = template.setdefault("metadata", {})
     name = job["metadata"]["name"]
     metadata["finalizers"] = [*(metadata.get("finalizers") or ()), TRACKED]
-    metadata["ownerReferences"] = [
-        {
-            "apiVersion": JOBS.api_version,
-            "kind": JOBS.kind,
-            "name": name,
-            "uid": job["metadata"]["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
-    ]
+    metadata["ownerReferences"] = [JOBS.as_owner(job)]
     metadata["name"] = f"{name}-{suffix()}"
     if index >= 0:
         metadata["name"] = f"{name[:200]}-{index}-{suffix()}"

@@ -18,12 +18,12 @@ from fairway_simulator.kubernetes.api.resources import (
     FLAVORS,
     JOBS,
     LOCAL_QUEUES,
-    PRIORITY_CLASSES,
     WORKLOAD_PRIORITIES,
     WORKLOADS,
     Resource,
 )
-from fairway_simulator.kubernetes.conditions import condition_of, is_true, with_condition
+from fairway_simulator.kubernetes.conditions import condition_of, is_true, now, with_condition
+from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.controllers.quota import (
     Assignment,
     Refusal,
@@ -31,7 +31,6 @@ from fairway_simulator.kubernetes.controllers.quota import (
     say_who_is_active,
     why_inactive,
 )
-from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +42,7 @@ _PRIORITY = "kueue.x-k8s.io/priority-class"
 _ALL = "all"
 
 
-class Kueue:
+class Kueue(Controller):
     """Its webhook and its controllers; `clock` is that by which they wait."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
@@ -109,8 +108,9 @@ class Kueue:
             self._evict(workload, "AdmissionCheck", f"Evicted due to {said}")
             return
         if not is_true(workload, "Admitted") and all(each["state"] == "Ready" for each in checks):
-            admitted = _condition("Admitted", "Admitted", "The workload is admitted")
-            self._write(workload, with_condition(workload["status"], admitted))
+            said = "The workload is admitted"
+            status = with_condition(workload["status"], "Admitted", "Admitted", said)
+            self._store.set_status(WORKLOADS, workload, status)
 
     def _follow(self, job: Object) -> None:
         """Makes the Job's workload, or tells it how the Job is."""
@@ -123,46 +123,34 @@ class Kueue:
         status = workload["status"]
         for kind, reason in (("Complete", "Succeeded"), ("Failed", "Failed")):
             if is_true(job, kind):
-                status = with_condition(status, _condition("Finished", reason, "Job finished"))
+                status = with_condition(status, "Finished", reason, "Job finished")
         (pods,) = workload["spec"]["podSets"]
         ready = (job.get("status") or {}).get("ready", 0) >= pods["count"]
         if ready and is_true(workload, "Admitted"):
             said = "All pods reached readiness and the workload is running"
-            status = with_condition(status, _condition("PodsReady", "Started", said))
-        self._write(workload, status)
+            status = with_condition(status, "PodsReady", "Started", said)
+        self._store.set_status(WORKLOADS, workload, status)
         if is_true(workload, "Admitted") and not is_true(workload, "Finished"):
             self._start(job, workload)
 
     def _workload(self, job: Object) -> Object:
         metadata, spec = job["metadata"], job["spec"]
         count = min(spec["parallelism"], spec.get("completions") or spec["parallelism"])
-        owner = {
-            "apiVersion": JOBS.api_version,
-            "kind": JOBS.kind,
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
         about = {
             "name": workload_name(job),
             "namespace": metadata["namespace"],
             "uid": str(uuid.uuid4()),
             "creationTimestamp": now(),
             "labels": {"kueue.x-k8s.io/job-uid": metadata["uid"]},
-            "ownerReferences": [owner],
+            "ownerReferences": [JOBS.as_owner(job)],
         }
         pods = {"name": "main", "count": count, "template": copy.deepcopy(spec["template"])}
         wanted = {"queueName": _queue(job), "podSets": [pods], "priority": self._priority(job)}
         return {"metadata": about, "spec": {**wanted, "active": True}, "status": {}}
 
     def _priority(self, job: Object) -> int:
-        name = (job["metadata"].get("labels") or {}).get(_PRIORITY)
-        if name:
-            found = self._store.find(WORKLOAD_PRIORITIES, "", name) or {}
-            return int(found.get("value", 0))
-        name = job["spec"]["template"]["spec"].get("priorityClassName", "")
-        return int((self._store.find(PRIORITY_CLASSES, "", name) or {}).get("value", 0))
+        name = (job["metadata"].get("labels") or {}).get(_PRIORITY, "")
+        return int((self._store.find(WORKLOAD_PRIORITIES, "", name) or {}).get("value", 0))
 
     def _admit(self, workload: Object) -> None:
         found = self._cluster_queue(workload)
@@ -207,16 +195,15 @@ class Kueue:
             "admission": {"clusterQueue": queue, "podSetAssignments": [held]},
         }
         reserved = f"Quota reserved in ClusterQueue {queue}"
-        status = with_condition(status, _condition("QuotaReserved", "QuotaReserved", reserved))
+        status = with_condition(status, "QuotaReserved", "QuotaReserved", reserved)
         if is_true(workload, "Evicted"):
             said = f"Previously: {condition_of(workload, 'Evicted')['message']}"
-            again = _condition("Evicted", "QuotaReserved", said, status="False")
-            status = with_condition(status, again)
+            status = with_condition(status, "Evicted", "QuotaReserved", said, holds=False)
         known = {each["name"]: each for each in status.get("admissionChecks") or ()}
         status["admissionChecks"] = [
             known.get(name, _check(name)) for name in self._checks(queue, assignment)
         ]
-        self._write(workload, status)
+        self._store.set_status(WORKLOADS, workload, status)
 
     def _checks(self, queue: str, assignment: Assignment) -> list[str]:
         """The checks that a queue has for the flavors that a workload was given."""
@@ -230,8 +217,10 @@ class Kueue:
         ]
 
     def _refuse(self, workload: Object, why: Refusal) -> None:
-        condition = _condition("QuotaReserved", why.reason, why.message, status="False")
-        self._write(workload, with_condition(workload["status"], condition))
+        status = with_condition(
+            workload["status"], "QuotaReserved", why.reason, why.message, holds=False
+        )
+        self._store.set_status(WORKLOADS, workload, status)
 
     def _preempt(
         self, queue: Object, workload: Object, admitted: list[Object], why: Refusal
@@ -250,9 +239,9 @@ class Kueue:
     def _evict(self, workload: Object, reason: str, said: str, *, active: bool = True) -> None:
         """Takes a workload's quota, and suspends its Job; its checks begin anew."""
         status = {k: v for k, v in workload["status"].items() if k != "admission"}
-        status = with_condition(status, _condition("Evicted", reason, said))
+        status = with_condition(status, "Evicted", reason, said)
         for kind in ("QuotaReserved", "Admitted"):
-            status = with_condition(status, _condition(kind, "Pending", said, status="False"))
+            status = with_condition(status, kind, "Pending", said, holds=False)
         status["admissionChecks"] = [
             {
                 **_check(each["name"]),
@@ -286,10 +275,6 @@ class Kueue:
         spec = {**job["spec"], "suspend": False, "template": template}
         self._store.replace(JOBS, {**job, "spec": spec})
 
-    def _write(self, workload: Object, status: dict[str, Any]) -> None:
-        if status != workload["status"]:
-            self._store.replace(WORKLOADS, {**workload, "status": status})
-
 
 def workload_name(job: Object) -> str:
     """The name of a Job's workload: it has the Job's, and a hash of its uid."""
@@ -319,7 +304,3 @@ def _order(workload: Object) -> tuple[int, str, int]:
 
 def _check(name: str) -> dict[str, Any]:
     return {"name": name, "state": "Pending", "message": "", "lastTransitionTime": now()}
-
-
-def _condition(kind: str, reason: str, message: str, *, status: str = "True") -> dict[str, str]:
-    return {"type": kind, "status": status, "reason": reason, "message": message}

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fairway_simulator.kubernetes.api.errors import ApiError
 from fairway_simulator.kubernetes.api.store import FIRST
@@ -19,17 +19,20 @@ if TYPE_CHECKING:
 _STEP = 0.5  # seconds after which one looks for what has become due
 
 
-class Controller(Protocol):
+class Controller:
     """Something that brings about what objects ask for."""
 
     def concerned(self, change: Change, /) -> Iterable[str]:
         """The keys of what must be looked at after a change."""
+        raise NotImplementedError
 
     def due(self) -> Iterable[str]:
-        """The keys of what must be looked at because time has passed."""
+        """The keys of what must be looked at because time has passed; none by itself."""
+        return ()
 
     def reconcile(self, key: str, /) -> None:
         """Looks at one of them; a conflict or an object that has gone is no error."""
+        raise NotImplementedError
 
 
 class Loop:

@@ -19,9 +19,9 @@ from fairway_simulator.kubernetes.api.resources import (
     WORKLOADS,
     Resource,
 )
-from fairway_simulator.kubernetes.conditions import condition_of, is_true, with_condition
+from fairway_simulator.kubernetes.conditions import condition_of, is_true, now, with_condition
 from fairway_simulator.kubernetes.controllers.autoscaler import CONSUMES
-from fairway_simulator.kubernetes.times import now
+from fairway_simulator.kubernetes.controllers.loop import Controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ _RETRIES = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds
 _ALL = "all"
 
 
-class Provisioning:
+class Provisioning(Controller):
     """The controller of the check; where the cluster has no such requests, Kueue starts none."""
 
     def __init__(self, store: Store) -> None:
@@ -44,10 +44,6 @@ class Provisioning:
         """Workloads, their requests, and what these follow from."""
         if change.resource in (WORKLOADS, PROVISIONING_REQUESTS, CHECKS, CHECK_CONFIGS):
             yield _ALL
-
-    def due(self) -> Iterator[str]:
-        """Nothing: Kueue says when a workload comes again."""
-        return iter(())
 
     def reconcile(self, _: str) -> None:
         """Looks at all checks, and at the workloads that have them."""
@@ -64,13 +60,13 @@ class Provisioning:
         """What the check is to ask for; says whether it does."""
         name = (check["spec"].get("parameters") or {}).get("name", "")
         config = self._store.find(CHECK_CONFIGS, "", name)
-        said = {"status": "True", "reason": "Active", "message": "The admission check is active"}
+        said = "Active", "The admission check is active"
         if config is None:
             why = f'provisioningrequestconfigs.kueue.x-k8s.io "{name}" not found'
-            said = {"status": "False", "reason": "BadParametersRef", "message": why}
-        status = with_condition(check.get("status") or {}, {"type": "Active", **said})
-        if status != check.get("status"):
-            self._store.replace(CHECKS, {**check, "status": status})
+            said = "BadParametersRef", why
+        known = check.get("status") or {}
+        status = with_condition(known, "Active", *said, holds=config is not None)
+        self._store.set_status(CHECKS, check, status)
         return config
 
     def _follow(self, workload: Object, configs: dict[str, Object | None]) -> None:
@@ -91,7 +87,7 @@ class Provisioning:
                 self._ask(workload, check["name"], config, number)
         if new != checks:
             status = {**workload["status"], "admissionChecks": new}
-            self._store.replace(WORKLOADS, {**workload, "status": status})
+            self._store.set_status(WORKLOADS, workload, status)
 
     def _last(self, workload: Object, check: str) -> tuple[int, Object | None]:
         about = workload["metadata"]
@@ -132,20 +128,12 @@ class Provisioning:
     def _make(
         self, resource: Resource, name: str, owner: Object, kind: Resource, **fields: Any
     ) -> Object:
-        reference = {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "name": owner["metadata"]["name"],
-            "uid": owner["metadata"]["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
         about = {
             "name": name,
             "namespace": owner["metadata"]["namespace"],
             "uid": str(uuid.uuid4()),
             "creationTimestamp": now(),
-            "ownerReferences": [reference],
+            "ownerReferences": [kind.as_owner(owner)],
         }
         return self._store.create(resource, {"metadata": about, **fields})
 

@@ -173,8 +173,6 @@ def say_who_is_active(store: Store) -> None:
 
 
 def _say(store: Store, resource: Resource, queue: Object, reason: str, said: str) -> None:
-    status = "True" if reason == "Ready" else "False"
-    condition = {"type": "Active", "status": status, "reason": reason, "message": said}
-    found = with_condition(queue.get("status") or {}, condition)
-    if found != queue.get("status"):
-        store.replace(resource, {**queue, "status": found})
+    known = queue.get("status") or {}
+    status = with_condition(known, "Active", reason, said, holds=reason == "Ready")
+    store.set_status(resource, queue, status)

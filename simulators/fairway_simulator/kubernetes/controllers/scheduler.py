@@ -11,6 +11,7 @@ from fairway_simulator.kubernetes.api.resources import CLAIMS, NODES, PODS
 from fairway_simulator.kubernetes.api.selectors import by_spec
 from fairway_simulator.kubernetes.conditions import with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
+from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.events import Recorder
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _NO_VICTIMS = "No preemption victims found for incoming pod."
 _NOT_HELPFUL = "Preemption is not helpful for scheduling."
 
 
-class Scheduler:
+class Scheduler(Controller):
     """Binds pods, those of the highest priority and then the oldest first."""
 
     def __init__(self, store: Store) -> None:
@@ -35,10 +36,6 @@ class Scheduler:
         """Whatever may make room, or wants some."""
         if change.resource in (PODS, NODES, CLAIMS):
             yield _ALL
-
-    def due(self) -> Iterator[str]:
-        """Nothing: room is made by changes."""
-        return iter(())
 
     def reconcile(self, _: str) -> None:
         """Looks for a node for each pod that waits."""
@@ -98,13 +95,9 @@ class Scheduler:
             said = ", ".join(f"{number} {text}" for text, number in (+sentences).items())
             message = f"0/{count} nodes are available: {why}. preemption: 0/{count} nodes are "
             message += f"available: {said}"
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": message,
-        }
-        status = with_condition(pod["status"], condition)
+        status = with_condition(
+            pod["status"], "PodScheduled", "Unschedulable", message, holds=False
+        )
         if status != pod["status"]:
             self._store.replace(PODS, {**pod, "status": status})
             self._recorder.record(PODS, pod, "FailedScheduling", message, bad=True)
@@ -156,7 +149,6 @@ def _waits(pod: Object) -> bool:
     spec = pod["spec"]
     return (
         not spec.get("nodeName")
-        and not spec.get("schedulingGates")
         and "deletionTimestamp" not in pod["metadata"]
         and spec.get("schedulerName") == "default-scheduler"
         and not is_ended(pod)

@@ -11,10 +11,7 @@ from fairway_agent.kubernetes.settings import parse
 from fairway_simulator import mpi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    Find = Callable[[str, str], Mapping[str, bytes]]
-    """The contents of a secret or config map by its plural and its name."""
+    from collections.abc import Mapping
 
 _REFERENCE = re.compile(r"\$(\$?)\(([-._A-Za-z][-._A-Za-z0-9]*)\)")
 _MARKED = re.compile(r"^metadata\.(labels|annotations)\['(.+)'\]$")
@@ -28,20 +25,15 @@ def of_image() -> dict[str, str]:
 
 
 def variables(
-    pod: Mapping[str, Any], container: Mapping[str, Any], known: Mapping[str, str], find: Find
+    pod: Mapping[str, Any], container: Mapping[str, Any], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a container's process has; KeyError for what is referred to and is not there."""
+    """What a container's process has; KeyError for what is not known here."""
+    if "envFrom" in container:
+        raise KeyError("the stand-in has no envFrom")
     found = dict(known)
-    for source in container.get("envFrom") or ():
-        for kind, plural in (("configMapRef", "configmaps"), ("secretRef", "secrets")):
-            if reference := source.get(kind):
-                for name, data in find(plural, reference["name"]).items():
-                    found[source.get("prefix", "") + name] = data.decode()
     for each in container.get("env") or ():
         if "valueFrom" in each:
-            value = _from(pod, container, each["valueFrom"], find)
-            if value is not None:
-                found[each["name"]] = value
+            found[each["name"]] = _from(pod, container, each["valueFrom"])
         else:
             found[each["name"]] = expanded(each.get("value") or "", found)
     return found
@@ -63,9 +55,6 @@ def field_of(pod: Mapping[str, Any], path: str) -> str:
     metadata = pod["metadata"]
     if match := _MARKED.match(path):
         return str((metadata.get(match[1]) or {}).get(match[2], ""))
-    if path in ("metadata.labels", "metadata.annotations"):
-        marks = metadata.get(path.partition(".")[2]) or {}
-        return "\n".join(f'{name}="{value}"' for name, value in sorted(marks.items()))
     value: Any = pod
     for name in path.split("."):
         value = value.get(name, "") if isinstance(value, dict) else ""
@@ -74,21 +63,11 @@ def field_of(pod: Mapping[str, Any], path: str) -> str:
     return str(value)
 
 
-def _from(
-    pod: Mapping[str, Any], container: Mapping[str, Any], source: Mapping[str, Any], find: Find
-) -> str | None:
+def _from(pod: Mapping[str, Any], container: Mapping[str, Any], source: Mapping[str, Any]) -> str:
     if field := source.get("fieldRef"):
         return field_of(pod, field["fieldPath"])
     if resource := source.get("resourceFieldRef"):
         kind, _, name = resource["resource"].partition(".")
         text = (container.get("resources", {}).get(kind) or {}).get(name, "0")
         return str(-int(-parse(text) // parse(resource.get("divisor") or "1")))
-    for kind, plural in (("secretKeyRef", "secrets"), ("configMapKeyRef", "configmaps")):
-        if reference := source.get(kind):
-            try:
-                return find(plural, reference["name"])[reference["key"]].decode()
-            except KeyError:
-                if reference.get("optional"):
-                    return None
-                raise
-    return None
+    raise KeyError(f"the stand-in has no variables from {next(iter(source))}")

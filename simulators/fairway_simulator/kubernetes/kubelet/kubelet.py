@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from fairway_core import local_disks
 from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_simulator.kubernetes.client import Client, Refused
+from fairway_simulator.kubernetes.conditions import now
 from fairway_simulator.kubernetes.kubelet.devices import GPU, Devices
 from fairway_simulator.kubernetes.kubelet.environment import of_image
 from fairway_simulator.kubernetes.kubelet.host import PAUSE, Host
 from fairway_simulator.kubernetes.kubelet.pods import PodRunner
 from fairway_simulator.kubernetes.kubelet.serving import NodeServer
-from fairway_simulator.kubernetes.times import now
 
 if TYPE_CHECKING:
     import ssl
@@ -70,7 +70,7 @@ class Kubelet:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._pods: dict[str, PodRunner] = {}
-        self._server = NodeServer(self.pod, token, self._stopped, tls, private=network.private)
+        self._server = NodeServer(self.pod, token, self._stopped, tls)
         environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}
         if path:
             environment["PATH"] = f"{path}:{of_image()['PATH']}"

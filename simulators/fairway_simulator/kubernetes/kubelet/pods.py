@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.client import STRATEGIC, Refused
+from fairway_simulator.kubernetes.client import STRATEGIC
 from fairway_simulator.kubernetes.kubelet import status
 from fairway_simulator.kubernetes.kubelet.containers import Container, Order, Sandbox, is_root
 from fairway_simulator.kubernetes.kubelet.environment import (
@@ -22,7 +22,6 @@ from fairway_simulator.kubernetes.kubelet.volumes import (
     NotReady,
     Volumes,
     common_mounts,
-    data_of,
 )
 
 if TYPE_CHECKING:
@@ -319,7 +318,6 @@ class PodRunner(threading.Thread):
             self.pod,
             spec,
             {**of_image(), "HOSTNAME": self._hostname, **self._host.environment},
-            self._data,
         )
         numbers = self._host.devices.lend(self.pod["spec"]["nodeName"], self.uid, spec)
         if numbers is None:
@@ -342,13 +340,6 @@ class PodRunner(threading.Thread):
             group=security.get("runAsGroup") or 0,
             hostname="" if is_root() else self._hostname,
         )
-
-    def _data(self, plural: str, name: str) -> Mapping[str, bytes]:
-        namespace = self.pod["metadata"]["namespace"]
-        try:
-            return data_of(self._host.client.get(f"/api/v1/namespaces/{namespace}/{plural}/{name}"))
-        except Refused as refused:
-            raise NotReady(str(refused)) from None
 
     def _log(self, name: str, number: int) -> Path:
         folder = self._host.folder / "logs"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_simulator.faults import ENDLESS
 from fairway_simulator.http import Answer, Reply, Request, Server, Stream, Takeover
 from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.kubelet import executing, forwarding, logs
+from fairway_simulator.kubernetes.kubelet import executing, logs
 from fairway_simulator.kubernetes.kubelet.websocket import WebSocket
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class NodeServer:
-    """Listens for all nodes; `find` knows their pods, `token` is what the API server
-    says; `private` whether each pod has a network of its own."""
+    """Listens for all nodes; `find` knows their pods. The API server comes with the `token`, or with a
+    certificate that `tls` demands."""
 
     def __init__(
         self,
@@ -33,13 +33,10 @@ class NodeServer:
         token: str,
         stopped: threading.Event,
         tls: ssl.SSLContext | None = None,
-        *,
-        private: bool,
     ) -> None:
         self._find = find
         self._token = token
         self._stopped = stopped
-        self._private = private
         self.is_secure = tls is not None
         self._server = Server(self._handle, tls)
         self.port = self._server.port
@@ -62,8 +59,6 @@ class NodeServer:
                     return self._log(request, self._pod(namespace, name), container)
                 case ["exec", namespace, name, container]:
                     return self._exec(request, self._pod(namespace, name), container)
-                case ["portForward", namespace, name]:
-                    return self._forward(request, self._pod(namespace, name))
             raise ApiError(404, f"{request.path} is not known here")
         except ApiError as error:
             return Answer(error.status(), error.code)
@@ -90,7 +85,9 @@ class NodeServer:
         return Stream(pieces, "text/plain")
 
     def _exec(self, request: Request, pod: PodRunner, name: str) -> Takeover:
-        _require_protocol(request, executing.PROTOCOL)
+        offered = request.headers.get("sec-websocket-protocol", "")
+        if executing.PROTOCOL not in [each.strip() for each in offered.split(",")]:
+            raise ApiError(400, f"unable to upgrade: no protocol of [{offered}] is known here")
         container = pod.container(name)
         if container is None:
             raise ApiError(500, f'Internal error occurred: container not found ("{name}")')
@@ -109,24 +106,3 @@ class NodeServer:
             executing.execute(web, command, self._stopped)
 
         return Takeover(serve)
-
-    def _forward(self, request: Request, pod: PodRunner) -> Takeover:
-        _require_protocol(request, forwarding.PROTOCOL)
-        container = pod.container(pod.pod["spec"]["containers"][0]["name"])
-        if container is None:
-            raise ApiError(500, "Internal error occurred: the pod does not run")
-        name, address = pod.pod["metadata"]["name"], pod.pod["status"]["podIP"]
-        private = self._private
-
-        def serve(connection: socket.socket) -> None:
-            web = WebSocket(connection, request.headers, forwarding.PROTOCOL)
-            ports = forwarding.Forwarding(web, name, container.pid, address, private=private)
-            ports.serve()
-
-        return Takeover(serve)
-
-
-def _require_protocol(request: Request, protocol: str) -> None:
-    offered = request.headers.get("sec-websocket-protocol", "")
-    if protocol not in [each.strip() for each in offered.split(",")]:
-        raise ApiError(400, f"unable to upgrade: no protocol of [{offered}] is known here")

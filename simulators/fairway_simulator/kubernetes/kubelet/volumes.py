@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import sys
 from contextlib import suppress
@@ -149,26 +148,16 @@ class Volumes:
             raise NotReady(f"mount.nfs: mounting {source} failed, reason given by server: No such")
         return "bind", str(self._exports[source])
 
-    def _make_secret(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
-        self._write_data("secrets", spec.get("secretName", ""), spec, folder)
-        return "bind", str(folder)
-
     def _make_map(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
-        self._write_data("configmaps", spec.get("name", ""), spec, folder)
-        return "bind", str(folder)
-
-    def _make_downward(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
-        self._write_fields(spec, folder, _mode(spec))
+        self._write_map(spec.get("name", ""), spec, folder)
         return "bind", str(folder)
 
     def _make_projected(self, spec: Mapping[str, Any], folder: Path) -> tuple[str, str]:
         for source in spec.get("sources") or ():
             for kind, part in source.items():
                 part = {"defaultMode": _mode(spec), **part}
-                if kind == "secret":
-                    self._write_data("secrets", part["name"], part, folder)
-                elif kind == "configMap":
-                    self._write_data("configmaps", part["name"], part, folder)
+                if kind == "configMap":
+                    self._write_map(part["name"], part, folder)
                 elif kind == "downwardAPI":
                     self._write_fields(part, folder, _mode(spec))
                 elif kind == "serviceAccountToken":
@@ -196,22 +185,14 @@ class Volumes:
             raise NotReady(str(refused)) from None
         return str(found["status"]["token"])
 
-    def _write_data(self, plural: str, name: str, spec: Mapping[str, Any], folder: Path) -> None:
+    def _write_map(self, name: str, spec: Mapping[str, Any], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            found = self._found(plural, name)
-        except NotReady:
-            if spec.get("optional"):
-                return
-            raise
-        values = data_of(found)
-        items = spec.get("items")
-        wanted: list[dict[str, Any]] = [{"key": key, "path": key} for key in values]
-        wanted = items if items is not None else wanted
-        for item in wanted:
+        values = self._found("configmaps", name).get("data") or {}
+        everything: list[dict[str, Any]] = [{"key": key, "path": key} for key in values]
+        for item in spec.get("items") or everything:
             if item["key"] not in values:
-                raise NotReady(f"references non-existent {plural[:-1]} key: {item['key']}")
-            _write(folder / item["path"], values[item["key"]], item.get("mode", _mode(spec)))
+                raise NotReady(f"references non-existent configmap key: {item['key']}")
+            _write(folder / item["path"], values[item["key"]].encode(), _mode(spec))
 
     def _write_fields(self, spec: Mapping[str, Any], folder: Path, mode: int) -> None:
         for item in spec.get("items") or ():
@@ -235,20 +216,9 @@ _METHODS = {
     "emptyDir": "empty",
     "hostPath": "host",
     "persistentVolumeClaim": "claim",
-    "secret": "secret",
     "configMap": "map",
-    "downwardAPI": "downward",
     "projected": "projected",
 }
-
-
-def data_of(found: Mapping[str, Any]) -> dict[str, bytes]:
-    """The contents of a secret or a config map."""
-    if found.get("kind") == "Secret":
-        return {key: base64.b64decode(text) for key, text in (found.get("data") or {}).items()}
-    texts = {key: text.encode() for key, text in (found.get("data") or {}).items()}
-    coded = found.get("binaryData") or {}
-    return texts | {key: base64.b64decode(text) for key, text in coded.items()}
 
 
 def common_mounts(folder: Path, address: str, hostname: str) -> list[Mount]:
