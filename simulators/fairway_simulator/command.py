@@ -1,23 +1,51 @@
-"""What the commands that start stand-ins have in common: options, signals, and the background."""
+"""Commands that start stand-ins: options, signals, the background, and the variables to set."""
 
 from __future__ import annotations
 
 import argparse
 import errno
+import fcntl
 import os
 import shlex
 import signal
 import sys
+import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_simulator.background import in_background
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Change = Callable[[list[str]], list[str]]
+
+
+def in_background(serve: Callable[[Callable[[], None]], int]) -> tuple[int, int]:
+    """Runs `serve` in a process and a session of its own, which tells when it is ready; returns
+    the process's id and 0 then, or how it ended before."""
+    reader, writer = os.pipe()
+    # What it starts keeps its standard error: nobody who reads ours would see the end of that.
+    said = tempfile.TemporaryFile()  # noqa: SIM115 - it is the other process's too
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number, stream in enumerate((nowhere, nowhere, said.fileno())):
+            os.dup2(stream, number)
+        code = serve(lambda: os.close(writer) if os.write(writer, b"ready") else None)
+        raise SystemExit(code)
+    os.close(writer)
+    is_ready = os.read(reader, 5) == b"ready"
+    sys.stderr.flush()
+    said.seek(0)
+    sys.stderr.buffer.write(said.read())
+    if not is_ready:
+        return child, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return child, 0
+
 
 FILE = Path("sim.env")
 """Where a stand-in in the background writes its variables by default."""
@@ -149,3 +177,63 @@ def _not_writable(file: Path) -> str:
     if not file.parent.is_dir():
         return f"there is no folder {file.parent}"
     return "" if os.access(file.parent, os.W_OK) else f"{file.parent} cannot be written to"
+
+
+def write_private(file: Path, text: str) -> None:
+    """Writes the file all at once."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+    Path(name).replace(file)
+
+
+def make_own(folder: Path) -> bool:
+    """Makes a folder that nobody else can look into; whether one that was there is one's own."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    facts = folder.lstat()
+    return folder.is_dir() and not folder.is_symlink() and facts.st_uid == os.getuid()
+
+
+@contextmanager
+def published(variables: Mapping[str, str], file: Path | None, process: str = "") -> Iterator[None]:
+    """Prints the variables, and has them in the file for as long as this takes; there also that
+    with the name `process`, which is this process's number."""
+    printed = _lines(variables)
+    lines = [*printed, *_lines({process: str(os.getpid())} if process else {})]
+    if file:
+        names = tuple(_name(line) for line in lines)
+        _rewrite(file, lambda there: [*_others(there, names), *lines])
+    sys.stdout.write("".join(printed))
+    sys.stdout.flush()
+    try:
+        yield
+    finally:
+        if file:
+            _rewrite(file, lambda there: [line for line in there if line not in lines])
+
+
+def _lines(variables: Mapping[str, str]) -> list[str]:
+    return [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
+
+
+def _name(line: str) -> str:
+    return line.partition("=")[0]
+
+
+def _others(lines: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The lines of others: what one that was killed has left is not kept beside this."""
+    return [f"{line.rstrip()}\n" for line in lines if _name(line) not in names]
+
+
+def _rewrite(file: Path, change: Change) -> None:
+    """Changes the lines of the file, which is there while it has any; one process at a time."""
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        there = file.read_text().splitlines(keepends=True) if file.exists() else []
+        if lines := change(there):
+            write_private(file, "".join(lines))
+        else:
+            file.unlink(missing_ok=True)
+    finally:
+        os.close(folder)

@@ -17,7 +17,7 @@ from fairway_runner.engines.engine import Node
 from fairway_runner.engines.slurm.engine import SlurmEngine
 from fairway_runner.live import operations
 from fairway_simulator.azure import ControlPlane
-from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.rights import all_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ _MODULE = """
 import sys
 from pathlib import Path
 from fairway_simulator.command import StandInCommand, interrupted, number
-from fairway_simulator.variables import published
+from fairway_simulator.command import published
 
 COMMAND = StandInCommand("none-simulator", "stand_in")
 

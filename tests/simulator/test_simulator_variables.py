@@ -6,7 +6,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from fairway_simulator.variables import published
+from fairway_simulator.command import published
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_simulator.azure import ControlPlane
+from fairway_simulator.azure.cloud import NOBODY, token_response
 from fairway_simulator.azure.deployment import Deployment
-from fairway_simulator.azure.identity import NOBODY, token_response
 from fairway_simulator.azure.logic_app import LogicApp
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.http import Request

@@ -11,10 +11,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.azure.additions import role_definition
+from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.compute import SCALE_SETS
-from fairway_simulator.azure.errors import refused
-from fairway_simulator.azure.identity import NOBODY
-from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.azure.resource_ids import ResourcePath, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

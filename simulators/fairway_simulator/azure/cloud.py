@@ -1,7 +1,10 @@
-"""The metadata of a cloud in which every service is this server."""
+"""A cloud in which every service is this server, and who signs in there: one made-up principal."""
 
 from __future__ import annotations
 
+import base64
+import json
+import time
 from typing import Any
 
 STORAGE_SUFFIX = "core.windows.net"
@@ -55,3 +58,74 @@ def metadata(host: str) -> dict[str, Any]:
             "attestationEndpoint": host,
         },
     }
+
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+"""The tenant, the subscription, the application, and the object id of the user who signs in."""
+
+_LIFETIME = 3600
+
+
+def token_response(tenant: str, scope: str, principal: str = NOBODY) -> dict[str, Any]:
+    """What a token endpoint answers: a token of that principal for that scope, for an hour."""
+    audience = scope.partition(" ")[0].removesuffix("/.default")
+    return {
+        "access_token": _unsigned(tenant, audience, principal),
+        "token_type": "Bearer",
+        "expires_in": _LIFETIME,
+        "ext_expires_in": _LIFETIME,
+    }
+
+
+def openid_configuration(base: str, tenant: str) -> dict[str, str]:
+    """Where a tenant's tokens are to be had, which sign-in libraries look up first."""
+    authority = f"{base}/{tenant}"
+    return {
+        "issuer": f"{authority}/v2.0",
+        "token_endpoint": f"{authority}/oauth2/v2.0/token",
+        "authorization_endpoint": f"{authority}/oauth2/v2.0/authorize",
+        "device_authorization_endpoint": f"{authority}/oauth2/v2.0/devicecode",
+    }
+
+
+def principal_of(token: str) -> str:
+    """The object id of a token's owner; NOBODY where the token does not say."""
+    return str(_claims(token).get("oid", NOBODY))
+
+
+def audience_of(token: str) -> str:
+    """The service that a token is for; empty where it does not say."""
+    return str(_claims(token).get("aud", ""))
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """What stands in a token; nothing where it is none of ours."""
+    try:
+        part = token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (IndexError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _unsigned(tenant: str, audience: str, principal: str) -> str:
+    """A JSON Web Token with an empty signature; the provider reads its own ids from it."""
+    now = int(time.time())
+    claims = {
+        "aud": audience,
+        "iss": f"https://sts.windows.net/{tenant}/",
+        "iat": now,
+        "nbf": now,
+        "exp": now + _LIFETIME,
+        "appid": NOBODY,
+        "oid": principal,
+        "sub": principal,
+        "tid": tenant,
+        "ver": "1.0",
+    }
+    return f"{_part({'alg': 'none', 'typ': 'JWT'})}.{_part(claims)}."
+
+
+def _part(value: dict[str, Any]) -> str:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import vm_size
-from fairway_simulator.azure.additions import id_for
-from fairway_simulator.azure.addresses import address_in
-from fairway_simulator.azure.errors import refused
-from fairway_simulator.azure.identity import NOBODY
-from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.azure.additions import address_in, id_for
+from fairway_simulator.azure.cloud import NOBODY
+from fairway_simulator.azure.resource_ids import ResourcePath, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable

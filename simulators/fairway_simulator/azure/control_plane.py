@@ -3,31 +3,121 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote
 
 from fairway_simulator import http
 from fairway_simulator.azure.answers import Answer, answer
-from fairway_simulator.azure.cloud import metadata
-from fairway_simulator.azure.compute import Compute, Started
-from fairway_simulator.azure.errors import refused
-from fairway_simulator.azure.identity import (
+from fairway_simulator.azure.cloud import (
     NOBODY,
     audience_of,
+    metadata,
     openid_configuration,
     principal_of,
     token_response,
 )
-from fairway_simulator.azure.impacts import Impacts
-from fairway_simulator.azure.resource_ids import ResourcePath
+from fairway_simulator.azure.compute import Compute, Started
+from fairway_simulator.azure.resource_ids import ResourcePath, refused
 from fairway_simulator.azure.rights import Rights, action_of, linked_actions, refusal
 from fairway_simulator.azure.store import ResourceStore
-from fairway_simulator.azure.vaults import Vaults
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_simulator.http import Request, Server
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_TYPE = "microsoft.impact/workloadimpacts"
+_REQUIRED = ("startDateTime", "impactCategory", "impactedResourceId")
+
+
+@dataclass
+class Impacts:
+    """The reports by their paths; `registered` and `onboarded` say what the subscription is."""
+
+    registered: bool = True
+    onboarded: bool = True
+    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _to_say: list[str] = field(default_factory=list)
+    _said: list[str] = field(default_factory=list)
+
+    def says(self, *codes: str) -> None:
+        """What is answered to a report: one code more each time that somebody looks."""
+        self._to_say = list(codes)
+
+    def answer(self, method: str, path: ResourcePath, body: Any) -> tuple[int, Any] | None:
+        """The status and the body for a request; None where it is about something else."""
+        if not path.type.startswith(_TYPE):
+            return None
+        if method == "PUT":
+            return self._file(path, body or {})
+        if path.type == f"{_TYPE}/insights":
+            if self._to_say:
+                self._said.append(self._to_say.pop(0))
+            details = [{"additionalDetails": {"statusCode": code}} for code in self._said]
+            return 200, {"value": [{"properties": each} for each in details]}
+        found = self.reports.get(path.text)
+        return (200, found) if found else refused(404, "NotFound", path.text)
+
+    def _file(self, path: ResourcePath, body: dict[str, Any]) -> tuple[int, Any]:
+        if not self.registered:
+            message = "The subscription is not registered to use namespace 'Microsoft.Impact'."
+            return refused(409, "MissingSubscriptionRegistration", message)
+        if not self.onboarded:
+            return refused(400, "BadRequest", "The subscription is not onboarded.")
+        properties = body.get("properties") or {}
+        missing = [name for name in _REQUIRED if not properties.get(name)]
+        if missing:
+            return refused(400, "InvalidRequest", f"{missing[0]} is missing")
+        self.reports[path.text] = body
+        return 201, {"id": path.text, **body}
+
+
+_AUDIENCE = "https://vault.azure.net"
+_SECRETS = "Microsoft.KeyVault/vaults/secrets"
+READS_SECRET = f"{_SECRETS}/getSecret/action"
+_ACTIONS = {"GET": READS_SECRET, "PUT": f"{_SECRETS}/setSecret/action"}
+
+
+def forbidden(action: str) -> tuple[int, Any]:
+    """What a vault says to who has no role for it."""
+    status, found = refused(403, "Forbidden", f"Caller is not authorized to perform {action}")
+    found["error"]["innererror"] = {"code": "ForbiddenByRbac"}
+    return status, found
+
+
+class Vaults:
+    """The secrets of all vaults that were put."""
+
+    def __init__(self, store: ResourceStore) -> None:
+        self._store = store
+        self.secrets: dict[str, str] = {}
+        self.tags: dict[str, dict[str, str]] = {}
+
+    def answer(
+        self, method: str, path: ResourcePath, body: Any, token: str, rights: Rights | None
+    ) -> tuple[int, Any]:
+        """The status and the body that a request for a secret gets."""
+        if not token or audience_of(token) != _AUDIENCE:
+            return refused(401, "Unauthorized", "AKV10022: Invalid audience.")
+        _, name, kind, *rest = (*path.parts, "", "")
+        action = _ACTIONS.get(method, "")
+        known = self._store.of_type("microsoft.keyvault/vaults")
+        vault = next((each.text for each in known if each.name.lower() == name.lower()), "")
+        if kind != "secrets" or not action or not vault:
+            return refused(404, "NotFound", f"Nothing is at {path.text}.")
+        if rights and not rights.allow(principal_of(token), action, vault, data=True):
+            return forbidden(action)
+        if method == "PUT":
+            self.secrets[path.key] = body["value"]
+            self.tags[path.key] = body.get("tags") or {}
+        if path.key not in self.secrets:
+            return refused(404, "SecretNotFound", f"A secret with {rest[0]} was not found.")
+        secret: dict[str, Any] = {"value": self.secrets[path.key], "id": path.text}
+        if tags := self.tags.get(path.key):
+            secret["tags"] = tags
+        return 200, secret
 
 
 class ControlPlane(Server):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.roles import Permission, built_in_roles
 from fairway_simulator.azure.additions import id_for
+from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.expressions import fill_in
-from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.azure.rights import Assignment, Rights
 
 if TYPE_CHECKING:

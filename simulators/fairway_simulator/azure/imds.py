@@ -13,7 +13,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.azure.additions import id_for
-from fairway_simulator.azure.identity import NOBODY, token_response
+from fairway_simulator.azure.cloud import NOBODY, token_response
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.http import Answer, Request, Server
 

@@ -1,9 +1,10 @@
-"""The paths of Azure Resource Manager, told apart: one resource, or a collection of them."""
+"""The forms of Azure Resource Manager: paths of resources or collections, and refusals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -85,3 +86,8 @@ class ResourcePath:
         other_scope, _, other_tail = other.key.rpartition("/providers/")
         below = other_scope.startswith(f"{scope}/resourcegroups/")
         return below and other_tail.rpartition("/")[0] == tail
+
+
+def refused(status: int, code: str, message: str) -> tuple[int, Any]:
+    """A status, and an error in the form of Azure Resource Manager."""
+    return status, {"error": {"code": code, "message": message}}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.roles import allowed
-from fairway_simulator.azure.errors import refused
+from fairway_simulator.azure.resource_ids import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

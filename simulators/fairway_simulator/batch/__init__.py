@@ -9,7 +9,7 @@ version 2025-06-01, as far as a client that runs jobs uses them, and behave as t
 them. `BatchSimulator.faults` makes it fail on demand.
 """
 
-from fairway_simulator.batch.agent.blobs import StorageAccess
+from fairway_simulator.batch.agent.transfers import StorageAccess
 from fairway_simulator.batch.simulator import BatchSimulator
 from fairway_simulator.faults import Fault, Faults
 

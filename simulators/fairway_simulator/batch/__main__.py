@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.fanout import sshd_mesh
 from fairway_simulator.batch import BatchSimulator, orders
-from fairway_simulator.batch.agent import users
+from fairway_simulator.batch.agent import layout
 from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
 from fairway_simulator.batch.simulator import DEFAULT_POOL
-from fairway_simulator.command import StandInCommand, folder, interrupted, number
-from fairway_simulator.private_file import make_own, write_private
-from fairway_simulator.variables import published
+from fairway_simulator.command import (
+    StandInCommand,
+    folder,
+    interrupted,
+    make_own,
+    number,
+    published,
+    write_private,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -114,7 +120,7 @@ def _make_data() -> bool:
     if os.geteuid() == 0:
         # Tasks are another user's.
         DATA.parent.chmod(0o711)
-        DATA.chmod(users.OPEN)
+        DATA.chmod(layout.OPEN)
     return True
 
 

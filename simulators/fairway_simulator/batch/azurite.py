@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_simulator.batch.agent.blobs import StorageAccess
 from fairway_simulator.batch.agent.supervisor_client import Setting, Supervisor
+from fairway_simulator.batch.agent.transfers import StorageAccess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,7 +1,13 @@
-"""The parts of the service, put together."""
+"""The parts of the service, put together, and who may ask it."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from fairway_simulator.batch.agent.commands import NodeAgent
@@ -14,15 +20,102 @@ from fairway_simulator.batch.scheduling.fleet import Fleet
 from fairway_simulator.batch.scheduling.jobs import JobEnds, Schedules
 from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
 from fairway_simulator.batch.scheduling.scheduler import Scheduler
-from fairway_simulator.batch.wire.authentication import Authenticator
-from fairway_simulator.batch.wire.errors import ServiceError
+from fairway_simulator.batch.wire.bodies import ServiceError
 from fairway_simulator.faults import Fault, Faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_simulator.batch.agent.blobs import Blobs
+    from fairway_simulator.batch.agent.transfers import Blobs
+    from fairway_simulator.http import Request
+
+
+# The headers whose values are signed, in this order.
+_SIGNED = (
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-md5",
+    "content-type",
+    "date",
+    "if-modified-since",
+    "if-match",
+    "if-none-match",
+    "if-unmodified-since",
+    "range",
+)
+
+# A request dated further off than this is refused.
+_SKEW = timedelta(minutes=15)
+
+
+class Authenticator:
+    """Checks the Authorization header of each request."""
+
+    def __init__(self, account: str, key: str, clock: Clock) -> None:
+        self._account = account
+        self.key = key
+        self._key = base64.b64decode(key, validate=True)
+        self._clock = clock
+        self.tokens: dict[str, float] = {}
+        """Bearer tokens and the POSIX times at which they expire."""
+        self.skew = timedelta(0)
+        """How far the clients' clocks are behind ours."""
+
+    def check(self, request: Request) -> None:
+        """Returns where the request is one of ours, and is a 401 or 403 otherwise."""
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        if scheme == "SharedKey":
+            self._check_signature(request, value)
+        elif request.token:
+            self._check_token(request.token)
+        else:
+            raise ServiceError(401, "Unauthorized", "The request carries no credentials.")
+
+    def _check_token(self, token: str) -> None:
+        expires = self.tokens.get(token)
+        if expires is None:
+            raise ServiceError(401, "AuthenticationFailed", "The token was not issued for us.")
+        if expires <= self._clock.time().timestamp():
+            raise ServiceError(401, "AuthenticationFailed", "The token has expired.")
+
+    def _check_signature(self, request: Request, value: str) -> None:
+        account, _, signature = value.partition(":")
+        self._check_date(request)
+        try:
+            given = base64.b64decode(signature, validate=True)
+        except binascii.Error:
+            given = b""
+        digest = hmac.digest(self._key, self._to_sign(request).encode(), hashlib.sha256)
+        if account != self._account or not hmac.compare_digest(given, digest):
+            why = "The MAC signature found in the HTTP request is not the same as any computed."
+            raise ServiceError(403, "AuthenticationFailed", AuthenticationErrorDetail=why)
+
+    def _check_date(self, request: Request) -> None:
+        try:
+            date = parsedate_to_datetime(request.headers.get("ocp-date", ""))
+        except ValueError:
+            raise ServiceError(403, "AuthenticationFailed", "The request has no date.") from None
+        # A clock that a test puts forward is no clock that is wrong: dates go by the real one.
+        ours = datetime.now(UTC) + self.skew
+        if abs(ours - date) > _SKEW:
+            why = f"The date is {date.isoformat()}, the server's {ours.isoformat()}."
+            raise ServiceError(403, "AuthenticationFailed", AuthenticationErrorDetail=why)
+
+    def _to_sign(self, request: Request) -> str:
+        headers = dict(request.headers)
+        if request.method not in {"GET", "HEAD"}:
+            headers.setdefault("content-length", "0")
+        elif headers.get("content-length") == "0":
+            del headers["content-length"]
+        lines = [request.method, *(headers.get(name, "") for name in _SIGNED)]
+        lines += sorted(
+            f"{name}:{value}" for name, value in headers.items() if "ocp-" in name and value
+        )
+        lines.append(f"/{self._account}{request.path}")
+        lines += [f"{name}:{each[0]}" for name, each in sorted(request.query.items()) if each[0]]
+        return "\n".join(lines)
 
 
 _CODES = {

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from fairway_simulator.batch.agent.blobs import Blobs, StorageAccess
+from fairway_simulator.batch.agent.transfers import Blobs, StorageAccess
 from fairway_simulator.batch.azurite import Azurite
 from fairway_simulator.batch.core import Core
 from fairway_simulator.batch.model.pool import AllocationLimit

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.project_folder import find_project
-from fairway_simulator.command import StandInCommand, folder, interrupted, number
+from fairway_simulator.command import StandInCommand, folder, interrupted, number, published
 from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
 from fairway_simulator.kubernetes.api.schemas import SchemasMissing, newest
 from fairway_simulator.kubernetes.cluster import CONTEXT, kubectl_program
 from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
-from fairway_simulator.variables import published
 
 if TYPE_CHECKING:
     import argparse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import ssl
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.certificate import serve_as_localhost
+from fairway_simulator.command import write_private
 from fairway_simulator.http import Server
-from fairway_simulator.kubernetes import kubeconfig
 from fairway_simulator.kubernetes.api.resources import (
     BUILT_IN,
     CLAIMS,
@@ -41,7 +42,6 @@ from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet, NodeSpec
 from fairway_simulator.kubernetes.kubelet.network import Network, network
-from fairway_simulator.private_file import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +49,24 @@ if TYPE_CHECKING:
 
     from fairway_simulator.faults import Faults
     from fairway_simulator.kubernetes.api.resources import Resource
+
+
+def kubeconfig_text(name: str, url: str, authority: Path, token: str, namespace: str) -> str:
+    """The file's text: JSON is YAML too."""
+    cluster = {"server": url, "certificate-authority": str(authority)}
+    context = {"cluster": name, "user": name, "namespace": namespace}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": name, "context": context}],
+        },
+        indent=1,
+    )
+
 
 _RESOURCES = {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
 _PATIENCE = 300.0  # seconds; only a hang takes so long
@@ -270,7 +288,7 @@ class KubernetesCluster:
 
     def _write_kubeconfig(self, file: Path, token: str, namespace: str) -> None:
         authority = self.folder / "ca.pem"
-        text = kubeconfig.text(CONTEXT, self.url, authority, token, namespace)
+        text = kubeconfig_text(CONTEXT, self.url, authority, token, namespace)
         write_private(file, text)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fairway_core.kubernetes import documents, head
 from fairway_core.target import KubernetesAccess, NodeRange, Target
+from fairway_simulator.command import write_private
 from fairway_simulator.kubernetes.cluster import CONTEXT
-from fairway_simulator.private_file import write_private
 
 if TYPE_CHECKING:
     from fairway_simulator.kubernetes.cluster import KubernetesCluster

@@ -5,8 +5,8 @@ processes, and dies as a whole. Everything listens on loopback addresses alone. 
 (as in a container), and Debian's slurmctld, slurmd, slurm-client, munge and openssh-server.
 """
 
-from fairway_simulator.people import People
+from fairway_simulator.machines import People
 from fairway_simulator.slurm.cluster import SlurmCluster
-from fairway_simulator.slurm.programs import missing
+from fairway_simulator.slurm.daemon import missing
 
 __all__ = ["People", "SlurmCluster", "missing"]

@@ -11,12 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_simulator.command import StandInCommand, interrupted, number
-from fairway_simulator.private_file import make_own
+from fairway_simulator.command import StandInCommand, interrupted, make_own, number, published
 from fairway_simulator.slurm.cluster import SlurmCluster
-from fairway_simulator.slurm.daemon import DaemonFailed
-from fairway_simulator.slurm.programs import missing
-from fairway_simulator.variables import published
+from fairway_simulator.slurm.daemon import DaemonFailed, missing
 
 if TYPE_CHECKING:
     import argparse

@@ -12,19 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator import mpi
+from fairway_simulator import machines
 from fairway_simulator.slurm import configuration
 from fairway_simulator.slurm.cloud import CloudNodes
-from fairway_simulator.slurm.daemon import Daemon
+from fairway_simulator.slurm.daemon import SEARCH_PATH, Daemon, find
 from fairway_simulator.slurm.login import Login
-from fairway_simulator.slurm.programs import SEARCH_PATH, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
     from fairway_core import slurm
-    from fairway_simulator.people import People
+    from fairway_simulator.machines import People
 
 _COMMAND_TIMEOUT = 120.0  # seconds: clients hang where slurmctld is down
 
@@ -240,7 +239,7 @@ class SlurmCluster:
             "HOME": str(self.folder / "home"),
             "PATH": f"{self.folder}/home/bin:{own}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "SLURM_CONF": str(self.conf),
-            **mpi.SHARED_CORES,
+            **machines.SHARED_CORES,
             # Its nodes use this machine's network, where other simulators' bridges come and go.
             "OMPI_MCA_btl_tcp_if_exclude": "127.0.0.0/8,10.244.0.0/16",
         }

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent.fanout.launchers import free_port
-from fairway_simulator.slurm.daemon import Daemon
-from fairway_simulator.slurm.programs import SEARCH_PATH, find
+from fairway_simulator.slurm.daemon import SEARCH_PATH, Daemon, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from fairway_simulator.people import People
+    from fairway_simulator.machines import People
 
 # Where a person's session has PATH and more from their profile, here they are given.
 _SSHD = """\

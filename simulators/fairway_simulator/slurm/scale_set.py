@@ -14,7 +14,7 @@ from fairway_core.catalog.roles import Permission
 from fairway_core.slurm.rights import READS_OPERATIONS, SCALES
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.additions import id_for
-from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.azure.rights import Assignment, Rights

@@ -19,18 +19,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator import mpi
+from fairway_simulator import machines
 from fairway_simulator.ssh.host import Host, sshd_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
-    from fairway_simulator.people import People
+    from fairway_simulator.machines import People
 
 # MPI between hosts that are one machine: loopback is all that they have.
 _MPI = {
-    **mpi.SHARED_CORES,
+    **machines.SHARED_CORES,
     "OMPI_MCA_btl": "self,sm,tcp",
     "OMPI_MCA_btl_tcp_if_include": "lo",
     "OMPI_ALLOW_RUN_AS_ROOT": "1",

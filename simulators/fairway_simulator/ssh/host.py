@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from fairway_simulator.people import People
+    from fairway_simulator.machines import People
 
 _PATIENCE = 120.0  # seconds in which a host starts even on a busy machine
 

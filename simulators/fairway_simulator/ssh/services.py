@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
 
+from fairway_simulator.azure.control_plane import READS_SECRET, forbidden
 from fairway_simulator.azure.data_plane import Wanted, blob_action, refusal
-from fairway_simulator.azure.vaults import READS_SECRET, forbidden
 from fairway_simulator.http import Answer, Request, Server
 
 if TYPE_CHECKING:

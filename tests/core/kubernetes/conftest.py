@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes_validate import ValidationError, validate
 
-from fairway_simulator.kubernetes.api import custom, kueue_rules, schemas
+from fairway_simulator.kubernetes.api import schemas, validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,11 +131,11 @@ def faults() -> Callable[[dict[str, Any]], list[str]]:
 def _faults(found: dict[str, Any]) -> list[str]:
     version, kind = found["apiVersion"], found["kind"]
     if version.startswith("kueue.x-k8s.io/"):
-        schema = schemas.definitions()[custom.name_of(kind)]
-        return [*_by_schema(found, schema)] or [*kueue_rules.causes(kind, found)]
+        schema = schemas.definitions()[schemas.name_of(kind)]
+        return [*_by_schema(found, schema)] or [*validation.kueue_causes(kind, found)]
     group = version.partition("/")[0]
     if "." in group and group not in _OWN:
-        return _by_schema(found, custom.object_of(_KINDS[version, kind]))
+        return _by_schema(found, schemas.object_of(_KINDS[version, kind]))
     told = []
     for each in _VERSIONS:
         try:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.data_plane import DataPlane, batch_action, blob_action
 from fairway_simulator.azure.deployment import Deployment
-from fairway_simulator.azure.identity import NOBODY
 from fairway_simulator.batch import StorageAccess
 from fairway_stacks.app import stack_documents
 

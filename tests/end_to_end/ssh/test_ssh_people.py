@@ -19,7 +19,7 @@ from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
 from fairway_core.environment.homes import Homes, SharedQueue
 from fairway_core.target import Target
-from fairway_simulator.people import People
+from fairway_simulator.machines import People
 from fairway_simulator.ssh.cluster import SshCluster, missing
 
 if TYPE_CHECKING:

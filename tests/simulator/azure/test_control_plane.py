@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.identity import ClientSecretCredential
 
-from fairway_simulator.azure.identity import NOBODY
+from fairway_simulator.azure.cloud import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

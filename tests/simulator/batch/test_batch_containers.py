@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_simulator.batch import BatchSimulator
-from fairway_simulator.batch.agent.containers import ContainerError, arguments
+from fairway_simulator.batch.agent.commands import ContainerError, arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from azure.core.exceptions import HttpResponseError, ResourceExistsError, Resour
 from fairway_simulator.batch import BatchSimulator
 from fairway_simulator.batch.agent.network import address_of
 from fairway_simulator.batch.orders import order
-from fairway_simulator.batch.wire.errors import ServiceError
+from fairway_simulator.batch.wire.bodies import ServiceError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,8 +21,7 @@ from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.kubernetes.pools import ON_SYSTEM
 from fairway_core.target import Target
 from fairway_simulator.kubernetes.api.admission import Admission
-from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.api.requests import Identity
+from fairway_simulator.kubernetes.api.requests import ApiError, Identity
 from fairway_simulator.kubernetes.api.resources import (
     NAMESPACES,
     NODES,

@@ -20,7 +20,7 @@ from fairway_simulator.kubernetes.api import patches
 from fairway_simulator.kubernetes.api.resources import CONFIG_MAPS, PODS
 from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.client import Client, Refused
-from fairway_simulator.kubernetes.controllers.indexes import parsed, spelled
+from fairway_simulator.kubernetes.controllers.job_state import parsed, spelled
 from fairway_simulator.kubernetes.controllers.loop import Loop
 
 if TYPE_CHECKING:

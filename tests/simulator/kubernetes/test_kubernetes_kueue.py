@@ -12,7 +12,7 @@ import pytest
 
 from fairway_simulator.kubernetes import KubernetesCluster
 from fairway_simulator.kubernetes.api.admission import Admission
-from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.api.resources import CLUSTER_QUEUES, FLAVORS
 from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.controllers.quota import Assignment, Refusal, assign

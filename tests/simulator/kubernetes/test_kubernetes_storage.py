@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_simulator.kubernetes.api.admission import Admission
-from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.api.requests import Identity
+from fairway_simulator.kubernetes.api.requests import ApiError, Identity
 from fairway_simulator.kubernetes.api.resources import (
     CLAIMS,
     EVENTS,

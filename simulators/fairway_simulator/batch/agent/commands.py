@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent import containers, environment, users
+from fairway_simulator.batch.agent import environment, layout
 from fairway_simulator.batch.agent.process_space import ProcessSpaces
 from fairway_simulator.batch.agent.supervisor_client import Supervisor
 from fairway_simulator.batch.model.outcome import Outcome, exited, failure
@@ -17,11 +17,71 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_simulator.batch.agent.blobs import Blobs, TransferError
     from fairway_simulator.batch.agent.layout import Layout
     from fairway_simulator.batch.agent.network import Network
+    from fairway_simulator.batch.agent.transfers import Blobs, TransferError
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.pool import Node
+
+
+# Those of `docker create` that somebody may want here; each has a value.
+_OPTIONS = frozenset(
+    {
+        *("--cap-add", "--cap-drop", "--device", "--entrypoint", "--env", "--group-add"),
+        *("--ipc", "--memory", "--mount", "--net", "--network", "--pid", "--security-opt"),
+        *("--shm-size", "--tmpfs", "--ulimit", "--user", "--volume", "--workdir", "-e", "-v"),
+    }
+)
+_FLAGS = frozenset({"--init", "--privileged", "--read-only"})
+# Batch gives GPUs to containers by itself and is not to be told; it refuses another runtime.
+_SERVICES_OWN = frozenset({"--gpus", "--runtime"})
+
+
+class ContainerError(Exception):
+    """A container cannot be made; `code` is the service's own."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def require_fit(pool: Mapping[str, Any], settings: object) -> None:
+    """ContainerError where a task has a container and its pool none, or the reverse: see
+    BatchTaskCreateOptions.container_settings of azure-batch."""
+    machine = pool.get("virtualMachineConfiguration") or {}
+    if settings and not machine.get("containerConfiguration"):
+        raise ContainerError("ContainerPoolNotSupported", "The pool's nodes have no containers")
+    if machine.get("containerConfiguration") and not settings:
+        raise ContainerError(
+            "InvalidContainerSettings", "Tasks on a pool with containers name an image"
+        )
+
+
+def arguments(
+    settings: Mapping[str, Any], command: Sequence[str], images: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """What a command becomes in its container: the arguments of the image's entry point, unless
+    the options name another. `images` has the entry point of each image that there is."""
+    name = str(settings["imageName"])
+    image = name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+    if image not in images:
+        raise ContainerError("ContainerImageNotFound", f"There is no image {image}")
+    words = iter(shlex.split(str(settings.get("containerRunOptions") or "")))
+    entry = list(images[image])
+    for word in words:
+        option, sign, value = word.partition("=")
+        if option in _SERVICES_OWN:
+            raise ContainerError("ContainerCreationFailed", f"Batch sets {option} by itself")
+        if option in _FLAGS:
+            continue
+        if option not in _OPTIONS:
+            raise ContainerError("ContainerCreationFailed", f"unknown flag: {option}")
+        given = value if sign else next(words, None)
+        if given is None:
+            raise ContainerError("ContainerCreationFailed", f"flag needs an argument: {option}")
+        if option == "--entrypoint":
+            entry = [given] if given else []
+    return [*entry, *command]
 
 
 class NodeLost(Exception):
@@ -114,21 +174,21 @@ class NodeAgent:
             return _not_launched("CommandLaunchFailed", "the command line is empty")
         if container:
             try:
-                argv = containers.arguments(container, argv, self.images)
-            except containers.ContainerError as error:
+                argv = arguments(container, argv, self.images)
+            except ContainerError as error:
                 return _not_launched(error.code, str(error))
         own = environment.of_node(self.account, self.layout, task_folder.node)
         if self.network.shared:
             own |= environment.of_shared_network(task_folder.node)
-        if users.id_of(identity) is not None:
-            own["USER"] = users.NAME
+        if layout.id_of(identity) is not None:
+            own["USER"] = layout.NAME
         end = supervisor.run(
             argv,
             f"{task_folder.seen}/wd",
             own | dict(variables),
             f"{task_folder.seen}/stdout.txt",
             f"{task_folder.seen}/stderr.txt",
-            users.id_of(identity),
+            layout.id_of(identity),
         )
         if end.exit_code is not None:
             return exited(end.exit_code)

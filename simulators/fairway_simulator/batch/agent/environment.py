@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator import mpi
+from fairway_simulator import machines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
         "AZ_BATCH_NODE_STARTUP_DIR": f"{root}/startup",
         "AZ_BATCH_NODE_STARTUP_WORKING_DIR": f"{root}/startup/wd",
         "AZ_BATCH_NODE_MOUNTS_DIR": f"{root}/fsmounts",
-        **mpi.SHARED_CORES,
+        **machines.SHARED_CORES,
         # A node of a real pool asks the metadata service at an address of its own.
         "FAIRWAY_METADATA_URL": f"{account.url}/simulator/metadata/{node.pool.id}/{node.id}",
     }

@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairway_simulator.batch.agent import environment, users
-from fairway_simulator.batch.agent.blobs import TransferError
-from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
-from fairway_simulator.batch.agent.containers import ContainerError, require_fit
+from fairway_simulator.batch.agent import environment, layout
+from fairway_simulator.batch.agent.commands import (
+    ContainerError,
+    NodeLost,
+    not_transferred,
+    require_fit,
+)
 from fairway_simulator.batch.agent.preparation import prepare
-from fairway_simulator.batch.agent.transfers import fetch, keep
+from fairway_simulator.batch.agent.transfers import TransferError, fetch, keep
 from fairway_simulator.batch.model.outcome import Outcome, ended, failure
 
 if TYPE_CHECKING:
@@ -130,7 +133,7 @@ class Execution:
         except TransferError as error:
             return not_transferred(error, kind="preprocessing")
         for task_folder in self._common:
-            users.own(task_folder.host, self.task.spec.get("userIdentity"))
+            layout.own(task_folder.host, self.task.spec.get("userIdentity"))
         for index, node in enumerate(self.nodes):
             supervisor = self._agent.supervise(node, self._generations[index])
             with self._lock:

@@ -11,15 +11,42 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent import users
 from fairway_simulator.batch.agent.supervisor_client import Setting, namespaces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fairway_simulator.batch.model.pool import Node
+
+
+NAME = "_azbatch"
+_ID = 60_001  # of the user and of its group; below those that systemd gives away
+
+# Everybody's, as AZ_BATCH_NODE_SHARED_DIR is and what pools mount.
+OPEN = 0o1777
+
+
+def id_of(identity: Mapping[str, Any] | None) -> int | None:
+    """The id of the user that a task with this `userIdentity` runs as; None for the simulator's
+    own, which is root."""
+    level = str(((identity or {}).get("autoUser") or {}).get("elevationLevel") or "nonadmin")
+    return None if os.geteuid() != 0 or level.lower() == "admin" else _ID
+
+
+def own(folder: Path, identity: Mapping[str, Any] | None) -> None:
+    """Gives a folder, with all that is in it, to the user of a task."""
+    user = id_of(identity)
+    if user is None:
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user, user, follow_symlinks=False)
+
+
+def passwd_line(home: str) -> str:
+    """The user's line in a node's /etc/passwd."""
+    return f"{NAME}:*:{_ID}:{_ID}::{home}:/bin/bash"
 
 
 # A node's own: for temporary files, and where disks are mounted.
@@ -51,7 +78,7 @@ class Layout:
         shutil.rmtree(self.nodes, ignore_errors=True)
         for path in (self.nodes, self.shared, self._common):
             path.mkdir(parents=True, exist_ok=True)
-        self.shared.chmod(users.OPEN)
+        self.shared.chmod(OPEN)
 
     def root(self, node: Node) -> str:
         """AZ_BATCH_NODE_ROOT_DIR: the node's folder as its processes see it."""
@@ -71,7 +98,7 @@ class Layout:
         for name in ("shared", *_TEMPORARY):
             (node.folder / name).mkdir(exist_ok=True)
             if name != "mnt":  # which is root's
-                (node.folder / name).chmod(users.OPEN)
+                (node.folder / name).chmod(OPEN)
         for name, top in _TEMPORARY.items():
             for seen in self._seen(top):
                 (node.folder / name / seen).mkdir(parents=True, exist_ok=True)
@@ -81,7 +108,7 @@ class Layout:
         lines = ["127.0.0.1 localhost", *(f"{peer.address} {peer.name}" for peer in peers)]
         self._hosts(node).write_text("\n".join(lines) + "\n")
         known = Path("/etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
-        line = users.passwd_line(f"{self.root(node)}/workitems")
+        line = passwd_line(f"{self.root(node)}/workitems")
         self._passwd(node).write_text(f"{known}{line}\n", "utf-8", "surrogateescape")
 
     def _temporary(self, node: Node) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.model.entity import parse_time
-from fairway_simulator.batch.wire.errors import ServiceError
+from fairway_simulator.batch.wire.bodies import ServiceError
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.batch.agent import environment, users
-from fairway_simulator.batch.agent.blobs import TransferError
+from fairway_simulator.batch.agent import environment, layout
 from fairway_simulator.batch.agent.commands import NodeLost, not_transferred
-from fairway_simulator.batch.agent.transfers import fetch
+from fairway_simulator.batch.agent.transfers import TransferError, fetch
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
@@ -119,7 +118,7 @@ def _run(
         try:
             fetch(agent.blobs, spec.get("resourceFiles"), task_folder.host / "wd")
             container, identity = spec.get("containerSettings"), spec.get("userIdentity")
-            users.own(task_folder.host, identity)
+            layout.own(task_folder.host, identity)
             line = spec["commandLine"]
             outcome = agent.run(supervisor, task_folder, line, variables, container, identity)
         except TransferError as error:

@@ -6,7 +6,7 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from fairway_simulator.batch.wire.errors import ServiceError
+from fairway_simulator.batch.wire.bodies import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

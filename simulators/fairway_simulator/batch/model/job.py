@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.model.entity import Entity, parse_time, wire_time
-from fairway_simulator.batch.wire.errors import UNLIMITED, seconds
+from fairway_simulator.batch.wire.bodies import UNLIMITED, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from fairway_core.catalog import vm_sizes
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property, seconds
+from fairway_simulator.batch.wire.bodies import ServiceError, invalid_property, seconds
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_RANGES = 100

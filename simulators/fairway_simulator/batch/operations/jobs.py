@@ -8,7 +8,7 @@ from fairway_simulator.batch.model.entity import parse_time
 from fairway_simulator.batch.model.job import Job, Schedule, Task
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.scheduler import job_deadline
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property, seconds
+from fairway_simulator.batch.wire.bodies import ServiceError, invalid_property, seconds
 from fairway_simulator.batch.wire.router import answer, done, entity_answer, page
 
 if TYPE_CHECKING:

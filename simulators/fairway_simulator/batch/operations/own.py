@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, get_args
 
 from fairway_simulator.batch.operations import checks
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
+from fairway_simulator.batch.wire.bodies import ServiceError, invalid_property
 from fairway_simulator.batch.wire.router import answer, done
 from fairway_simulator.faults import Fault, Kind
 

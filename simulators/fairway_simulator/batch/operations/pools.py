@@ -9,7 +9,7 @@ from fairway_simulator.batch.model.pool import Pool
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.formula import FormulaError, evaluate
 from fairway_simulator.batch.scheduling.lifecycle import leave
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
+from fairway_simulator.batch.wire.bodies import ServiceError, invalid_property
 from fairway_simulator.batch.wire.router import answer, done, entity_answer, page
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from fairway_simulator.batch.model.job import Task
 from fairway_simulator.batch.model.pool import REACHABLE
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.jobs import BY_USER
-from fairway_simulator.batch.wire.errors import ServiceError, invalid_property
+from fairway_simulator.batch.wire.bodies import ServiceError, invalid_property
 from fairway_simulator.batch.wire.router import answer, done, entity_answer, page
 from fairway_simulator.http import Answer
 

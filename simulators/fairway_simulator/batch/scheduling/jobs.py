@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.agent.preparation import release
 from fairway_simulator.batch.model.account import ENDING
 from fairway_simulator.batch.model.outcome import ended
-from fairway_simulator.batch.wire.errors import ServiceError
+from fairway_simulator.batch.wire.bodies import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

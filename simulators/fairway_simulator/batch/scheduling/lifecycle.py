@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent.execution import node_info
 from fairway_simulator.batch.model.outcome import Outcome, ended, satisfies
-from fairway_simulator.batch.wire.errors import ServiceError, seconds
+from fairway_simulator.batch.wire.bodies import ServiceError, seconds
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.execution import Execution

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from fairway_simulator.batch.agent.execution import Execution, timed_out
-from fairway_simulator.batch.wire.errors import UNLIMITED, seconds
+from fairway_simulator.batch.wire.bodies import UNLIMITED, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

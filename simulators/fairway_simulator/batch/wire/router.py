@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from fairway_simulator.batch.model.entity import http_date
 from fairway_simulator.batch.wire import bodies
-from fairway_simulator.batch.wire.errors import ServiceError
+from fairway_simulator.batch.wire.bodies import ServiceError
 from fairway_simulator.http import Answer, Request
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.http import Answer
-from fairway_simulator.kubernetes.api.errors import ApiError
-from fairway_simulator.kubernetes.api.requests import Identity
+from fairway_simulator.kubernetes.api.requests import ApiError, Identity
 from fairway_simulator.kubernetes.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
+from fairway_simulator.kubernetes.api.requests import ApiError, bad_request
 from fairway_simulator.kubernetes.api.schemas import Schema, definitions, resolved
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 from fairway_simulator.faults import ENDLESS
 from fairway_simulator.http import Answer, Takeover
 from fairway_simulator.kubernetes import pump
-from fairway_simulator.kubernetes.api import deletion
-from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
+from fairway_simulator.kubernetes.api import objects
+from fairway_simulator.kubernetes.api.requests import ApiError, bad_request
 from fairway_simulator.kubernetes.api.resources import NODES, PODS
 from fairway_simulator.kubernetes.conditions import with_condition
 
@@ -75,7 +75,7 @@ class PodRequests:
                     "Eviction API: evicting",
                 )
                 pod = self._store.replace(PODS, {**pod, "status": status})
-            deletion.delete(self._store, PODS, pod, deletion.Options(grace=grace))
+            objects.delete(self._store, PODS, pod, objects.Options(grace=grace))
         return _success(201)
 
     def _proxied(self, request: ApiRequest, object_path: ObjectPath, what: str) -> Takeover:

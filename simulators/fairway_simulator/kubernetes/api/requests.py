@@ -1,16 +1,128 @@
-"""A request of somebody, and what it is about."""
+"""A request of somebody, what it is about, and answers that are errors, in the real words."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from fairway_simulator.http import Request
-from fairway_simulator.kubernetes.api.errors import ApiError, bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_simulator.kubernetes.api.resources import Resource
+
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    410: "Expired",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+_MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+class ApiError(Exception):
+    """An answer that is an error; `details` say what it is about."""
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        reason: str = "",
+        details: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.reason = reason or _REASONS.get(code, "")
+        self.details = details or {}
+        self.headers = headers or {}
+
+    def status(self) -> dict[str, Any]:
+        """The error as the body of an answer."""
+        body = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
+        if self.details:
+            body["details"] = self.details
+        return body
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    """404: there is no such object."""
+    message = f'{resource.qualified} "{name}" not found'
+    return ApiError(404, message, details=_about(resource, name))
+
+
+def already_exists(resource: Resource, name: str) -> ApiError:
+    """409: the name is taken."""
+    message = f'{resource.qualified} "{name}" already exists'
+    return ApiError(409, message, "AlreadyExists", _about(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str = "") -> ApiError:
+    """409: somebody else wrote in between."""
+    why = why or _MODIFIED
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    return ApiError(409, message, "Conflict", _about(resource, name))
+
+
+def invalid(resource: Resource, name: str, causes: Sequence[str]) -> ApiError:
+    """422: the values may not be so; each cause begins with the field's path."""
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    said = causes[0] if len(causes) == 1 else f"[{', '.join(causes)}]"
+    details = {
+        "name": name,
+        "group": resource.group,
+        "kind": resource.kind,
+        "causes": [_cause(cause) for cause in causes],
+    }
+    return ApiError(422, f'{kind} "{name}" is invalid: {said}', details=details)
+
+
+def bad_request(message: str) -> ApiError:
+    """400: it cannot be read."""
+    return ApiError(400, message)
+
+
+def expired(message: str = "The resourceVersion for the provided list is too old.") -> ApiError:
+    """410: what happened since is not known any more."""
+    return ApiError(410, message, "Expired")
+
+
+def _about(resource: Resource, name: str) -> dict[str, Any]:
+    return {"name": name, "group": resource.group, "kind": resource.plural}
+
+
+def _cause(cause: str) -> dict[str, str]:
+    field, _, message = cause.partition(": ")
+    reason = "FieldValueRequired" if message.startswith("Required") else "FieldValueInvalid"
+    return {"reason": reason, "message": message, "field": field}
 
 
 @dataclass(frozen=True)

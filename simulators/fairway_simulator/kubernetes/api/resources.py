@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fairway_simulator.kubernetes.api import custom
+from fairway_simulator.kubernetes.api import schemas
 
 _KUEUE = "kueue.x-k8s.io"
 _AUTOSCALING = "autoscaling.x-k8s.io"
@@ -68,7 +68,7 @@ def _of(group: str, plural: str, kind: str, **more: Any) -> Resource:
 
 
 def _kueue(plural: str, kind: str, **more: Any) -> Resource:
-    return Resource(_KUEUE, "v1beta2", plural, kind, schema=custom.name_of(kind), **more)
+    return Resource(_KUEUE, "v1beta2", plural, kind, schema=schemas.name_of(kind), **more)
 
 
 _POD_SUBRESOURCES = ("binding", "eviction", "exec", "log")
@@ -125,7 +125,7 @@ PROVISIONING_REQUESTS = Resource(
     "ProvisioningRequest",
     status=True,
     short=("provreq",),
-    schema=custom.name_of("ProvisioningRequest"),
+    schema=schemas.name_of("ProvisioningRequest"),
 )
 """What a cluster has whose autoscaler knows them."""
 WORKLOAD_PRIORITIES = _kueue("workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)

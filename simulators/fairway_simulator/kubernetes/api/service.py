@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 
 from fairway_simulator.faults import Fault, Faults
 from fairway_simulator.http import Answer, Reply, Request, Takeover
-from fairway_simulator.kubernetes.api import tables
+from fairway_simulator.kubernetes.api import discovery
 from fairway_simulator.kubernetes.api.access import Access, Action
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.discovery import Discovery
-from fairway_simulator.kubernetes.api.errors import ApiError
 from fairway_simulator.kubernetes.api.objects import Objects, unknown_resource, verb_of
 from fairway_simulator.kubernetes.api.pods import PodRequests
-from fairway_simulator.kubernetes.api.requests import ApiRequest, ObjectPath, object_path_of
+from fairway_simulator.kubernetes.api.requests import (
+    ApiError,
+    ApiRequest,
+    ObjectPath,
+    object_path_of,
+)
 from fairway_simulator.kubernetes.api.resources import (
     BUILT_IN,
     KUEUE,
@@ -87,8 +91,8 @@ class ApiService:
         if resource is None:
             raise unknown_resource()
         answer = self._found(request, resource, object_path)
-        if tables.wanted(request) and isinstance(answer, Answer):
-            return tables.of(resource, answer)
+        if discovery.wanted(request) and isinstance(answer, Answer):
+            return discovery.of(resource, answer)
         return answer
 
     def _found(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Reply:

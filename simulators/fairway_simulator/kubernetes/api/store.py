@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api.errors import already_exists, conflict, expired, not_found
+from fairway_simulator.kubernetes.api.requests import already_exists, conflict, expired, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

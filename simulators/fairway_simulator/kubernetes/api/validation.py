@@ -1,4 +1,4 @@
-"""What the server refuses though it can read it (422): each cause begins with the field's path."""
+"""Refusals of what can be read (422): each cause begins with the field's path."""
 
 from __future__ import annotations
 
@@ -6,21 +6,143 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api import (
-    job_rules,
-    kueue_rules,
-    pod_rules,
-    quotas,
-    schemas,
-    volume_rules,
-)
-from fairway_simulator.kubernetes.api.errors import ApiError, conflict
+from fairway_agent.kubernetes.settings import parse
+from fairway_simulator.kubernetes.api import pod_rules, policies, schemas
+from fairway_simulator.kubernetes.api.requests import ApiError, conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_simulator.kubernetes.api.resources import Resource
     from fairway_simulator.kubernetes.api.store import Object
+
+
+_MOST_LABELS = 8
+_MOST_FLAVORS = 64
+
+
+def kueue_causes(kind: str, found: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with an object of a kind."""
+    spec = found.get("spec") or {}
+    if kind == "ResourceFlavor":
+        for field in ("nodeLabels", "nodeTaints", "tolerations"):
+            if len(spec.get(field) or ()) > _MOST_LABELS:
+                yield f"spec.{field}: Too many: {len(spec[field])}: must have at most 8 items"
+    elif kind == "ClusterQueue":
+        yield from _cluster_queue(spec)
+    elif kind == "LocalQueue" and not spec.get("clusterQueue"):
+        # The service takes one without, which then admits nothing.
+        yield "spec.clusterQueue: Required value"
+
+
+def kueue_changes(kind: str, before: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """What of an object may not be changed, and was."""
+    if kind == "LocalQueue" and before["spec"] != found.get("spec"):
+        old, new = (each.get("spec", {}).get("clusterQueue") for each in (before, found))
+        if old != new:
+            return [f'spec.clusterQueue: Invalid value: "{new}": field is immutable']
+    return []
+
+
+def _cluster_queue(spec: dict[str, Any]) -> Iterator[str]:
+    seen: set[str] = set()
+    for number, group in enumerate(spec.get("resourceGroups") or ()):
+        path = f"spec.resourceGroups[{number}]"
+        covered = group["coveredResources"]
+        if not covered or not group["flavors"] or len(group["flavors"]) > _MOST_FLAVORS:
+            yield f"{path}: Invalid value: it has 1 to 64 resources and flavors"
+        for name in covered:
+            if name in seen:
+                yield f'{path}.coveredResources: Duplicate value: "{name}"'
+            seen.add(name)
+        for index, flavor in enumerate(group["flavors"]):
+            yield from _flavor(flavor, covered, f"{path}.flavors[{index}]", spec)
+
+
+def _flavor(
+    flavor: dict[str, Any], covered: list[str], path: str, spec: dict[str, Any]
+) -> Iterator[str]:
+    names = [each["name"] for each in flavor["resources"]]
+    if len(names) != len(covered):
+        yield (
+            f"{path}: Invalid value: flavors must have the same number of resources as the "
+            "coveredResources"
+        )
+    elif names != covered:
+        yield f"{path}.resources: Invalid value: must match the name in coveredResources"
+    for index, quota in enumerate(flavor["resources"]):
+        for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
+            if field in quota:
+                yield from _amount(quota[field], f"{path}.resources[{index}].{field}")
+        if not spec.get("cohortName") and ("borrowingLimit" in quota or "lendingLimit" in quota):
+            yield f"{path}.resources[{index}]: Invalid value: limits must be nil without a cohort"
+
+
+def _amount(value: object, path: str) -> Iterator[str]:
+    try:
+        negative = parse(value) < 0
+    except ValueError:
+        yield f'{path}: Invalid value: "{value}": quantities must match the regular expression'
+        return
+    if negative:
+        yield f'{path}: Invalid value: "{value}": must be greater than or equal to 0'
+
+
+_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+_POLICIES = ("Retain", "Delete", "Recycle")
+# Of a volume that are no place where it comes from.
+_ABOUT = frozenset(
+    {"capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName"}
+    | {"mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"}
+)
+
+
+def storage_causes(plural: str, found: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with a volume or a claim."""
+    spec = found["spec"]
+    modes = spec.get("accessModes")
+    if not modes:
+        yield "spec.accessModes: Required value"
+    for mode in modes or ():
+        if mode not in _MODES:
+            yield f'spec.accessModes: Unsupported value: "{mode}"'
+    if plural == "persistentvolumeclaims":
+        if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
+            yield "spec.resources[storage]: Required value"
+        return
+    if "storage" not in (spec.get("capacity") or {}):
+        yield "spec.capacity: Required value"
+    policy = spec.get("persistentVolumeReclaimPolicy", "Retain")
+    if policy not in _POLICIES:
+        yield f'spec.persistentVolumeReclaimPolicy: Unsupported value: "{policy}"'
+    sources = _sources(spec)
+    if len(sources) != 1:
+        said = "must specify a volume type" if not sources else "may not specify more than 1"
+        yield f"spec: Required value: {said}"
+    if "nfs" in sources and not str(spec["nfs"]["path"]).startswith("/"):
+        yield "spec.nfs.path: Invalid value: must be an absolute path"
+
+
+def storage_changes(plural: str, before: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """What of a volume or a claim may not be changed, and was."""
+    old, new = before["spec"], found["spec"]
+    if plural == "persistentvolumes":
+        if _sources(old) != _sources(new):
+            what = "spec.persistentvolumesource"
+            return [f"{what}: Forbidden: {what} is immutable after creation"]
+        return []
+    fixed = [{k: v for k, v in each.items() if k != "resources"} for each in (old, new)]
+    if fixed[0].get("volumeName") is None:
+        fixed[1] = {k: v for k, v in fixed[1].items() if k != "volumeName"}
+    if fixed[0] != fixed[1]:
+        said = "spec is immutable after creation except resources.requests"
+        return [f"spec: Forbidden: {said} and volumeAttributesClassName for bound claims"]
+    return []
+
+
+def _sources(spec: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in spec.items() if name not in _ABOUT}
+
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _PATH_NAME = re.compile(r"^[^/%]+$")
@@ -52,28 +174,28 @@ def causes(resource: Resource, found: Object) -> Iterator[str]:
         for path, values in schemas.not_among(found, schemas.definitions()[resource.schema]):
             known = ", ".join(f'"{each}"' for each in values)
             yield f"{schemas.spelled(path)}: Unsupported value: supported values: {known}"
-        yield from kueue_rules.causes(resource.kind, found)
+        yield from kueue_causes(resource.kind, found)
     if resource.plural == "pods":
-        yield from pod_rules.causes(found["spec"], "spec")
+        yield from pod_rules.pod_causes(found["spec"], "spec")
     elif resource.plural == "jobs":
-        yield from job_rules.causes(found)
-        yield from pod_rules.causes(found["spec"]["template"]["spec"], "spec.template.spec")
+        yield from pod_rules.job_causes(found)
+        yield from pod_rules.pod_causes(found["spec"]["template"]["spec"], "spec.template.spec")
     elif resource.plural in ("deployments", "replicasets"):
         yield from _template(found)
     elif resource.plural in _STORAGE:
-        yield from volume_rules.causes(resource.plural, found)
+        yield from storage_causes(resource.plural, found)
     elif resource.plural == "resourcequotas":
-        yield from quotas.causes(found)
+        yield from policies.quota_causes(found)
 
 
 def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
     """What of an object may not be changed, and was."""
     if resource.is_custom:
-        return kueue_rules.immutable(resource.kind, before, found)
+        return kueue_changes(resource.kind, before, found)
     if resource.plural == "jobs":
-        return list(job_rules.immutable(before, found))
+        return list(pod_rules.job_changes(before, found))
     if resource.plural in _STORAGE:
-        return volume_rules.immutable(resource.plural, before, found)
+        return storage_changes(resource.plural, before, found)
     if resource.plural == "pods" and not pod_rules.may_become(before["spec"], found["spec"]):
         return [_FIXED_POD]
     if resource.plural in ("rolebindings", "clusterrolebindings"):
@@ -123,7 +245,7 @@ def _template(found: Object) -> Iterator[str]:
             f'spec.template.spec.restartPolicy: Unsupported value: "{policy}": supported values: '
             '"Always"'
         )
-    yield from pod_rules.causes(spec["template"]["spec"], "spec.template.spec")
+    yield from pod_rules.pod_causes(spec["template"]["spec"], "spec.template.spec")
 
 
 def _json(value: Any) -> str:

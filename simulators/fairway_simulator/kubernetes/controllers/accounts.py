@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api.defaults import suffix
-from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.admission import suffix
+from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.api.resources import (
     CONFIG_MAPS,
     NAMESPACES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_simulator.kubernetes.api import deletion
+from fairway_simulator.kubernetes.api import objects
 from fairway_simulator.kubernetes.api.resources import JOBS, NAMESPACES, NODES, PODS, Resource
 from fairway_simulator.kubernetes.conditions import with_condition
 from fairway_simulator.kubernetes.controllers.loop import Controller
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.store import Change, Object, Store
 
 _ALL = "all"
-_BACKGROUND = deletion.Options(propagation="Background")
+_BACKGROUND = objects.Options(propagation="Background")
 
 
 class Collector(Controller):
@@ -61,12 +61,12 @@ class Collector(Controller):
     def _let_go(
         self, resource: Resource, owner: Object, owned: Sequence[tuple[Resource, Object]]
     ) -> None:
-        if deletion.FOREGROUND not in (owner["metadata"].get("finalizers") or ()):
+        if objects.FOREGROUND not in (owner["metadata"].get("finalizers") or ()):
             return
         for kind, found in owned:
             self._delete(kind, found)
         if not any(self._still(kind, found) for kind, found in owned):
-            kept = [e for e in owner["metadata"]["finalizers"] if e != deletion.FOREGROUND]
+            kept = [e for e in owner["metadata"]["finalizers"] if e != objects.FOREGROUND]
             metadata = {**owner["metadata"], "finalizers": kept}
             if not kept:
                 del metadata["finalizers"]
@@ -82,8 +82,8 @@ class Collector(Controller):
         still = self._store.find(resource, metadata.get("namespace", ""), metadata["name"])
         if still is None or "deletionTimestamp" in still["metadata"]:
             return
-        options = _BACKGROUND if resource is not JOBS else deletion.Options()
-        deletion.delete(self._store, resource, still, options)
+        options = _BACKGROUND if resource is not JOBS else objects.Options()
+        objects.delete(self._store, resource, still, options)
 
     def _empty_namespaces(self) -> None:
         for namespace in self._store.items(NAMESPACES):
@@ -114,4 +114,4 @@ class Collector(Controller):
     def _fail(self, pod: Object, status: Object) -> None:
         if pod["status"].get("phase") not in ("Succeeded", "Failed"):
             pod = self._store.replace(PODS, {**pod, "status": {**status, "phase": "Failed"}})
-        deletion.delete(self._store, PODS, pod, deletion.Options(grace=0))
+        objects.delete(self._store, PODS, pod, objects.Options(grace=0))

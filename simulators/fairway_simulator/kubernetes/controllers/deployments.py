@@ -7,8 +7,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from fairway_simulator.kubernetes.api import deletion
-from fairway_simulator.kubernetes.api.defaults import suffix
+from fairway_simulator.kubernetes.api import objects
+from fairway_simulator.kubernetes.api.admission import suffix
 from fairway_simulator.kubernetes.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from fairway_simulator.kubernetes.conditions import is_true, with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
@@ -104,7 +104,7 @@ class Deployments(Controller):
         ]
         wanted = replica_set["spec"]["replicas"]
         for pod in pods[wanted:]:
-            deletion.delete(self._store, PODS, pod, deletion.Options())
+            objects.delete(self._store, PODS, pod, objects.Options())
         for _ in range(wanted - len(pods)):
             self._make_pod(replica_set)
         ready = sum(1 for pod in pods if is_true(pod, "Ready"))

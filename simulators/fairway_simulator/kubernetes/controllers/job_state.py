@@ -10,13 +10,80 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.conditions import condition_of, is_true, now, with_condition
-from fairway_simulator.kubernetes.controllers.failure_policy import ruling
-from fairway_simulator.kubernetes.controllers.indexes import parsed, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from fairway_simulator.kubernetes.api.store import Object
+
+
+def ruling(policy: Mapping[str, Any] | None, pod: Object) -> tuple[str, str]:
+    """The action of the first rule that matches, and the real controller's words for it; `Count`
+    where none does."""
+    for number, rule in enumerate((policy or {}).get("rules") or ()):
+        found = _by_exit_code(rule, pod) or _by_condition(rule, pod)
+        if found:
+            action = str(rule["action"])
+            return action, f"{found} matching {action} rule at index {number}"
+    return "Count", ""
+
+
+def _by_exit_code(rule: Mapping[str, Any], pod: Object) -> str:
+    codes = rule.get("onExitCodes")
+    if not codes:
+        return ""
+    metadata, status = pod["metadata"], pod["status"]
+    known = [
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ]
+    for each in known:
+        ended = (each.get("state") or {}).get("terminated")
+        name = codes.get("containerName")
+        if not ended or not ended.get("exitCode") or name not in (None, each["name"]):
+            continue
+        code = ended["exitCode"]
+        if (code in codes["values"]) is (codes["operator"] == "In"):
+            return (
+                f"Container {each['name']} for pod {metadata['namespace']}/{metadata['name']} "
+                f"failed with exit code {code}"
+            )
+    return ""
+
+
+def _by_condition(rule: Mapping[str, Any], pod: Object) -> str:
+    metadata = pod["metadata"]
+    for wanted in rule.get("onPodConditions") or ():
+        for known in pod["status"].get("conditions") or ():
+            status = wanted.get("status", "True")
+            if known["type"] == wanted["type"] and known["status"] == status:
+                return (
+                    f"Pod {metadata['namespace']}/{metadata['name']} has condition {known['type']}"
+                )
+    return ""
+
+
+def spelled(indexes: Iterable[int]) -> str:
+    """The text for a set."""
+    parts: list[list[int]] = []
+    for index in sorted(indexes):
+        if parts and parts[-1][1] == index - 1:
+            parts[-1][1] = index
+        else:
+            parts.append([index, index])
+    # Two that are neighbours are no range yet.
+    texts = {0: "{0}", 1: "{0},{1}"}
+    return ",".join(texts.get(b - a, "{0}-{1}").format(a, b) for a, b in parts)
+
+
+def parsed(text: str) -> set[int]:
+    """The set that a text means."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
 
 Memory = dict[int, tuple[int, str]]
 """For each index how often it failed, and when it did last."""

@@ -6,9 +6,9 @@ import copy
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api import deletion
-from fairway_simulator.kubernetes.api.defaults import suffix
-from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api import objects
+from fairway_simulator.kubernetes.api.admission import suffix
+from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.api.resources import JOBS, PODS
 from fairway_simulator.kubernetes.conditions import is_true, now, seconds_since
 from fairway_simulator.kubernetes.controllers.job_state import (
@@ -165,7 +165,7 @@ class Jobs(Controller):
             if "deletionTimestamp" not in pod["metadata"]:
                 if not pod["spec"].get("nodeName"):
                     pod = self._released(pod)
-                deletion.delete(self._store, PODS, pod, deletion.Options())
+                objects.delete(self._store, PODS, pod, objects.Options())
 
     def _release(self, pods: Iterable[Object]) -> None:
         """Lets go of pods that are counted, so that they may vanish."""

@@ -8,7 +8,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
-from fairway_simulator.kubernetes.api.errors import ApiError
+from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.api.store import FIRST
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ from fairway_core import local_disks
 from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.conditions import now
-from fairway_simulator.kubernetes.kubelet.devices import GPU, Devices
-from fairway_simulator.kubernetes.kubelet.environment import of_image
-from fairway_simulator.kubernetes.kubelet.host import PAUSE, Host
+from fairway_simulator.kubernetes.kubelet.host import GPU, PAUSE, Devices, Host
 from fairway_simulator.kubernetes.kubelet.pods import PodRunner
 from fairway_simulator.kubernetes.kubelet.serving import NodeServer
+from fairway_simulator.kubernetes.kubelet.volumes import of_image
 
 if TYPE_CHECKING:
     import ssl

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.kubernetes.client import STRATEGIC
 from fairway_simulator.kubernetes.kubelet import status
 from fairway_simulator.kubernetes.kubelet.containers import Container, Order, Sandbox, is_root
-from fairway_simulator.kubernetes.kubelet.environment import (
-    expanded,
-    of_image,
-    variables,
-)
 from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
 from fairway_simulator.kubernetes.kubelet.status import ContainerState
 from fairway_simulator.kubernetes.kubelet.volumes import (
     NotReady,
     Volumes,
     common_mounts,
+    expanded,
+    of_image,
+    variables,
 )
 
 if TYPE_CHECKING:

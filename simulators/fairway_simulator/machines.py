@@ -1,4 +1,4 @@
-"""People with accounts of their own on the machines of a cluster, and not on this one."""
+"""Machines of a cluster, which are this one: people who are not here, and what MPI must know."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
 
 _MATCH = """\
 Match User {names}
@@ -37,3 +38,12 @@ class People:
         del own["HOME"]
         words = " ".join(f'"{name}={value}"' for name, value in own.items())
         return _MATCH.format(names=",".join(self.names), environment=words)
+
+
+# None is bound to one, and one that waits lets others run. Open MPI's wheel looks for fabrics for
+# a second where it is not told that there are none.
+SHARED_CORES = {
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_pml": "ob1",
+}
