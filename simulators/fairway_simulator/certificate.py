@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+_AUTHORITY = "Fairway loopback authority"
 _VALID = datetime.timedelta(days=7)
 # A clock that is a little slow must not find it too new.
 _EARLIER = datetime.timedelta(hours=1)
@@ -30,82 +31,56 @@ def serve_as_localhost(
     """A server's TLS context for `localhost`, and the file of the authority to be trusted; the
     server is also known by these names and addresses."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    authority = _authority(authority_key)
+    usage = dict.fromkeys(
+        ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"), False
+    )
+    usage |= dict.fromkeys(("key_agreement", "encipher_only", "decipher_only"), False)
+    authority = _certificate(
+        _AUTHORITY,
+        authority_key.public_key(),
+        authority_key,
+        (x509.BasicConstraints(ca=True, path_length=0), True),
+        (x509.KeyUsage(**usage, key_cert_sign=True, crl_sign=True), True),
+        (x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), False),
+    )
     known: list[x509.GeneralName] = [x509.DNSName(name) for name in ("localhost", *names)]
     known += [x509.IPAddress(IPv4Address(address)) for address in ("127.0.0.1", *addresses)]
-    server = _server(server_key.public_key(), authority, authority_key, known)
-    authority_file, server_file = folder / "ca.pem", folder / "server.pem"
-    authority_file.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    server_file.touch(mode=0o600)
-    server_file.write_bytes(
-        server_key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + server.public_bytes(serialization.Encoding.PEM)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    server = _certificate(
+        "localhost",
+        server_key.public_key(),
+        authority_key,
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (x509.SubjectAlternativeName(known), False),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+        (issuer, False),
     )
+    authority_file, server_file = folder / "ca.pem", folder / "server.pem"
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    authority_file.write_bytes(authority.public_bytes(pem))
+    server_file.touch(mode=0o600)
+    key = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    server_file.write_bytes(key + server.public_bytes(pem))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(server_file)
     server_file.unlink()
     return context, authority_file
 
 
-def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
-    name = _name("Fairway loopback authority")
-    usage = x509.KeyUsage(
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    public = key.public_key()
-    return (
-        _builder(name, name, public)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-
-
-def _server(
+def _certificate(
+    name: str,
     public: ec.EllipticCurvePublicKey,
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    names: Iterable[x509.GeneralName],
+    signer: ec.EllipticCurvePrivateKey,
+    *extensions: tuple[x509.ExtensionType, bool],
 ) -> x509.Certificate:
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    return (
-        _builder(_name("localhost"), authority.subject, public)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(purpose, critical=False)
-        .add_extension(issuer, critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
+    """One that the authority signs, with extensions that are critical or not."""
     now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _EARLIER)
-        .not_valid_after(now + _VALID)
+    subject, issuer = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, _AUTHORITY)
     )
+    builder = x509.CertificateBuilder(
+        issuer, subject, public, x509.random_serial_number(), now - _EARLIER, now + _VALID
+    )
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical=critical)
+    return builder.sign(signer, hashes.SHA256())

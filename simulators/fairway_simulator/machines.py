@@ -1,8 +1,9 @@
-"""Machines of a cluster, which are this one: people who are not here, and what MPI must know."""
+"""Machines of a cluster, which are this one: how one logs in, people, and what MPI must know."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,22 @@ _MATCH = """\
 Match User {names}
     AuthorizedKeysFile .ssh/authorized_keys
     SetEnv {environment}
+"""
+_SSHD = """\
+Port {port}
+ListenAddress {address}
+HostKey {key}
+AuthorizedKeysFile {keys}
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+MaxSessions 100
+MaxStartups 100
+PrintMotd no
+Subsystem sftp internal-sftp
 """
 _INSIDE = 'mount --bind "$1" /etc && shift && exec "$@"'
 
@@ -36,8 +53,33 @@ class People:
         """How sshd lets them in: their sessions have a home, and programs that they may run."""
         own = {**environment, "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
         del own["HOME"]
-        words = " ".join(f'"{name}={value}"' for name, value in own.items())
-        return _MATCH.format(names=",".join(self.names), environment=words)
+        return _MATCH.format(names=",".join(self.names), environment=_words(own))
+
+
+def sshd_config(
+    address: str,
+    port: int,
+    key: str,
+    keys: str,
+    environment: Mapping[str, str],
+    people: People | None = None,
+) -> str:
+    """The configuration of an sshd that takes keys alone; `keys` is the file of those that it lets
+    in, `key` that of its own, and `environment` what sessions have."""
+    text = _SSHD.format(port=port, address=address, key=key, keys=keys)
+    text += f"SetEnv {_words(environment)}\n" if environment else ""
+    return text + (people.sshd_lines(environment) if people else "")
+
+
+def make_key(file: Path) -> None:
+    """Makes a pair of keys, where there is none."""
+    if not file.exists():
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)]
+        subprocess.run(words, check=True)
+
+
+def _words(environment: Mapping[str, str]) -> str:
+    return " ".join(f'"{name}={value}"' for name, value in environment.items())
 
 
 # None is bound to one, and one that waits lets others run. Open MPI's wheel looks for fabrics for

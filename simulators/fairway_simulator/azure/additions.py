@@ -74,12 +74,16 @@ class _New:
         found: dict[str, Any] = self.resource["properties"]
         return found
 
+    def set(self, **properties: Any) -> None:
+        """Fills in properties."""
+        self.properties.update(properties)
+
     def address_in(self, subnet_id: str) -> str:
         """An address for it in a subnet."""
         return address_in(self.others.get(ResourcePath(subnet_id)), self.path.key)
 
 
-_Addition = Callable[[_New], Made]
+_Addition = Callable[[_New], Made | None]
 
 
 def complete(path: ResourcePath, resource: dict[str, Any], others: Resources) -> Made:
@@ -89,7 +93,7 @@ def complete(path: ResourcePath, resource: dict[str, Any], others: Resources) ->
     _part(resource, "properties")["provisioningState"] = "Succeeded"
     _add_principal(path, resource)
     addition = _ADDITIONS.get(path.type)
-    return addition(_New(path, resource, others)) if addition else []
+    return (addition(_New(path, resource, others)) if addition else None) or []
 
 
 def id_for(text: str) -> str:
@@ -130,18 +134,7 @@ def _add_principal(path: ResourcePath, resource: dict[str, Any]) -> None:
         identity["tenantId"] = NOBODY
 
 
-def _user_identity(new: _New) -> Made:
-    new.properties.update(
-        {
-            "principalId": id_for(new.path.key),
-            "clientId": id_for(f"{new.path.key}/client"),
-            "tenantId": NOBODY,
-        }
-    )
-    return []
-
-
-def _storage_account(new: _New) -> Made:
+def _storage_account(new: _New) -> None:
     services = ("blob", "dfs", "file", "queue", "table", "web")
     new.properties.update(
         {
@@ -153,26 +146,9 @@ def _storage_account(new: _New) -> Made:
             },
         }
     )
-    return []
 
 
-def _vault(new: _New) -> Made:
-    # The provider waits until the vault answers, so it is here.
-    new.properties["vaultUri"] = f"https://{new.others.vault_host}/"
-    return []
-
-
-def _registry(new: _New) -> Made:
-    new.properties["loginServer"] = f"{new.path.name}.azurecr.io"
-    return []
-
-
-def _workspace(new: _New) -> Made:
-    new.properties["customerId"] = id_for(new.path.key)
-    return []
-
-
-def _data_collection(new: _New) -> Made:
+def _data_collection(new: _New) -> None:
     made = id_for(new.path.key).replace("-", "")
     properties = new.properties
     properties["immutableId"] = f"dcr-{made}"
@@ -180,50 +156,26 @@ def _data_collection(new: _New) -> Made:
         properties[service] = {
             "endpoint": f"https://{new.path.name}.{service.lower()}.monitor.azure.com"
         }
-    return []
 
 
-def _batch_account(new: _New) -> Made:
-    host = f"{new.path.name}.{new.resource.get('location')}.batch.azure.com"
-    new.properties["accountEndpoint"] = host
-    return []
-
-
-def _batch_pool(new: _New) -> Made:
-    new.properties["allocationState"] = "Steady"
-    return []
-
-
-def _role_assignment(new: _New) -> Made:
+def _role_assignment(new: _New) -> None:
     """It says for what it holds; the provider takes one without a scope for another one."""
     at = new.path.key.rindex("/providers/microsoft.authorization/")
     new.properties["scope"] = new.path.text[:at]
-    return []
 
 
-def _scale_set(new: _New) -> Made:
-    _drop_unused_capabilities(new.properties)
-    return []
-
-
-def _drop_unused_capabilities(properties: dict[str, Any]) -> None:
+def _drop_unused(properties: dict[str, Any]) -> None:
     """What is put as `{}` or with all of it off is no part of what Compute answers."""
     if not any((properties.get("additionalCapabilities") or {}).values()):
         properties.pop("additionalCapabilities", None)
 
 
-def _public_ip(new: _New) -> Made:
-    new.properties["ipAddress"] = documentation_address(new.path.key)
-    return []
-
-
-def _network_interface(new: _New) -> Made:
+def _network_interface(new: _New) -> None:
     for configuration in new.properties.get("ipConfigurations") or ():
         properties = _part(configuration, "properties")
         subnet = (properties.get("subnet") or {}).get("id", "")
         if not properties.get("privateIPAddress"):
             properties["privateIPAddress"] = new.address_in(subnet)
-    return []
 
 
 def _private_zone(new: _New) -> Made:
@@ -250,7 +202,7 @@ def _private_zone(new: _New) -> Made:
 def _virtual_machine(new: _New) -> Made:
     """The disk of the system is a resource of its own, as any other disk."""
     properties = new.properties
-    _drop_unused_capabilities(properties)
+    _drop_unused(properties)
     properties["vmId"] = id_for(new.path.key)
     storage = _part(properties, "storageProfile")
     storage["dataDisks"] = storage.get("dataDisks") or []
@@ -270,7 +222,7 @@ def _virtual_machine(new: _New) -> Made:
     return [(place, {**facts, "properties": kept})]
 
 
-def _lustre(new: _New) -> Made:
+def _lustre(new: _New) -> None:
     properties = new.properties
     address = new.address_in(properties.get("filesystemSubnet", ""))
     properties["clientInfo"] = {
@@ -279,32 +231,44 @@ def _lustre(new: _New) -> Made:
         "mountCommand": f"mount -t lustre {address}@tcp:/lustrefs /lustre",
     }
     properties["health"] = {"state": "Available"}
-    return []
-
-
-def _netapp_volume(new: _New) -> Made:
-    properties = new.properties
-    address = new.address_in(properties.get("subnetId", ""))
-    properties["mountTargets"] = [{"ipAddress": address, "mountTargetId": id_for(new.path.key)}]
-    return []
 
 
 _ADDITIONS: dict[str, _Addition] = {
     "microsoft.authorization/roleassignments": _role_assignment,
-    "microsoft.batch/batchaccounts": _batch_account,
-    "microsoft.batch/batchaccounts/pools": _batch_pool,
+    "microsoft.batch/batchaccounts": lambda new: new.set(
+        accountEndpoint=f"{new.path.name}.{new.resource.get('location')}.batch.azure.com"
+    ),
+    "microsoft.batch/batchaccounts/pools": lambda new: new.set(allocationState="Steady"),
     "microsoft.compute/virtualmachines": _virtual_machine,
-    "microsoft.compute/virtualmachinescalesets": _scale_set,
-    "microsoft.containerregistry/registries": _registry,
+    "microsoft.compute/virtualmachinescalesets": lambda new: _drop_unused(new.properties),
+    "microsoft.containerregistry/registries": lambda new: new.set(
+        loginServer=f"{new.path.name}.azurecr.io"
+    ),
     "microsoft.insights/datacollectionendpoints": _data_collection,
     "microsoft.insights/datacollectionrules": _data_collection,
-    "microsoft.keyvault/vaults": _vault,
-    "microsoft.managedidentity/userassignedidentities": _user_identity,
-    "microsoft.netapp/netappaccounts/capacitypools/volumes": _netapp_volume,
+    # The provider waits until the vault answers, so it is here.
+    "microsoft.keyvault/vaults": lambda new: new.set(vaultUri=f"https://{new.others.vault_host}/"),
+    "microsoft.managedidentity/userassignedidentities": lambda new: new.set(
+        principalId=id_for(new.path.key),
+        clientId=id_for(f"{new.path.key}/client"),
+        tenantId=NOBODY,
+    ),
+    "microsoft.netapp/netappaccounts/capacitypools/volumes": lambda new: new.set(
+        mountTargets=[
+            {
+                "ipAddress": new.address_in(new.properties.get("subnetId", "")),
+                "mountTargetId": id_for(new.path.key),
+            }
+        ]
+    ),
     "microsoft.network/networkinterfaces": _network_interface,
     "microsoft.network/privatednszones": _private_zone,
-    "microsoft.network/publicipaddresses": _public_ip,
-    "microsoft.operationalinsights/workspaces": _workspace,
+    "microsoft.network/publicipaddresses": lambda new: new.set(
+        ipAddress=documentation_address(new.path.key)
+    ),
+    "microsoft.operationalinsights/workspaces": lambda new: new.set(
+        customerId=id_for(new.path.key)
+    ),
     "microsoft.storage/storageaccounts": _storage_account,
     "microsoft.storagecache/amlfilesystems": _lustre,
 }

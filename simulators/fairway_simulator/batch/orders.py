@@ -16,9 +16,12 @@ import re
 import sys
 import urllib.error
 import urllib.request
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_simulator.batch.simulator import DEFAULT_POOL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _OF_NODES = ("preempt", "lose", "restore")
 ACTIONS = (*_OF_NODES, "fault")
@@ -80,6 +83,8 @@ def _options(words: list[str]) -> argparse.Namespace:
 
 
 def _add_fault(fault: argparse.ArgumentParser) -> None:
+    whole = _within(int, 0, 10**9, "0 or more")
+    seconds = _within(float, 0.0, 86_400.0, "0 to 86400")
     fault.add_argument(
         "kind",
         choices=(*_KINDS, _OFF),
@@ -89,14 +94,22 @@ def _add_fault(fault: argparse.ArgumentParser) -> None:
         "token; off: end all of these",
     )
     fault.add_argument(
-        "--status", type=_status, metavar="CODE", help="status code of `status` (503)"
+        "--status",
+        type=_within(int, 400, 599, "400 to 599"),
+        metavar="CODE",
+        help="status code of `status` (503)",
     )
-    fault.add_argument("--share", type=_share, metavar="0…1", help="share of the requests (1: all)")
     fault.add_argument(
-        "--count", type=_number, metavar="N", help="at most this many requests (no limit)"
+        "--share",
+        type=_within(float, 0.0, 1.0, "0 to 1"),
+        metavar="0…1",
+        help="share of the requests (1: all)",
     )
-    fault.add_argument("--skip", type=_number, metavar="N", help="leave the first N requests alone")
-    fault.add_argument("--seconds", type=_seconds, metavar="N")
+    fault.add_argument(
+        "--count", type=whole, metavar="N", help="at most this many requests (no limit)"
+    )
+    fault.add_argument("--skip", type=whole, metavar="N", help="leave the first N requests alone")
+    fault.add_argument("--seconds", type=seconds, metavar="N")
     fault.add_argument("--method", choices=("GET", "POST", "PUT", "PATCH", "DELETE"))
     fault.add_argument(
         "--path", type=_pattern, metavar="REGEX", help="only requests whose path matches"
@@ -108,30 +121,21 @@ def _add_fault(fault: argparse.ArgumentParser) -> None:
         help="apply the request, but lose its answer",
     )
     fault.add_argument(
-        "--retry-after", type=_seconds, metavar="SECONDS", help="value of the header Retry-After"
+        "--retry-after", type=seconds, metavar="SECONDS", help="value of the header Retry-After"
     )
 
 
-def _status(text: str) -> int:
-    return _within(int(text), 400, 599, "400 to 599")
+def _within(kind: type[Number], least: Number, most: Number, said: str) -> Callable[[str], Number]:
+    """The type of an option: a number within these bounds."""
 
+    def parse(text: str) -> Number:
+        number = kind(text)
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(said)
+        return number
 
-def _share(text: str) -> float:
-    return _within(float(text), 0.0, 1.0, "0 to 1")
-
-
-def _number(text: str) -> int:
-    return _within(int(text), 0, 10**9, "0 or more")
-
-
-def _seconds(text: str) -> float:
-    return _within(float(text), 0.0, 86_400.0, "0 to 86400")
-
-
-def _within(number: Number, least: Number, most: Number, said: str) -> Number:
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(said)
-    return number
+    parse.__name__ = kind.__name__  # by which argparse calls what is no number
+    return parse
 
 
 def _pattern(text: str) -> str:

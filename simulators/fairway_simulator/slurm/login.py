@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent.fanout.launchers import free_port
+from fairway_simulator.machines import make_key, sshd_config
 from fairway_simulator.slurm.daemon import SEARCH_PATH, Daemon, find
 
 if TYPE_CHECKING:
@@ -17,24 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_simulator.machines import People
-
-# Where a person's session has PATH and more from their profile, here they are given.
-_SSHD = """\
-Port {port}
-ListenAddress 127.0.0.1
-HostKey {folder}/host
-PidFile none
-AuthorizedKeysFile {folder}/user.pub
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-PermitRootLogin prohibit-password
-MaxSessions 50
-MaxStartups 100
-PrintMotd no
-Subsystem sftp internal-sftp
-SetEnv {environment}
-"""
 
 _SSH = """\
 Host {alias}
@@ -77,9 +60,7 @@ class Login:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.port = self.port or free_port(1)
         for name in ("host", "user"):
-            if not (self.folder / name).exists():
-                keygen = [find("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", self.alias]
-                subprocess.run([*keygen, "-f", self.folder / name], check=True)
+            make_key(self.folder / name)
         self._write()
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # noqa: PTH103
@@ -104,10 +85,10 @@ class Login:
         self.daemon = None
 
     def _write(self) -> None:
-        words = " ".join(f'"{name}={value}"' for name, value in self.environment.items())
-        lines = _SSHD.format(port=self.port, folder=self.folder, environment=words)
-        lines += self.people.sshd_lines(self.environment) if self.people else ""
-        (self.folder / "sshd_config").write_text(lines)
+        key, keys = str(self.folder / "host"), str(self.folder / "user.pub")
+        # Where a person's session has PATH and more from their profile, here they are given.
+        text = sshd_config("127.0.0.1", self.port, key, keys, self.environment, self.people)
+        (self.folder / "sshd_config").write_text(text)
         facts = {"alias": self.alias, "port": self.port, "user": self.user}
         self.ssh_config.write_text(_SSH.format(folder=self.folder, **facts))
         key = (self.folder / "host.pub").read_text().strip()

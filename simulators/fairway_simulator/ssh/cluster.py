@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -112,8 +111,7 @@ class SshCluster:
         # Where sshd leaves its privileges behind; a machine that runs one has it.
         Path("/run/sshd").mkdir(exist_ok=True)
         for key in ("key", "host_key"):
-            generate = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f"]
-            subprocess.run([*generate, str(self.folder / key)], check=True)
+            machines.make_key(self.folder / key)
         addresses = [f"127.0.1.{number}" for number in range(1, len(self.names) + 1)]
         port = _free_port(addresses)
         if self.private:

@@ -19,6 +19,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fairway_simulator.machines import sshd_config
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -138,25 +140,8 @@ class Host:
     def _configuration(self, temporary: Path) -> str:
         # A home of its own, in which no start-up file of this machine's user changes PATH.
         settings = {**self.environment, "TMPDIR": str(temporary), "HOME": str(self.folder)}
-        variables = " ".join(f'"{name}={value}"' for name, value in settings.items())
-        return "\n".join(
-            [
-                f"Port {self.port}",
-                f"ListenAddress {self.address}",
-                f"HostKey {self.common / 'host_key'}",
-                f"AuthorizedKeysFile {self.common / 'key.pub'}",
-                f"PidFile {self.folder / 'sshd.pid'}",
-                "UsePAM no",
-                "StrictModes no",
-                "PasswordAuthentication no",
-                "PermitRootLogin prohibit-password",
-                "MaxSessions 100",
-                "MaxStartups 100",
-                "Subsystem sftp internal-sftp",
-                f"SetEnv {variables}",
-                self.people.sshd_lines(settings) if self.people else "",
-            ]
-        )
+        key, keys = str(self.common / "host_key"), str(self.common / "key.pub")
+        return sshd_config(self.address, self.port, key, keys, settings, self.people)
 
     def _await_port(self) -> None:
         deadline = time.monotonic() + _PATIENCE

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import select
 import shlex
 import signal
 import socket
@@ -154,13 +152,6 @@ def test_a_port_that_is_taken_is_the_users_to_fix(start: Any) -> None:
     assert f"port {port}" in process.stderr.read()
 
 
-@pytest.mark.parametrize("arguments", [["--nodes", "-1"], ["--nodes", "many"], ["--what"]])
-def test_wrong_options_are_refused(arguments: list[str]) -> None:
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-
-
 def test_the_target_of_the_repository_has_a_folder_that_nodes_see(
     start: Any, repository: Path
 ) -> None:
@@ -228,37 +219,3 @@ def test_batch_simulator_tells_at_start_that_sshd_is_missing(
     service: Any = SimpleNamespace(endpoint="http://127.0.0.1:1", nodes_share_network=True)
     command._say_ready(service)
     assert capsys.readouterr().err.count("openssh-server") == notes
-
-
-def test_in_the_background_it_returns_when_it_is_ready(storage: Any, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "--port", "0", "--nodes", "1", "--background"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    found = re.fullmatch(r"next: source ./sim.env; and to end it: kill (\d+)\n", done.stdout)
-    assert found, done.stdout
-    pid = int(found[1])
-    ended = os.pidfd_open(pid)
-    try:
-        variables = sourced(tmp_path / "sim.env")
-        assert int(variables["BATCH_SIMULATOR_PID"]) == pid
-        with client_of(variables) as client:
-            assert client.get_pool("sim").current_dedicated_nodes == 1
-    finally:
-        os.kill(pid, signal.SIGTERM)
-    assert select.select([ended], [], [], 300)[0]
-    os.close(ended)
-    assert not (tmp_path / "sim.env").exists()
-
-
-def test_in_the_background_it_says_why_it_does_not_start(storage: Any, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        words = [*COMMAND, "--port", port, "--background"]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "choose another with --port" in done.stderr

@@ -129,11 +129,6 @@ def test_a_notice_that_is_approved_is_not_waited_for(service: Any, client: Any, 
     assert client.get_node("sim", ONE).state == "preempted"
 
 
-def test_a_notice_is_followed_by_preemption(service: Any) -> None:
-    service.preempt(ONE, notice=0.05)
-    service.wait_for_node(ONE, "preempted")
-
-
 def test_the_files_of_a_lost_node_are_out_of_reach(
     service: Any, client: Any, run: Any, read: Any
 ) -> None:
@@ -196,15 +191,6 @@ def test_a_node_says_what_runs_on_it_and_what_ran_before(
         (task.task_id, task.task_state) for task in client.get_node("one", node.id).recent_tasks
     ]
     assert found == [("2", "running"), ("1", "completed")]
-
-
-def test_a_pool_of_slots_shares_its_nodes(service: Any, client: Any) -> None:
-    service.add_pool("slots", targetDedicatedNodes=1, taskSlotsPerNode=3)
-    client.create_job({"id": "j", "poolInfo": {"poolId": "slots"}})
-    for name in "123":
-        client.create_task("j", {"id": name, "commandLine": "sleep 300"})
-        service.wait_for_task("j", name, "running")
-    assert client.get_node("slots", "tvm-slots-1_d").running_task_slots_count == 3
 
 
 def test_a_task_waits_for_all_the_slots_that_it_needs(service: Any, client: Any) -> None:
@@ -278,20 +264,6 @@ def test_task_files_have_parts(run: Any, read: Any) -> None:
         assert close(caught) == 404
 
 
-def test_a_growing_file_is_read_from_where_the_last_look_ended(
-    service: Any, client: Any, job: str, read: Any
-) -> None:
-    script = "echo one; until [[ -e $AZ_BATCH_NODE_MOUNTS_DIR/shared/go ]]; do :; done; echo two"
-    client.create_task(job, {"id": "1", "commandLine": bash(script)})
-    service.wait_for_task(job, "1", "running")
-    stdout = service.folder / "nodes" / ONE / "workitems/job/job-1/1/stdout.txt"
-    service.wait_until(lambda: stdout.exists() and stdout.read_text() == "one\n")
-    assert read() == "one\n"
-    (service.shared_folder / "go").touch()
-    service.wait_for_task(job, "1")
-    assert read(ocp_range="bytes=4-") == "two\n"
-
-
 @pytest.fixture
 def ssh_key(tmp_path: Path) -> Path:
     key = tmp_path / "key"
@@ -362,11 +334,6 @@ def test_a_user_whose_time_is_over_does_not_log_in(need: Any, client: Any, ssh_k
 def test_a_node_that_boots_is_starting(tmp_path: Path, connect: Any) -> None:
     with BatchSimulator(tmp_path, nodes=1, boot_seconds=3600.0) as service:
         assert connect(service).get_node("sim", ONE).state == "starting"
-
-
-def test_a_boot_ends(tmp_path: Path) -> None:
-    with BatchSimulator(tmp_path, nodes=1, boot_seconds=0.01) as service:
-        service.wait_for_node(ONE, "idle")
 
 
 def test_a_person_takes_a_node_away_and_brings_it_back(

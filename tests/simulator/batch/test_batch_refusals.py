@@ -129,19 +129,6 @@ def test_the_id_of_a_job_that_is_being_deleted_is_taken(client: Any, job: str) -
     assert caught.value.error.code == "JobBeingDeleted"
 
 
-def test_a_pool_that_is_resized_takes_no_other_change(service: Any, client: Any, job: str) -> None:
-    for name in "123":
-        client.create_task(job, {"id": name, "commandLine": "sleep 300"})
-        service.wait_for_task(job, name, "running")
-    first = service.node_ids()[0]
-    options = {"targetDedicatedNodes": 1, "nodeDeallocationOption": "taskcompletion"}
-    client.begin_resize_pool("sim", options, polling_interval=3600)
-    with pytest.raises(ResourceExistsError) as caught:
-        client.begin_resize_pool("sim", {"targetDedicatedNodes": 2})
-    assert caught.value.error.code == "PoolBeingResized"
-    assert first in service.node_ids()
-
-
 def test_a_resize_has_its_bounds(client: Any) -> None:
     body = {"targetDedicatedNodes": 1, "resizeTimeout": "PT4M"}
     code, details = post(client, "/pools/sim/resize", body)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import queue
 import ssl
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,14 +52,6 @@ def test_kubectl_finds_its_way(space: Space) -> None:
     assert "No resources found" in space.run("get", "all").stderr.decode()
     message = space.refused("get", "pod", "no")
     assert 'Error from server (NotFound): pods "no" not found' in message
-
-
-def test_describe_tells_the_events_of_a_pod(space: Space, jobs: Makers) -> None:
-    space.create(jobs.job("a", "exit 0"))
-    space.wait("job/a", "Complete")
-    said = space.do("describe", "job", "a")
-    assert "SuccessfulCreate" in said
-    assert "Completed" in said
 
 
 def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
@@ -186,26 +177,6 @@ def test_controllers_that_have_missed_changes_look_at_all_objects() -> None:
         store.close()
         loop.stop()
     assert seen.empty()
-
-
-def test_jobs_run_while_the_server_forgets(
-    space: Space, jobs: Makers, cluster: KubernetesCluster
-) -> None:
-    """Its controllers and its nodes list anew."""
-    done = threading.Event()
-
-    def forget() -> None:
-        while not done.wait(0.001):
-            cluster.api.store.forget()
-
-    forgetful = threading.Thread(target=forget)
-    forgetful.start()
-    try:
-        space.create(jobs.job("a", "exit 0", completions=3, parallelism=1))
-        space.wait("job/a", "Complete")
-    finally:
-        done.set()
-        forgetful.join()
 
 
 def test_unknown_fields_are_warned_of_or_refused(space: Space, client: Client, maps: str) -> None:
@@ -342,32 +313,6 @@ def test_faults_answer_in_the_servers_words(
         client.get(maps)
     assert refused.value.code == status
     assert client.get(maps)["items"]
-
-
-def test_a_lost_answer_may_have_taken_effect(
-    space: Space, client: Client, maps: str, cluster: KubernetesCluster
-) -> None:
-    cluster.faults.add(Fault("cut", method="POST", count=1, applied=True))
-    with pytest.raises(Refused) as refused:
-        client.send("POST", maps, _map("m"))
-    assert refused.value.code == 0
-    with pytest.raises(Refused, match="already exists"):
-        client.send("POST", maps, _map("m"))
-
-
-def test_jobs_run_where_a_third_of_all_requests_fails(
-    space: Space, jobs: Makers, cluster: KubernetesCluster
-) -> None:
-    """The cluster's own parts are spared, and what clients send comes through at last."""
-    cluster.faults.add(Fault("status", share=0.3))
-    manifest = json.dumps(jobs.job("a", "exit 0", completions=3))
-    for _ in range(100):
-        done = space.run("create", "-f", "-", stdin=manifest)
-        if done.returncode == 0 or b"AlreadyExists" in done.stderr:
-            break
-    cluster.faults.clear()
-    space.wait("job/a", "Complete")
-    assert cluster.faults.hits["status"] > 0
 
 
 def test_a_foreign_certificate_is_not_taken(space: Space, cluster: KubernetesCluster) -> None:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -86,22 +85,6 @@ def test_kubernetes_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     assert not Path(kubeconfig).exists()
 
 
-def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
-    words = [*_COMMAND, "--nodes", "1", "--background"]
-    done = subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
-    )
-    assert " --target kubernetes-sim --watch; and to end it: kill " in done.stdout
-    pid = int(done.stdout.split()[-1])
-    lines = (tmp_path / "sim.env").read_text().splitlines()
-    variables = dict(line.removeprefix("export ").split("=", 1) for line in lines)
-    assert variables["KUBERNETES_SIMULATOR_PID"] == str(pid)
-    assert _kubectl(variables["KUBECONFIG"], "get", "nodes", "-o", "name") == "node/sim-0\n"
-    os.kill(pid, signal.SIGTERM)
-    while (tmp_path / "sim.env").exists():
-        time.sleep(0.05)
-
-
 def test_the_target_is_the_cluster_that_was_started_last(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -118,13 +101,6 @@ def test_the_target_is_the_cluster_that_was_started_last(tmp_path: Path) -> None
     prepared.withdraw(clusters[1], project)
     assert not published.exists()
     prepared.withdraw(clusters[1], project)
-
-
-@pytest.mark.parametrize("words", [["--nodes", "0"], ["--nodes", "many"], ["--unknown"]])
-def test_wrong_options(words: list[str]) -> None:
-    done = subprocess.run([*_COMMAND, *words], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "bin/kubernetes-simulator: error: " in done.stderr
 
 
 def test_a_port_that_is_taken() -> None:

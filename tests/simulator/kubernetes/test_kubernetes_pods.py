@@ -195,17 +195,6 @@ def test_kubernetes_pod_gets_its_fields_and_expanded_variables(space: Space) -> 
         assert addresses.split() == [address]  # and it has no other
 
 
-def test_pods_reach_each_other_by_address(space: Space) -> None:
-    serve = "exec python3 -m http.server 8000 --directory /etc"
-    space.create(_pod("server", serve))
-    space.wait("pod/server", "Ready")
-    address = space.get("pod", "server")["status"]["podIP"]
-    ask = f"until exec 3<>/dev/tcp/{address}/8000; do sleep 0.1; done; echo yes"
-    space.create(_pod("client", ask))
-    assert _ended(space, "client")["exitCode"] == 0
-    assert "yes" in space.do("logs", "client")
-
-
 def test_an_address_is_nobody_elses_until_it_is_given_back() -> None:
     """A head pod outlives hundreds of others."""
     addresses = Addresses("127.1.1")
@@ -266,17 +255,6 @@ def test_volumes(space: Space) -> None:
     assert space.do("logs", "v").split() == ["tmpfs", "400", "x=1", "full"]
 
 
-def test_a_claim_is_seen_by_all_and_outlives_them(space: Space) -> None:
-    _claim(space)
-    space.wait("pvc/data", "jsonpath={.status.phase}=Bound")
-    space.create(_pod("w", "echo kept > /shared/x", **_shared()))
-    _ended(space, "w")
-    space.do("delete", "pod", "w")
-    space.create(_pod("r", "cat /shared/x; touch /shared/y", **_shared(readOnly=True)))
-    assert _ended(space, "r")["exitCode"] == 1
-    assert space.do("logs", "r").startswith("kept\n")
-
-
 def test_an_image_that_nobody_has(space: Space) -> None:
     space.create(_pod("p", "true", container={"image": "nowhere.io/nope:1"}))
     reason = "jsonpath={.status.containerStatuses[0].state.waiting.reason}=ImagePullBackOff"
@@ -293,22 +271,6 @@ def test_a_program_that_is_not_there(space: Space) -> None:
     ended = _ended(space, "p")
     assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
     assert "no-such-program" in ended["message"]
-
-
-def test_init_containers_come_first(space: Space) -> None:
-    mount = {"volumeMounts": [{"name": "x", "mountPath": "/x"}]}
-    first = {"name": "first", "image": "sim", "command": ["sh", "-c", "echo 1 > /x/y"], **mount}
-    space.create(
-        _pod(
-            "p",
-            "cat /x/y",
-            initContainers=[first],
-            container=mount,
-            volumes=[{"name": "x", "emptyDir": {}}],
-        )
-    )
-    _ended(space, "p")
-    assert space.do("logs", "p", "-c", "task") == "1\n"
 
 
 def test_kubernetes_pod_with_restart_policy_always_is_restarted(space: Space) -> None:
@@ -334,26 +296,6 @@ def test_a_container_that_needs_too_much_memory(
     pod.kill("task", "OOMKilled")
     ended = _ended(space, serving)
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
-
-
-def test_a_deployment_keeps_its_pod(space: Space) -> None:
-    template = {"metadata": {"labels": {"app": "head"}}, "spec": _pod("", _SERVES)["spec"]}
-    template["spec"].pop("restartPolicy")
-    manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "head"},
-        "spec": {"selector": {"matchLabels": {"app": "head"}}, "template": template},
-    }
-    space.do("apply", "-f", "-", stdin=json.dumps(manifest))
-    space.do("rollout", "status", "deployment/head", "--timeout=280s")
-    first = space.do("exec", "deploy/head", "--", "hostname").strip()
-    space.do("delete", "pod", first)
-    space.do("rollout", "status", "deployment/head", "--timeout=280s")
-    assert space.do("exec", "deploy/head", "--", "hostname").strip() != first
-    space.do("apply", "-f", "-", stdin=json.dumps(manifest))  # again: nothing changes
-    assert len(space.items("replicasets")) == 1
-    space.do("delete", "deployment", "head")
 
 
 def test_a_node_that_dies_takes_its_pods_along(tmp_path: Path) -> None:

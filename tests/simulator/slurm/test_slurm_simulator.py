@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import signal
 import subprocess
@@ -58,31 +57,6 @@ def test_slurm_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     process.stderr.close()
     assert not env.exists()
     assert not folder.exists()
-
-
-@pytest.mark.usefixtures("possible")
-def test_in_the_background_it_returns_when_it_is_ready(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "fairway_simulator.slurm", "--nodes", "1", "--background"]
-    done = subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
-    )
-    assert done.stdout.startswith("next: source ./sim.env && fairway submit ")
-    process = int(done.stdout.split()[-1])
-    ended = os.pidfd_open(process)
-    try:
-        listed = subprocess.run(
-            ["bash", "-c", '. ./sim.env; ssh -F "$FAIRWAY_SSH_CONFIG" slurm-sim srun hostname'],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert listed.stdout == "sim-0\n"
-    finally:
-        os.kill(process, signal.SIGTERM)
-    assert select.select([ended], [], [], PATIENCE)[0]
-    os.close(ended)
-    assert not (tmp_path / "sim.env").exists()
 
 
 @pytest.mark.usefixtures("possible")

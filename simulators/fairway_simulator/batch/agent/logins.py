@@ -12,7 +12,6 @@ import os
 import pwd
 import shutil
 import socket
-import subprocess
 import threading
 import time
 from contextlib import suppress
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.model.entity import parse_time
 from fairway_simulator.batch.wire.bodies import ServiceError
+from fairway_simulator.machines import make_key, sshd_config
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
@@ -70,14 +70,12 @@ class Logins:
             )
         self.write(node)
         folder = node.folder / "logins"
-        key = folder / "host_key"
-        if not key.exists():
-            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]
-            subprocess.run(command, check=True)
+        make_key(folder / "host_key")
         port = self._free_port(node)
         seen = f"{self._agent.layout.root(node)}/logins"
         config = folder / "sshd_config"
-        config.write_text(_config(node, port, seen))
+        keys = f"{seen}/keys/%u"
+        config.write_text(sshd_config(node.address, port, f"{seen}/host_key", keys, {}))
         config.chmod(0o600)
         self._serve(node, program, seen)
         network = self._agent.network
@@ -106,25 +104,6 @@ class Logins:
             self._agent.dismiss(node, supervisor)
 
         threading.Thread(target=serve, name=f"sshd-{node.name}", daemon=True).start()
-
-
-def _config(node: Node, port: int, seen: str) -> str:
-    return "\n".join(
-        [
-            f"ListenAddress {node.address}:{port}",
-            f"HostKey {seen}/host_key",
-            f"AuthorizedKeysFile {seen}/keys/%u",
-            "PidFile none",
-            "PasswordAuthentication no",
-            "KbdInteractiveAuthentication no",
-            "PermitRootLogin prohibit-password",
-            "UsePAM no",
-            # The folders above the keys belong to the user who runs the simulator.
-            "StrictModes no",
-            "PrintMotd no",
-            "",
-        ]
-    )
 
 
 def _passwd_line(name: str, home: str) -> str:

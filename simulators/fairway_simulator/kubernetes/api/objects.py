@@ -111,6 +111,8 @@ _TRIES = 5  # patches that say no version are tried again where somebody wrote i
 def verb_of(request: ApiRequest, object_path: ObjectPath) -> str:
     """What a request does, in the words of roles; 405."""
     match request.method:
+        case "GET" if object_path.subresource == "exec":
+            return "create"  # a WebSocket begins so
         case "GET" | "HEAD":
             if request.switch("watch"):
                 return "watch"
@@ -304,8 +306,3 @@ def _key(found: Object) -> tuple[str, str]:
 
 def _token(version: int, last: Object) -> str:
     return base64.urlsafe_b64encode(json.dumps([version, *_key(last)]).encode()).decode()
-
-
-def unknown_resource() -> ApiError:
-    """404: there is no such resource at all."""
-    return ApiError(404, "the server could not find the requested resource", "NotFound")

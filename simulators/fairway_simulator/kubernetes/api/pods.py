@@ -10,7 +10,7 @@ from fairway_simulator.faults import ENDLESS
 from fairway_simulator.http import Answer, Takeover
 from fairway_simulator.kubernetes import pump
 from fairway_simulator.kubernetes.api import objects
-from fairway_simulator.kubernetes.api.requests import ApiError, bad_request
+from fairway_simulator.kubernetes.api.requests import ApiError, bad_request, unknown_resource
 from fairway_simulator.kubernetes.api.resources import NODES, PODS
 from fairway_simulator.kubernetes.conditions import with_condition
 
@@ -44,8 +44,8 @@ class PodRequests:
         self._store = store
         self._token = kubelet_token
 
-    def answer(self, request: ApiRequest, object_path: ObjectPath) -> Answer | Takeover | None:
-        """The answer, None where that is no such request."""
+    def answer(self, request: ApiRequest, object_path: ObjectPath) -> Answer | Takeover:
+        """The answer; 404 where that is no such request."""
         match object_path.subresource, request.method:
             case "binding", "POST":
                 return self._bind(request, object_path)
@@ -55,7 +55,7 @@ class PodRequests:
                 return self._proxied(request, object_path, "containerLogs")
             case "exec", "GET" | "POST":
                 return self._upgraded(request, object_path)
-        return None
+        raise unknown_resource()
 
     def _bind(self, request: ApiRequest, object_path: ObjectPath) -> Answer:
         node = request.object().get("target", {}).get("name", "")

@@ -186,3 +186,8 @@ def object_path_of(parts: list[str]) -> ObjectPath | None:
         namespace, rest = rest[1], rest[2:]
     rest += ["", ""]
     return ObjectPath(group, version, rest[0], namespace, rest[1], rest[2])
+
+
+def unknown_resource() -> ApiError:
+    """404: there is no such resource at all."""
+    return ApiError(404, "the server could not find the requested resource", "NotFound")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fairway_simulator.faults import Fault, Faults
-from fairway_simulator.http import Answer, Reply, Request, Takeover
-from fairway_simulator.kubernetes.api import discovery
+from fairway_simulator.http import Answer, Reply, Request
 from fairway_simulator.kubernetes.api.access import Access, Action
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.discovery import Discovery
-from fairway_simulator.kubernetes.api.objects import Objects, unknown_resource, verb_of
+from fairway_simulator.kubernetes.api.objects import Objects, verb_of
 from fairway_simulator.kubernetes.api.pods import PodRequests
 from fairway_simulator.kubernetes.api.requests import (
     ApiError,
     ApiRequest,
     ObjectPath,
     object_path_of,
+    unknown_resource,
 )
 from fairway_simulator.kubernetes.api.resources import (
     BUILT_IN,
@@ -25,12 +23,8 @@ from fairway_simulator.kubernetes.api.resources import (
     PROVISIONING_REQUESTS,
     REVIEWS,
     SERVICE_ACCOUNTS,
-    Resource,
 )
 from fairway_simulator.kubernetes.api.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OWN = "system:fairway"
 """The user as whom the cluster's own parts come; faults never hit them."""
@@ -79,10 +73,9 @@ class ApiService:
         object_path = object_path_of(request.parts)
         if object_path is None or request.parts[0] == "openapi":
             self.access.require(request.identity, Action("get", path=request.path))
-            found = self._discovery.answer(request.parts)
-            if found is None:
-                raise ApiError(404, "the server could not find the requested resource")
-            return found
+            if found := self._discovery.answer(request.parts):
+                return found
+            raise ApiError(404, "the server could not find the requested resource")
         key = (object_path.group, object_path.version, object_path.plural)
         if key in self._reviews and request.method == "POST":
             self._require(request, object_path, "create")
@@ -90,40 +83,18 @@ class ApiService:
         resource = self._resources.get(key)
         if resource is None:
             raise unknown_resource()
-        answer = self._found(request, resource, object_path)
-        if discovery.wanted(request) and isinstance(answer, Answer):
-            return discovery.of(resource, answer)
-        return answer
-
-    def _found(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Reply:
-        verb = verb_of(request, object_path)
-        if object_path.subresource == "exec":
-            verb = "create"  # a WebSocket begins with GET
-        self._require(request, object_path, verb)
-        special = self._special(resource, object_path)
-        if special is not None:
-            found = special(request, object_path)
-            if found is None:
-                raise unknown_resource()
-            return found
-        if object_path.subresource and not (
-            object_path.subresource == "status" and resource.status
-        ):
+        self._require(request, object_path, verb_of(request, object_path))
+        if resource is PODS and object_path.subresource in resource.subresources:
+            return self._pods.answer(request, object_path)
+        if resource is SERVICE_ACCOUNTS and object_path.subresource == "token":
+            return self._token(request, object_path)
+        if object_path.subresource and (object_path.subresource != "status" or not resource.status):
             raise unknown_resource()
         return self._objects.handle(request, resource, object_path)
 
-    def _special(
-        self, resource: Resource, object_path: ObjectPath
-    ) -> Callable[[ApiRequest, ObjectPath], Answer | Takeover | None] | None:
-        if resource.plural == "pods" and object_path.subresource in resource.subresources:
-            return self._pods.answer
-        if resource is SERVICE_ACCOUNTS and object_path.subresource == "token":
-            return self._token
-        return None
-
-    def _token(self, request: ApiRequest, object_path: ObjectPath) -> Answer | None:
+    def _token(self, request: ApiRequest, object_path: ObjectPath) -> Answer:
         if request.method != "POST":
-            return None
+            raise unknown_resource()
         account = self.store.get(SERVICE_ACCOUNTS, object_path.namespace, object_path.name)
         sent = request.object()
         spec = sent.get("spec") or {}
