@@ -70,8 +70,8 @@ def _start(file: Path, lines: int) -> int:
 
 
 class NodeServer:
-    """Listens for all nodes; `find` knows their pods. The API server comes with the `token`, or with a
-    certificate that `tls` demands."""
+    """Listens for all nodes; `find` knows their pods. The API server comes with the `token`, or
+    with a certificate that `tls` demands."""
 
     def __init__(
         self,
