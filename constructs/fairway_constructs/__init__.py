@@ -8,6 +8,8 @@
 # Each name is imported when it is first used: an environment is read and checked before cdktf
 # starts Node.js, and the generator of `azurerm` works while that is absent.
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,14 +17,12 @@ if TYPE_CHECKING:
     from fairway_constructs.azure_files import AzureFiles as AzureFiles
     from fairway_constructs.azurerm.provider import AzurermProvider as AzurermProvider
     from fairway_constructs.bastion import Bastion as Bastion
+    from fairway_constructs.bastion import Gateway as Gateway
     from fairway_constructs.batch_account import AutoStorage as AutoStorage
     from fairway_constructs.batch_account import BatchAccount as BatchAccount
+    from fairway_constructs.batch_account import BatchUserSubscription as BatchUserSubscription
     from fairway_constructs.batch_pool import BatchPool as BatchPool
     from fairway_constructs.batch_pool import Containers as Containers
-    from fairway_constructs.batch_user_subscription import (
-        BatchUserSubscription as BatchUserSubscription,
-    )
-    from fairway_constructs.blobfuse import Blobfuse as Blobfuse
     from fairway_constructs.budget import Budget as Budget
     from fairway_constructs.cdk import App as App
     from fairway_constructs.cdk import Aspect as Aspect
@@ -36,20 +36,19 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Resource as Resource
     from fairway_constructs.cdk import Stack as Stack
     from fairway_constructs.cdk import TerraformHclModule as TerraformHclModule
+    from fairway_constructs.cloud_init.mounts import MachineProxy as MachineProxy
     from fairway_constructs.cloud_init.mounts import Mount as Mount
     from fairway_constructs.cloud_init.people import Accounts as Accounts
-    from fairway_constructs.cloud_init.proxy import MachineProxy as MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode as SlurmNode
     from fairway_constructs.cluster import Cluster as Cluster
     from fairway_constructs.egress import FirewallEgress as FirewallEgress
     from fairway_constructs.egress import NatEgress as NatEgress
     from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
+    from fairway_constructs.file_system import Blobfuse as Blobfuse
     from fairway_constructs.file_system import FileSystem as FileSystem
-    from fairway_constructs.gateway import Gateway as Gateway
     from fairway_constructs.gpu_cluster import GpuCluster as GpuCluster
     from fairway_constructs.identity import Grantee as Grantee
     from fairway_constructs.identity import Identity as Identity
-    from fairway_constructs.idle_stop import IdleStop as IdleStop
     from fairway_constructs.kubernetes.cluster import KubernetesCluster as KubernetesCluster
     from fairway_constructs.kubernetes.configuration import (
         KubernetesConfiguration as KubernetesConfiguration,
@@ -88,61 +87,15 @@ if TYPE_CHECKING:
     from fairway_constructs.targets import Targets as Targets
     from fairway_constructs.vault import CustomerManagedKey as CustomerManagedKey
     from fairway_constructs.vault import Vault as Vault
+    from fairway_constructs.working_hours import IdleStop as IdleStop
     from fairway_constructs.working_hours import WorkingHours as WorkingHours
 
-_NAMES = {
-    "alerts": "Alerts",
-    "azure_files": "AzureFiles",
-    "azurerm.provider": "AzurermProvider",
-    "bastion": "Bastion",
-    "batch_account": "AutoStorage BatchAccount",
-    "batch_pool": "BatchPool Containers",
-    "batch_user_subscription": "BatchUserSubscription",
-    "blobfuse": "Blobfuse",
-    "budget": "Budget",
-    "cdk": "App Aspect Aspects Component Construct DataSource IAspect Lifecycle Output Resource "
-    "Stack TerraformHclModule",
-    "cloud_init.mounts": "Mount",
-    "cloud_init.people": "Accounts",
-    "cloud_init.proxy": "MachineProxy",
-    "cloud_init.slurm": "SlurmNode",
-    "cluster": "Cluster",
-    "egress": "FirewallEgress NatEgress",
-    "environment_stack": "EnvironmentStack",
-    "file_system": "FileSystem",
-    "gateway": "Gateway",
-    "gpu_cluster": "GpuCluster",
-    "idle_stop": "IdleStop",
-    "identity": "Grantee Identity",
-    "kubernetes.cluster": "KubernetesCluster",
-    "kubernetes.configuration": "KubernetesConfiguration KubernetesFoundation",
-    "kubernetes.node_pool": "KubernetesNodePool",
-    "lustre": "BlobImport Lustre",
-    "monitoring": "Monitoring",
-    "netapp": "NetApp",
-    "network": "INetwork Network",
-    "network_access": "SubnetRef",
-    "nfs_server": "NfsServer",
-    "nodes": "NodeSpec",
-    "peering": "Peering",
-    "placement": "Placement",
-    "private_endpoint": "PrivateEndpoints",
-    "registry": "IRegistry Registry",
-    "scope": "place_in_group",
-    "service": "RoleAssignment Service",
-    "single_vm": "SingleVm",
-    "slurm.configuration": "SlurmPartition",
-    "slurm.shared_resources": "SlurmFoundation",
-    "slurm.login": "SlurmLoginNode",
-    "slurm.scheduler": "SlurmScheduler",
-    "storage": "Container IStorage Storage",
-    "tags": "Tags",
-    "targets": "TakesJobs Targets",
-    "vault": "CustomerManagedKey Vault",
-    "working_hours": "WorkingHours",
+# The names above are their own list: each stands there once, for type checkers and for us.
+_IMPORT = re.compile(rf"    from {__name__}\.(\S+) import[ (\n]+(\w+) as")
+_MODULES = {
+    name: module for module, name in _IMPORT.findall(Path(__file__).read_text(encoding="utf-8"))
 }
-_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
-__all__ = list(_MODULES)  # type checkers read the names above
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

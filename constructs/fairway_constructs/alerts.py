@@ -184,13 +184,7 @@ KubeNodeInventory
             window="PT15M",
         )
 
-    def _metric(
-        self,
-        name: str,
-        of: _Metric,
-        namespace: str,
-        resource_id: str,
-    ) -> None:
+    def _metric(self, name: str, of: _Metric, namespace: str, resource_id: str) -> None:
         place = self.place
         metric_alert.MonitorMetricAlert(
             self,

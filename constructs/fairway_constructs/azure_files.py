@@ -54,36 +54,8 @@ class AzureFiles(FileSystem, Service):
         super().__init__(scope, f"files-{name}", spec)
         place = self.place
         id = f"files-{name}-account"  # noqa: A001
-        self.account = self._account(id, spec, subnet_ids)
-        self.id = account_id = self.account.id
-        self.share = StorageShare(
-            self,
-            f"files-{name}-share",
-            name=place.name("storage_share", name),
-            storage_account_id=account_id,
-            enabled_protocol="NFS",
-            quota=spec.gib,
-            lifecycle=kept(self),
-        )
-        delete_lock(self, id=id, on=self.account, lock=lock)
-        self.mount = Mount(
-            name=name,
-            type="nfs",
-            options=_OPTIONS,
-            source=f"{self.account.primary_file_host}:/{self.account.name}/{self.share.name}",
-            path=spec.path,
-            root=True,
-        )
-
-    def _account(
-        self,
-        id: str,  # noqa: A002
-        spec: AzureFilesSpec,
-        subnet_ids: Sequence[str],
-    ) -> StorageAccount:
-        place = self.place
         suffix = unique_suffix(client_config(self).subscription_id, f"{place.environment}-{id}")
-        return StorageAccount(
+        self.account = StorageAccount(
             self,
             id,
             name=place.name("file_storage_account", suffix=suffix),
@@ -105,4 +77,23 @@ class AzureFiles(FileSystem, Service):
                 virtual_network_subnet_ids=list(subnet_ids) or None,
             ),
             lifecycle=kept(self),
+        )
+        self.id = account_id = self.account.id
+        self.share = StorageShare(
+            self,
+            f"files-{name}-share",
+            name=place.name("storage_share", name),
+            storage_account_id=account_id,
+            enabled_protocol="NFS",
+            quota=spec.gib,
+            lifecycle=kept(self),
+        )
+        delete_lock(self, id=id, on=self.account, lock=lock)
+        self.mount = Mount(
+            name=name,
+            type="nfs",
+            options=_OPTIONS,
+            source=f"{self.account.primary_file_host}:/{self.account.name}/{self.share.name}",
+            path=spec.path,
+            root=True,
         )

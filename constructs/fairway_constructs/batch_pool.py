@@ -22,19 +22,17 @@ from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
 from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.cloud_init import Mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
-from fairway_constructs.literal import literal
-from fairway_constructs.terraform_data import TerraformData
+from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
 from fairway_core.documents import FieldError
 from fairway_core.environment.batch import check_pool_image, most_pool_nodes
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fairway_constructs.batch_account import BatchAccount
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize
@@ -118,6 +116,16 @@ class BatchPool(Component):
         # The provider neither sends a change of these nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
         self.name = place.name("batch_pool", name)
+        cloud_config = node_cloud_init(
+            cluster=name,
+            mounts=mounts,
+            nfs_client_package=image.nfs_client_package,
+            host_patterns=[subnet.address_pattern],
+            peers=False,
+            # Nodes of a pool may have Azure's own identities too.
+            identity=identity_id if any(mount.type == "blobs" for mount in mounts) else "",
+            proxy=place.proxy,
+        )
         self.pool = BatchPoolResource(
             self,
             f"cluster-{name}",
@@ -131,10 +139,14 @@ class BatchPool(Component):
             target_node_communication_mode="Simplified",
             max_tasks_per_node=task_slots,
             task_scheduling_policy=[TaskSchedulingPolicy(node_fill_type="Pack")],
-            network_configuration=_network(subnet, size, fixed),
+            network_configuration=NetworkConfiguration(
+                subnet_id=subnet.id,
+                public_address_provisioning_type=fixed["public_address_provisioning_type"],
+                accelerated_networking_enabled=size.accelerated_networking,
+            ),
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
-            start_task=_start_task(_boot(name, subnet, image, mounts, identity_id, place.proxy)),
+            start_task=_start_task(cloud_config),
             metadata=place.labelled("cluster", name),
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
@@ -142,36 +154,6 @@ class BatchPool(Component):
                 ignore_changes=["fixed_scale"] if resized_by_hand else (),
             ),
         )
-
-
-def _network(subnet: SubnetRef, size: VmSize, fixed: Mapping[str, str]) -> NetworkConfiguration:
-    return NetworkConfiguration(
-        subnet_id=subnet.id,
-        public_address_provisioning_type=fixed["public_address_provisioning_type"],
-        accelerated_networking_enabled=size.accelerated_networking,
-    )
-
-
-def _boot(
-    name: str,
-    subnet: SubnetRef,
-    image: Image,
-    mounts: Sequence[Mount],
-    identity_id: str,
-    proxy: MachineProxy | None,
-) -> str:
-    """The command that prepares a node."""
-    cloud_config = node_cloud_init(
-        cluster=name,
-        mounts=mounts,
-        nfs_client_package=image.nfs_client_package,
-        host_patterns=[subnet.address_pattern],
-        peers=False,
-        # Nodes of a pool may have Azure's own identities too.
-        identity=identity_id if any(mount.type == "blobs" for mount in mounts) else "",
-        proxy=proxy,
-    )
-    return start_task_command(cloud_config)
 
 
 def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:
@@ -183,12 +165,7 @@ def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str
     }
 
 
-def _check(
-    name: str,
-    mode: str,
-    shape: PoolShape,
-    autoscale: Autoscale | None,
-) -> None:
+def _check(name: str, mode: str, shape: PoolShape, autoscale: Autoscale | None) -> None:
     most = most_pool_nodes(mode, mpi=shape.mpi, spot=shape.spot)
     if not 0 <= shape.minimum <= shape.maximum or not 1 <= shape.maximum <= most:
         raise UserError.of(
@@ -250,10 +227,10 @@ def _scale(shape: PoolShape, autoscale: Autoscale | None) -> _Scale:
     }
 
 
-def _start_task(command: str) -> StartTask:
+def _start_task(cloud_config: str) -> StartTask:
     """Runs as root, as it mounts and installs; a node whose start task fails gets no job."""
     return StartTask(
-        command_line=command,
+        command_line=start_task_command(cloud_config),
         wait_for_success=True,
         task_retry_maximum=_START_TASK_RETRIES,
         user_identity=StartTaskUserIdentity(

@@ -65,10 +65,7 @@ class NatEgress(Component):
     def attach(self, role: str, subnet_id: str) -> Resource:
         """Gives the subnet with that role this way out."""
         return SubnetNatGatewayAssociation(
-            self,
-            f"{role}-has-nat",
-            subnet_id=subnet_id,
-            nat_gateway_id=self._gateway_id,
+            self, f"{role}-has-nat", subnet_id=subnet_id, nat_gateway_id=self._gateway_id
         )
 
 
@@ -110,8 +107,5 @@ class FirewallEgress(Component):
     def attach(self, role: str, subnet_id: str) -> Resource:
         """Gives the subnet with that role this way out."""
         return SubnetRouteTableAssociation(
-            self,
-            f"{role}-has-routes",
-            subnet_id=subnet_id,
-            route_table_id=self._table_id,
+            self, f"{role}-has-routes", subnet_id=subnet_id, route_table_id=self._table_id
         )

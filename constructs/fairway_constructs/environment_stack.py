@@ -16,7 +16,7 @@ from fairway_constructs.azurerm.provider import (
 )
 from fairway_constructs.cdk import Signature, Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, place_of, put
-from fairway_core.checks.subjects import Asked
+from fairway_core.checks.check import Asked
 from fairway_core.findings import UserError
 from fairway_core.naming import Naming, check_pattern
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from fairway_constructs.cdk import App
-    from fairway_constructs.cloud_init.proxy import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_constructs.placement import Placement
     from fairway_core.naming import NameParts
 

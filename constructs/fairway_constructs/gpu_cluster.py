@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.data_virtual_machine_scale_set import (
-    DataVirtualMachineScaleSet,
-)
+from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtualMachineScaleSet
 from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     AdminSshKey,
     AutomaticInstanceRepair,
@@ -25,9 +24,9 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
 )
 from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
+from fairway_constructs.cloud_init.idle import HEALTH_PORT
 from fairway_constructs.cloud_init.people import accounts_on_scale_set
-from fairway_constructs.monitoring_agent import agent_on_scale_set
-from fairway_constructs.node_health import automatic_repair, health_on_scale_set
+from fairway_constructs.monitoring import agent_on_scale_set
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
@@ -47,9 +46,57 @@ from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.proxy import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_core.environment import Repair, Spot
+
+
+_NAME = "ApplicationHealthLinux"
+
+# Three bad answers in a row, a minute apart, are no accident.
+_EVERY_SECONDS = 60
+_PROBES = 3
+
+_ACTIONS = {"replace": "Replace", "reimage": "Reimage", "restart": "Restart"}
+
+
+def health_on_scale_set() -> Extension:
+    """The extension that asks `cloud_init/health.sh` on each node, over its loopback address.
+
+    >>> health_on_scale_set().type
+    'ApplicationHealthLinux'
+    """
+    return Extension(
+        name=_NAME,
+        publisher="Microsoft.ManagedServices",
+        type=_NAME,
+        type_handler_version="1.0",
+        auto_upgrade_minor_version=True,
+        automatic_upgrade_enabled=True,
+        settings=json.dumps(
+            {
+                "protocol": "http",
+                "port": HEALTH_PORT,
+                "requestPath": "/",
+                "intervalInSeconds": _EVERY_SECONDS,
+                "numberOfProbes": _PROBES,
+            },
+            separators=(",", ":"),  # as the provider reads it back: another form would be drift
+        ),
+    )
+
+
+def automatic_repair(repair: Repair) -> AutomaticInstanceRepair:
+    """What Azure does with a node that stays unwell.
+
+    >>> from fairway_core.environment import Repair
+    >>> automatic_repair(Repair()).grace_period
+    'PT30M'
+    """
+    return AutomaticInstanceRepair(
+        enabled=True, action=_ACTIONS[repair.action], grace_period=iso_duration(repair.grace)
+    )
+
 
 # The runner knows the addresses of this many nodes: Azure does not replace all of them at once.
 _KNOWN_HOSTS = 4
@@ -96,58 +143,21 @@ class GpuCluster(Component):
         place = self.place
         _check_number(name, nodes, least=0 if resized else 1)
         check_image(name, spec)
-        self._name, self._spec = name, spec
-        self.scale_set = self._scale_set(
-            nodes,
-            self._custom_data(watched=repair is not None, slurm=slurm),
-            role="slurm-partition" if slurm else "cluster",
-            extension=_extensions(
-                spec,
-                watched=repair is not None,
-                has_accounts=spec.accounts is not None and slurm is None,
-                proxy=place.proxy,
-            ),
-            automatic_instance_repair=automatic_repair(repair) if repair else None,
-            lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
+        self._name = name
+        host_prefix = place.name("computer_name_prefix", name)
+        boot = cloud_init_of(
+            name,
+            spec,
+            host_patterns=[f"{host_prefix}*", *([f"{name}-*"] if slurm else [])],
+            watched=repair is not None,
+            slurm=slurm,
+            proxy=place.proxy,
         )
-        self.id = self.scale_set.id
-        # Slurm's nodes come and go, and nobody starts at one of them.
-        self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
-
-    @property
-    def _host_prefix(self) -> str:
-        return self.place.name("computer_name_prefix", self._name)
-
-    def _custom_data(self, *, watched: bool, slurm: SlurmNode | None) -> str:
-        hosts = [f"{self._host_prefix}*", *([f"{self._name}-*"] if slurm else [])]
-
-        return custom_data(
-            cloud_init_of(
-                self._name,
-                self._spec,
-                host_patterns=hosts,
-                watched=watched,
-                slurm=slurm,
-                proxy=self.place.proxy,
-            )
-        )
-
-    def _scale_set(
-        self,
-        nodes: int,
-        boot: str,
-        *,
-        role: str,
-        extension: list[Extension] | None,
-        automatic_instance_repair: AutomaticInstanceRepair | None,
-        lifecycle: Lifecycle | None,
-    ) -> LinuxVirtualMachineScaleSet:
-        name, place, spec = self._name, self.place, self._spec
-        return LinuxVirtualMachineScaleSet(
+        self.scale_set = LinuxVirtualMachineScaleSet(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine_scale_set", name),
-            **place.common_of(role, name),
+            **place.common_of("slurm-partition" if slurm else "cluster", name),
             zones=place.zones,
             sku=spec.size.name,
             instances=nodes,
@@ -155,7 +165,7 @@ class GpuCluster(Component):
             platform_fault_domain_count=1,
             overprovision=False,
             upgrade_mode="Manual",
-            computer_name_prefix=self._host_prefix,
+            computer_name_prefix=host_prefix,
             network_interface=[_interface(spec)],
             proximity_placement_group_id=spec.proximity_placement_group_id,
             source_image_id=spec.image_id,
@@ -172,14 +182,22 @@ class GpuCluster(Component):
             termination_notification=TerminationNotification(
                 enabled=True, timeout=TERMINATION_NOTICE
             ),
-            custom_data=boot,
+            custom_data=custom_data(boot),
             **spot_arguments(spec.spot),
             spot_restore=_restore(spec.spot),
-            extension=extension,
-            automatic_instance_repair=automatic_instance_repair,
-            lifecycle=lifecycle,
+            extension=_extensions(
+                spec,
+                watched=repair is not None,
+                has_accounts=spec.accounts is not None and slurm is None,
+                proxy=place.proxy,
+            ),
+            automatic_instance_repair=automatic_repair(repair) if repair else None,
+            lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
             depends_on=[*terms(self, spec), *spec.subnet.ready_for(self)],
         )
+        self.id = self.scale_set.id
+        # Slurm's nodes come and go, and nobody starts at one of them.
+        self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 
     def _addresses(self, nodes: int) -> list[str]:
         """The private addresses of the first instances, read after the scale set was made.

@@ -1,18 +1,50 @@
-"""The identity of the nodes: who they are to Azure, and the little that they may do."""
+"""Identities, their roles, and roles of our own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity_role import give_role
+from fairway_constructs.unique_name import client_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct, ITerraformDependable
+
+
+def give_role(
+    scope: Construct,
+    id: str,  # noqa: A002
+    *,
+    on: str,
+    principal_id: str,
+    why: str,
+    new: bool = True,
+    role_id: str | None = None,
+    role_name: str | None = None,
+    depends_on: Sequence[ITerraformDependable] = (),
+) -> RoleAssignment:
+    """Gives it a role on a resource: a built-in one by `role_name`, another by `role_id`.
+
+    `new` is for what the environment makes; a service principal that is there already is not.
+    """
+    return RoleAssignment(
+        scope,
+        id,
+        scope_=on,
+        role_definition_id=role_id,
+        role_definition_name=role_name,
+        principal_id=principal_id,
+        principal_type="ServicePrincipal",
+        # The directory may not know the new identity yet; Azure then asks it again.
+        skip_service_principal_aad_check=True if new else None,
+        description=why,
+        depends_on=depends_on,
+    )
 
 
 class Grantee(Protocol):
@@ -90,3 +122,25 @@ class Identity(Component):
     def principal_id(self) -> str:
         """The object id, for role assignments."""
         return self.resource.principal_id
+
+
+def subscription_of(scope: Construct) -> str:
+    """The resource id of the subscription that is deployed to."""
+    return f"/subscriptions/{client_config(scope).subscription_id}"
+
+
+def own_role(
+    scope: Construct, key: str, *, name: str, description: str, actions: Sequence[str]
+) -> str:
+    """The id of a new role. It is made for the subscription, where alone one can be made, and
+    allows nothing before it is given to somebody on a resource."""
+    subscription = subscription_of(scope)
+    return RoleDefinition(
+        scope,
+        key,
+        name=name,
+        scope_=subscription,
+        description=description,
+        permissions=[Permissions(actions=list(actions))],
+        assignable_scopes=[subscription],
+    ).role_definition_resource_id

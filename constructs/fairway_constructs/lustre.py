@@ -14,7 +14,7 @@ from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
-from fairway_constructs.identity_role import give_role
+from fairway_constructs.identity import give_role
 from fairway_constructs.protection import delete_lock, kept
 from fairway_core.environment import Lustre as LustreSpec
 from fairway_core.environment.filesystems_managed import lustre_log_container
@@ -81,11 +81,7 @@ class Lustre(FileSystem):
         lock: bool | None = None,
     ) -> None:
         spec = LustreSpec.with_defaults(
-            kind="lustre",
-            path=path,
-            tib=tib,
-            mbps_per_tib=mbps_per_tib,
-            maintenance=maintenance,
+            kind="lustre", path=path, tib=tib, mbps_per_tib=mbps_per_tib, maintenance=maintenance
         )
         super().__init__(scope, f"lustre-{name}", spec)
         place = self.place

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from ipaddress import IPv4Network
 
-    from fairway_constructs.cdk import Construct, Lifecycle
+    from fairway_constructs.cdk import Construct
     from fairway_constructs.network_access import SubnetRef
 
 
@@ -54,29 +54,19 @@ class NetApp(FileSystem):
         place = self.place
         folder = place.name("netapp_volume_path", name)
         clients = subnet.nodes if clients is None else clients
-        self.volume = self._volume(name, spec, folder, subnet, clients, kept(self))
-        delete_lock(self, id=f"netapp-{name}-volume", on=self.volume, lock=lock)
-        self.mount = nfs_mount(
-            name=name,
-            server=self.volume.reference("mount_target[0].ip_address"),
-            export=f"/{folder}",
-            path=spec.path,
-            root=True,
-        )
-
-    def _volume(
-        self,
-        name: str,
-        spec: NetAppSpec,
-        folder: str,
-        subnet: SubnetRef,
-        clients: Sequence[IPv4Network],
-        lifecycle: Lifecycle | None,
-    ) -> NetappVolume:
-        place = self.place
         account_name = _account(self).name
-        pool = _pool(self, name, spec, account_name)
-        return NetappVolume(
+        pool = NetappPool(
+            self,
+            f"netapp-{name}-pool",
+            name=place.name("netapp_pool", name),
+            **place.common,
+            account_name=account_name,
+            service_level=spec.service_level,
+            size_in_tb=spec.tib,
+            qos_type="Manual" if spec.mibps else "Auto",
+            custom_throughput_mibps=spec.mibps,
+        )
+        self.volume = NetappVolume(
             self,
             f"netapp-{name}-volume",
             name=place.name("netapp_volume", name),
@@ -103,7 +93,15 @@ class NetApp(FileSystem):
                     root_access_enabled=True,
                 )
             ],
-            lifecycle=lifecycle,
+            lifecycle=kept(self),
+        )
+        delete_lock(self, id=f"netapp-{name}-volume", on=self.volume, lock=lock)
+        self.mount = nfs_mount(
+            name=name,
+            server=self.volume.reference("mount_target[0].ip_address"),
+            export=f"/{folder}",
+            path=spec.path,
+            root=True,
         )
 
 
@@ -113,26 +111,6 @@ def _account(scope: Construct) -> NetappAccount:
     place = place_of(scope)
 
     def make(stack: Construct, id: str) -> NetappAccount:  # noqa: A002
-        return NetappAccount(
-            stack,
-            id,
-            name=place.name("netapp_account"),
-            **place.common,
-        )
+        return NetappAccount(stack, id, name=place.name("netapp_account"), **place.common)
 
     return once(scope, "netapp", make)
-
-
-def _pool(scope: Construct, name: str, spec: NetAppSpec, account_name: str) -> NetappPool:
-    place = place_of(scope)
-    return NetappPool(
-        scope,
-        f"netapp-{name}-pool",
-        name=place.name("netapp_pool", name),
-        **place.common,
-        account_name=account_name,
-        service_level=spec.service_level,
-        size_in_tb=spec.tib,
-        qos_type="Manual" if spec.mibps else "Auto",
-        custom_throughput_mibps=spec.mibps,
-    )

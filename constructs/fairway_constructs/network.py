@@ -22,7 +22,7 @@ from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.existing import parts_of_id, stop_unless
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.network_rules import DENY_THE_REST, allow, security_rules
+from fairway_constructs.network_rules import DENY_THE_REST, NetworkRules, allow
 from fairway_constructs.private_endpoint import PrivateEndpoints
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
@@ -105,7 +105,6 @@ class Network(INetwork):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        self._web = web
         address_space = _checked_space(address_space)
         ranges = [IPv4Network(each) for each in allowed]
         surroundings(self).addresses.opened |= {
@@ -115,9 +114,6 @@ class Network(INetwork):
         }
         for each in filesystems:
             look_up(each, _OWN_SUBNETS, "file-system-with-a-subnet")
-        self._filesystems = filesystems
-        self._nfs_3 = nfs_3
-        self._pods = pods
         self.virtual_network = VirtualNetwork(
             self,
             "vnet",
@@ -129,20 +125,22 @@ class Network(INetwork):
         self._service_endpoints = service_endpoints
         self._egress = self._way_out(egress)
         self.egress_address = self._egress.address if self._egress else ""
-        self._has_bastion = bastion
         plan = subnet_plan(address_space)
-        roles = [
-            *EVERY_NETWORK,
-            *(["endpoints"] if private_endpoints else []),
-            *sorted(filesystems),
-        ]
-        roles += ["kubernetes"] if pods else []
+        rules = NetworkRules(
+            subnets=plan,
+            allowed=ranges,
+            bastion=bastion,
+            lustre="lustre" in filesystems,
+            nfs_3=nfs_3,
+            pods=pods,
+            web=web,
+        )
+        roles = [*EVERY_NETWORK, *(["endpoints"] if private_endpoints else [])]
+        roles += [*sorted(filesystems), *(["kubernetes"] if pods else [])]
         self.space = address_space
         self._nodes = (plan["compute"], *([plan["kubernetes"]] if pods else []))
         self.security_groups: dict[str, NetworkSecurityGroup] = {}
-        self.subnets = {
-            role: self._subnet(role, plan[role], self._rules(role, plan, ranges)) for role in roles
-        }
+        self.subnets = {role: self._subnet(role, plan[role], rules.of(role)) for role in roles}
         if private_endpoints:
             self.endpoints = PrivateEndpoints(
                 self,
@@ -214,20 +212,6 @@ class Network(INetwork):
         )
         group.set_argument("security_rule", [*rules, rule(priority=100 + 10 * len(rules)), last])
 
-    def _rules(
-        self, role: str, plan: Mapping[str, IPv4Network], allowed: Sequence[IPv4Network]
-    ) -> list[SecurityRule]:
-        return security_rules(
-            role,
-            plan,
-            allowed,
-            bastion=self._has_bastion,
-            lustre="lustre" in self._filesystems,
-            nfs_3=self._nfs_3,
-            pods=self._pods,
-            web=self._web,
-        )
-
     def _subnet(
         self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
     ) -> SubnetRef:
@@ -261,10 +245,7 @@ class Network(INetwork):
         )
         subnet_id = subnet.id
         has_rules = SubnetNetworkSecurityGroupAssociation(
-            self,
-            f"{role}-has-rules",
-            subnet_id=subnet_id,
-            network_security_group_id=group.id,
+            self, f"{role}-has-rules", subnet_id=subnet_id, network_security_group_id=group.id
         )
         ready: list[Resource] = [has_rules]
         if self._egress and role not in _DELEGATED:

@@ -1,4 +1,4 @@
-"""Ranges of a network as others need them: a subnet's, and those that a service can see."""
+"""Ranges of a network as others need them, and the ports of NFS."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct, ITerraformDependable, Resource
+
 
 # Storage and Batch accounts take single addresses and ranges, but none smaller than this.
 # Source: azurerm provider, ip_rules of azurerm_storage_account and ip_range of
@@ -72,3 +73,17 @@ def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:
         small = network.prefixlen > _SMALLEST_RANGE
         rules += [str(address) for address in network] if small else [str(network)]
     return rules
+
+
+NFS = 2049
+
+# What else a server of NFS 3 listens on. Only rpcbind's is given; the others would be random.
+RPCBIND = 111
+MOUNTD = 20048
+STATD = 32765
+LOCKD = 32803
+
+SERVER_NFS_3 = (RPCBIND, MOUNTD, STATD, LOCKD)
+
+# A server tells clients when a lock is theirs, and after a restart to claim their locks again.
+CLIENT_NFS_3 = (RPCBIND, STATD, LOCKD)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.azurerm.backup_policy_vm import Backup as BackupTime
+from fairway_constructs.azurerm.backup_policy_vm import BackupPolicyVm, RetentionDaily
+from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
+from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
-from fairway_constructs.cloud_init import (
-    export_path,
-    nfs_mount,
-    nfs_server_cloud_init,
-)
+from fairway_constructs.cloud_init import export_path, nfs_mount, nfs_server_cloud_init
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
-from fairway_constructs.monitoring_agent import agent_on_machine
+from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.scope import once, place_of
 from fairway_constructs.server_vm import private_interface, server_vm
-from fairway_constructs.vm_backup import back_up
+from fairway_constructs.unique_name import client_config
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.environment import NfsServer as NfsServerSpec
@@ -31,6 +32,89 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import Backup, Disks
+
+
+# How long a restore needs no copy from the vault; each day of it is a snapshot of every disk.
+_SNAPSHOT_DAYS = 2
+
+
+def back_up(
+    scope: Construct,
+    name: str,
+    *,
+    machine_name: str,
+    keep_days: int,
+    at: str,
+    depends_on: Sequence[ITerraformDependable] = (),
+) -> None:
+    """Backs a VM of `place` up each day `at` that time (UTC, "02:00"), and keeps it `keep_days`.
+
+    `depends_on` is the VM, and what attaches its disks. The policy is Azure's enhanced one, the
+    only one that takes Premium SSD v2 and Ultra disks. In a stack with `protect` neither Terraform
+    nor Azure deletes the backups.
+
+    >>> back_up(stack, "nfs-data", machine_name="h100-vm-data", keep_days=30,
+    ...         at="02:00", depends_on=[machine, *attachments])  # doctest: +SKIP
+    """
+    place = place_of(scope)
+    vault = _vault(scope)
+    policy = BackupPolicyVm(
+        scope,
+        f"{name}-backup-policy",
+        name=place.name("backup_policy_vm", name),
+        resource_group_name=place.resource_group,
+        recovery_vault_name=vault.name,
+        policy_type="V2",
+        timezone="UTC",
+        backup=BackupTime(frequency="Daily", time=at),
+        retention_daily=RetentionDaily(count=keep_days),
+        instant_restore_retention_days=_SNAPSHOT_DAYS,
+    )
+    BackupProtectedVm(
+        scope,
+        f"{name}-backup",
+        resource_group_name=place.resource_group,
+        recovery_vault_name=vault.name,
+        # Not the VM's own reference: that is unknown while a VM is being replaced, and
+        # Terraform would then give up the backups of the old one.
+        source_vm_id=_machine_id(scope, machine_name),
+        backup_policy_id=policy.id,
+        lifecycle=kept(scope),
+        depends_on=depends_on,
+    )
+
+
+def _machine_id(scope: Construct, machine_name: str) -> str:
+    place = place_of(scope)
+    subscription = client_config(scope).subscription_id
+    return (
+        f"/subscriptions/{subscription}/resourceGroups/{place.resource_group}"
+        f"/providers/Microsoft.Compute/virtualMachines/{machine_name}"
+    )
+
+
+def _vault(scope: Construct) -> RecoveryServicesVault:
+    """The vault, made for the first VM that needs it."""
+
+    place = place_of(scope)
+
+    def make(stack: Construct, id: str) -> RecoveryServicesVault:  # noqa: A002
+        vault = RecoveryServicesVault(
+            stack,
+            id,
+            name=place.name("recovery_services_vault"),
+            **place.common,
+            sku="Standard",
+            storage_mode_type="ZoneRedundant" if place.zone else "LocallyRedundant",
+            # VMs are backed up by the platform, and no client of ours calls it.
+            public_network_access_enabled=False,
+            lifecycle=kept(stack),
+        )
+        delete_lock(stack, id=id, on=vault)
+        return vault
+
+    return once(scope, "backup-vault", make)
+
 
 # Threads of the NFS server for each core. Source: Azure's NFS guidance for HPC.
 _THREADS_A_CORE = 4
@@ -69,27 +153,40 @@ class NfsServer(FileSystem):
         lock: bool | None = None,
     ) -> None:
         spec = NfsServerSpec.with_defaults(
-            kind="nfs_server",
-            path=path,
-            size=size,
-            disks=disks,
-            versions=versions,
-            backup=backup,
+            kind="nfs_server", path=path, size=size, disks=disks, versions=versions, backup=backup
         )
         super().__init__(scope, f"nfs-{name}", spec)
         clients = subnet.nodes if clients is None else clients
         self._name = name
         self._spec = spec
         interface = private_interface(
-            self,
-            f"nfs-{name}-nic",
-            name=name,
-            size=vm_size(spec.size),
-            subnet_id=subnet.id,
+            self, f"nfs-{name}-nic", name=name, size=vm_size(spec.size), subnet_id=subnet.id
         )
-        identity_id = self._agent_identity() if monitored else None
-        ready = subnet.ready_for(self)
-        self.virtual_machine = self._machine(interface.id, clients, identity_id, ready)
+        identity_id = None
+        if monitored:  # it may do nothing: the agent only signs in with it
+            identity_id = ManagedIdentity(self, f"nfs-{name}-server-id").id
+        size_row = vm_size(spec.size)
+        machine_name = self.place.name("linux_virtual_machine", name)
+        self.virtual_machine = server_vm(
+            self,
+            f"nfs-{name}-server",
+            name=machine_name,
+            role="nfs-server",
+            serves=name,
+            size=size_row,
+            interface_id=interface.id,
+            cloud_init=nfs_server_cloud_init(
+                name=name,
+                disks=spec.disks.count,
+                threads=_THREADS_A_CORE * size_row.cores,
+                clients=clients,
+                versions=spec.versions,
+                proxy=self.place.proxy,
+            ),
+            identity_id=identity_id,
+            ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
+            depends_on=subnet.ready_for(self),
+        )
         if identity_id:
             agent_on_machine(
                 self, name, virtual_machine_id=self.virtual_machine.id, identity_id=identity_id
@@ -99,7 +196,7 @@ class NfsServer(FileSystem):
             back_up(
                 self,
                 f"nfs-{name}",
-                machine_name=self._machine_name,
+                machine_name=machine_name,
                 keep_days=spec.backup.keep,
                 at=spec.backup.at,
                 depends_on=[self.virtual_machine, *attachments],
@@ -110,45 +207,6 @@ class NfsServer(FileSystem):
             export=export_path(name),
             path=spec.path,
             version=spec.newest_version,
-        )
-
-    @property
-    def _machine_name(self) -> str:
-        return self.place.name("linux_virtual_machine", self._name)
-
-    def _agent_identity(self) -> str:
-        """The id of an identity that may do nothing: the agent only signs in with it."""
-        name = f"nfs-{self._name}-server"
-        return ManagedIdentity(self, f"{name}-id").id
-
-    def _machine(
-        self,
-        interface_id: str,
-        clients: Sequence[IPv4Network],
-        identity_id: str | None,
-        depends_on: Sequence[ITerraformDependable],
-    ) -> LinuxVirtualMachine:
-        size = vm_size(self._spec.size)
-        cloud_init = nfs_server_cloud_init(
-            name=self._name,
-            disks=self._spec.disks.count,
-            threads=_THREADS_A_CORE * size.cores,
-            clients=clients,
-            versions=self._spec.versions,
-            proxy=self.place.proxy,
-        )
-        return server_vm(
-            self,
-            f"nfs-{self._name}-server",
-            name=self._machine_name,
-            role="nfs-server",
-            serves=self._name,
-            size=size,
-            interface_id=interface_id,
-            cloud_init=cloud_init,
-            identity_id=identity_id,
-            ultra_disks=disk_kind(self._spec.disks.kind).enabled_by_vm,
-            depends_on=depends_on,
         )
 
     def _disks(

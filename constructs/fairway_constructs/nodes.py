@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
+from fairway_constructs.azurerm.marketplace_agreement import MarketplaceAgreement
+from fairway_constructs.cdk import surroundings
 from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
     LOCAL_FOLDER,
@@ -25,11 +27,29 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.cloud_init.idle import IdleSettings
+    from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_constructs.cloud_init.people import Accounts
-    from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network_access import SubnetRef
+    from fairway_core.catalog import Plan
     from fairway_core.environment import Spot
+
+
+def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
+    """Accepts the terms of a plan, once in a stack however often it is called.
+
+    Azure keeps one acceptance a subscription: where another environment, or
+    `az vm image terms accept`, has accepted already, Terraform refuses to do it again.
+
+    >>> accept_terms(stack, image("almalinux-hpc-9").plan)  # doctest: +SKIP
+    """
+    id = f"terms-{plan.product}-{plan.name}"  # noqa: A001
+    inside = surroundings(scope)
+    make = partial(
+        MarketplaceAgreement, publisher=plan.publisher, offer=plan.product, plan=plan.name
+    )
+    return inside.addresses.shared(id, lambda: make(inside.stack, id))
+
 
 # Time for a job to write a checkpoint before Azure deletes its node.
 TERMINATION_NOTICE = "PT5M"
@@ -305,6 +325,5 @@ def terms(scope: Construct, spec: NodeSpec) -> list[ITerraformDependable]:
     """What must be accepted before an image may be used; nothing where that is done already."""
     if not spec.accept_terms or spec.image.plan is None:
         return []
-    from fairway_constructs.marketplace import accept_terms
 
     return [accept_terms(scope, spec.image.plan)]

@@ -63,11 +63,7 @@ class Peering(Component):
 
 
 def _other_half(
-    scope: Component,
-    name: str,
-    virtual_network: VirtualNetwork,
-    remote_id: str,
-    gateway: bool,
+    scope: Component, name: str, virtual_network: VirtualNetwork, remote_id: str, gateway: bool
 ) -> VirtualNetworkPeering:
     place = place_of(scope)
     other = parts_of_id("virtual network", remote_id)

@@ -10,7 +10,7 @@ from fairway_core.naming import NAME_TAG, ROLE_TAG, Naming
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_constructs.cloud_init.proxy import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy
 
 
 class Common(TypedDict):

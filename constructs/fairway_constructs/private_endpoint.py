@@ -15,7 +15,7 @@ from fairway_constructs.azurerm.private_endpoint import (
 )
 from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.scope import place_of
-from fairway_core.catalog.private_links import private_link
+from fairway_core.catalog.terraform_types import private_link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,11 +91,7 @@ class PrivateEndpoints(Component):
             id = name.replace(".", "-")  # noqa: A001
             place = self.place
             zone = PrivateDnsZone(
-                self,
-                id,
-                name=name,
-                resource_group_name=place.resource_group,
-                tags=place.tags,
+                self, id, name=name, resource_group_name=place.resource_group, tags=place.tags
             )
             PrivateDnsZoneVirtualNetworkLink(
                 self,

@@ -1,19 +1,25 @@
-"""What people who submit jobs may do with data, which no role on the subscription allows."""
+"""Roles on data for people who submit jobs, and the page that submits for them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.azurerm.virtual_machine_run_command import Source, VirtualMachineRunCommand
 from fairway_constructs.cdk import Lifecycle
+from fairway_constructs.cloud_init import terraform_text
+from fairway_constructs.identity import Identity
+from fairway_constructs.scope import place_of
 from fairway_constructs.unique_name import client_config
-from fairway_core.environment.researchers import data_roles, researchers_of
+from fairway_core.environment.access import data_roles, researchers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_core.environment.researchers import Researcher
+    from fairway_constructs.cloud_init.web import WebPage
+    from fairway_core.environment import Web
+    from fairway_core.environment.access import Researcher
 
 
 def let_submit(
@@ -43,13 +49,7 @@ def let_submit(
 
 
 def give_researcher(
-    scope: Construct,
-    what: str,
-    *,
-    on: str,
-    person: Researcher,
-    role_name: str,
-    reason: str,
+    scope: Construct, what: str, *, on: str, person: Researcher, role_name: str, reason: str
 ) -> RoleAssignment:
     """Gives a user, a group or the first deployer a built-in role on a resource.
 
@@ -64,4 +64,52 @@ def give_researcher(
         description=f"{reason}; {person.why}",
         # The first deployer keeps the role when another deploys.
         lifecycle=None if person.object_id else Lifecycle(ignore_changes=["principal_id"]),
+    )
+
+
+_NAME = "web"
+_WHY = "the page submits for its people"
+
+
+def page_identity(
+    scope: Construct,
+    *,
+    web: Web,
+    containers: Mapping[str, str],
+    batch_account_id: str | None = None,
+) -> Identity:
+    """Who the page's server is: it reads two secrets of the vault, and may do with data and pools
+    what a person may who submits. `containers` are ids by name.
+
+    >>> page_identity(stack, web=web, containers={}).client_id  # doctest: +SKIP
+    """
+    identity = Identity(scope, _NAME)
+    for key, name, what in (
+        ("certificate", web.certificate, "its certificate"),
+        ("client-secret", web.client_secret, "the secret by which it signs people in"),
+    ):
+        secret = f"{web.vault}/secrets/{name}"
+        identity.grant(key, "Key Vault Secrets User", on=secret, reason=f"The page reads {what}")
+    for each in data_roles(containers, pools=batch_account_id is not None):
+        resource = containers[each.container] if each.container else batch_account_id or ""
+        identity.grant(each.key, each.role, on=resource, reason=f"{each.reason}; {_WHY}")
+    return identity
+
+
+def serve_page(
+    scope: Construct, page: WebPage, *, virtual_machine_id: str
+) -> VirtualMachineRunCommand:
+    """Has Azure run the script on the machine, and again when it changes: no VM is made anew.
+
+    Source: Azure documentation, "Run scripts in your Linux VM by using managed Run Commands".
+    """
+    place = place_of(scope)
+    return VirtualMachineRunCommand(
+        scope,
+        "page",
+        name="fairway-web",
+        location=place.location,
+        virtual_machine_id=virtual_machine_id,
+        source=Source(script=f"${{{terraform_text(page.setup_script())}}}"),
+        tags=place.tags,
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.proxy import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy
 
 T = TypeVar("T")
 

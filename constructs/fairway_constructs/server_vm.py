@@ -95,17 +95,12 @@ def server_vm(
         ),
         network_interface_ids=[interface_id],
         source_image_reference=SourceImageReference(
-            publisher=system.publisher,
-            offer=system.offer,
-            sku=system.sku,
-            version=system.version,
+            publisher=system.publisher, offer=system.offer, sku=system.sku, version=system.version
         ),
         secure_boot_enabled=True,
         vtpm_enabled=True,
         os_disk=OsDisk(
-            caching="ReadWrite",
-            storage_account_type="Premium_LRS",
-            disk_size_gb=system.os_disk_gib,
+            caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=system.os_disk_gib
         ),
         admin_username=ADMIN_USERNAME,
         admin_ssh_key=admin_keys(AdminSshKey, place.ssh_keys),

@@ -1,4 +1,4 @@
-"""A single VM with GPUs: a machine to log in to, with a disk and an address that stay."""
+"""A single VM with GPUs: a disk and an address that stay, and who signs in by Entra ID."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
     SourceImageReference,
     TerminationNotification,
 )
+from fairway_constructs.azurerm.role_assignment import RoleAssignment
+from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.cloud_init.people import accounts_on_machine
-from fairway_constructs.entra_login import let_sign_in
-from fairway_constructs.monitoring_agent import agent_on_machine
+from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.nodes import (
     TERMINATION_NOTICE,
     NodeSpec,
@@ -32,10 +33,50 @@ from fairway_constructs.nodes import (
     spot_arguments,
     terms,
 )
+from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import private_interface
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fairway_constructs.cdk import Construct
+
+
+_NAME = "AADSSHLoginForLinux"
+
+
+def let_sign_in(
+    scope: Construct, name: str, people: Mapping[str, bool], *, virtual_machine_id: str
+) -> None:
+    """Lets people sign in to one VM, which needs an identity of its own (SystemAssigned) for that.
+
+    `people` are object ids, each with whether the person may use sudo. Source: Azure documentation,
+    "Sign in to a Linux virtual machine in Azure by using Microsoft Entra ID and OpenSSH".
+
+    >>> let_sign_in(stack, "box", {"00000000-0000-…": False},
+    ...             virtual_machine_id=vm.id)  # doctest: +SKIP
+    """
+    VirtualMachineExtension(
+        scope,
+        f"{name}-entra-login",
+        name=_NAME,
+        virtual_machine_id=virtual_machine_id,
+        publisher="Microsoft.Azure.ActiveDirectory",
+        type=_NAME,
+        type_handler_version="1.0",
+        auto_upgrade_minor_version=True,
+        tags=place_of(scope).tags,
+    )
+    for person, is_admin in people.items():
+        kind = "Administrator" if is_admin else "User"
+        RoleAssignment(
+            scope,
+            f"{name}-signed-in-to-by-{person}",
+            scope_=virtual_machine_id,
+            role_definition_name=f"Virtual Machine {kind} Login",
+            principal_id=person,
+            description="Signs in by Entra ID; named under access.users",
+        )
 
 
 class SingleVm(Component):
@@ -58,32 +99,12 @@ class SingleVm(Component):
     def __init__(self, scope: Construct, name: str, *, spec: NodeSpec) -> None:
         super().__init__(scope, f"cluster-{name}")
         check_image(name, spec)
-        self._name, self._spec = name, spec
+        place = self.place
         interface = private_interface(
-            self,
-            f"interface-{name}",
-            name=name,
-            size=spec.size,
-            subnet_id=spec.subnet.id,
+            self, f"interface-{name}", name=name, size=spec.size, subnet_id=spec.subnet.id
         )
-        self.virtual_machine = self._machine(interface.id)
-        self.id = self.virtual_machine.id
-        self.main_host = interface.private_ip_address
-        self.other_hosts: list[str] = []
-
-        if spec.signed_in:
-            let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id)
-        if spec.accounts is not None:
-            accounts_on_machine(self, f"machine-{name}", spec.accounts, virtual_machine_id=self.id)
-        if spec.monitored:
-            agent_on_machine(
-                self, f"machine-{name}", virtual_machine_id=self.id, identity_id=spec.identity_id
-            )
-
-    def _machine(self, interface_id: str) -> LinuxVirtualMachine:
-        name, place, spec = self._name, self.place, self._spec
         host_name = place.name("computer_name_prefix", name)
-        return LinuxVirtualMachine(
+        self.virtual_machine = LinuxVirtualMachine(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine", name),
@@ -91,7 +112,7 @@ class SingleVm(Component):
             **place.common_of("cluster", name),
             zone=None if place.zone is None else str(place.zone),
             size=spec.size.name,
-            network_interface_ids=[interface_id],
+            network_interface_ids=[interface.id],
             proximity_placement_group_id=spec.proximity_placement_group_id,
             capacity_reservation_group_id=spec.capacity_reservation_group_id,
             source_image_id=spec.image_id,
@@ -115,3 +136,15 @@ class SingleVm(Component):
             **spot_arguments(spec.spot),
             depends_on=[*terms(self, spec), *spec.subnet.ready_for(self)],
         )
+        self.id = self.virtual_machine.id
+        self.main_host = interface.private_ip_address
+        self.other_hosts: list[str] = []
+
+        if spec.signed_in:
+            let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id)
+        if spec.accounts is not None:
+            accounts_on_machine(self, f"machine-{name}", spec.accounts, virtual_machine_id=self.id)
+        if spec.monitored:
+            agent_on_machine(
+                self, f"machine-{name}", virtual_machine_id=self.id, identity_id=spec.identity_id
+            )

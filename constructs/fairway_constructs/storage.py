@@ -17,14 +17,22 @@ from fairway_constructs.azurerm.storage_account import (
 )
 from fairway_constructs.azurerm.storage_account import CustomerManagedKey as KeyBlock
 from fairway_constructs.azurerm.storage_container import StorageContainer
+from fairway_constructs.azurerm.storage_management_policy import (
+    Rule,
+    RuleActions,
+    RuleActionsBaseBlob,
+    RuleActionsSnapshot,
+    RuleActionsVersion,
+    RuleFilters,
+    StorageManagementPolicy,
+)
 from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.service import Diagnostics, Service
-from fairway_constructs.storage_lifecycle import storage_lifecycle
 from fairway_constructs.unique_name import unique_name
-from fairway_core.catalog.private_links import blob_host
 from fairway_core.catalog.tables import look_up
+from fairway_core.catalog.terraform_types import blob_host
 from fairway_core.naming import check_name
 
 if TYPE_CHECKING:
@@ -36,6 +44,49 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
     from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.environment.storage import Replication
+
+
+_BLOB_TYPES = ("blockBlob", "appendBlob")
+
+
+def storage_lifecycle(
+    scope: Construct, *, account_id: str, expire_days: Mapping[str, int], version_days: int
+) -> StorageManagementPolicy:
+    """Deletes blobs that nobody changed for `expire_days` of their container.
+
+    What was overwritten or deleted is kept as a version, which goes after `version_days`.
+    Soft deletion then holds everything once more, for as long as the account says.
+
+    >>> storage_lifecycle(stack, account_id=account.id, expire_days={"outputs": 90},
+    ...                   version_days=14)  # doctest: +SKIP
+    """
+    rules = [_old_versions(version_days)]
+    rules += [_expired(container, days) for container, days in expire_days.items()]
+    return StorageManagementPolicy(scope, "lifecycle", storage_account_id=account_id, rule=rules)
+
+
+def _old_versions(days: int) -> Rule:
+    return Rule(
+        name="old-versions",
+        enabled=True,
+        filters=RuleFilters(blob_types=_BLOB_TYPES),
+        actions=RuleActions(
+            snapshot=RuleActionsSnapshot(delete_after_days_since_creation_greater_than=days),
+            version=RuleActionsVersion(delete_after_days_since_creation=days),
+        ),
+    )
+
+
+def _expired(container: str, days: int) -> Rule:
+    return Rule(
+        name=f"expire-{container}",
+        enabled=True,
+        filters=RuleFilters(blob_types=_BLOB_TYPES, prefix_match=[f"{container}/"]),
+        actions=RuleActions(
+            base_blob=RuleActionsBaseBlob(delete_after_days_since_modification_greater_than=days)
+        ),
+    )
+
 
 # Long enough to notice a deletion after a holiday.
 _KEPT_DAYS = 14
@@ -138,7 +189,12 @@ class Storage(IStorage):
             account_tier="Standard",
             account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
             shared_access_key_enabled=account_keys,
-            sas_policy=_sas_policy() if account_keys else None,
+            # Tokens that keys sign cannot be taken back: longer ones are at least logged.
+            sas_policy=(
+                SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
+                if account_keys
+                else None
+            ),
             default_to_oauth_authentication=True,
             local_user_enabled=False,
             allow_nested_items_to_be_public=False,
@@ -154,7 +210,14 @@ class Storage(IStorage):
                 ip_rules=addresses or None,
             ),
             identity=_identity(customer_managed_key),
-            customer_managed_key=_customer_managed_key(customer_managed_key),
+            customer_managed_key=(
+                KeyBlock(
+                    key_vault_key_id=customer_managed_key.url,
+                    user_assigned_identity_id=customer_managed_key.identity_id,
+                )
+                if customer_managed_key
+                else None
+            ),
             blob_properties=_what_is_kept(),
             lifecycle=kept(self),
             depends_on=customer_managed_key.ready if customer_managed_key else (),
@@ -209,11 +272,6 @@ class Storage(IStorage):
         )
 
 
-def _sas_policy() -> SasPolicy:
-    """Tokens that keys sign cannot be taken back: longer ones are at least logged."""
-    return SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
-
-
 def _what_is_kept() -> BlobProperties:
     """What was deleted or overwritten can be brought back for a while."""
     return BlobProperties(
@@ -234,9 +292,3 @@ def _account_name(scope: Construct, account: str | None) -> str:
 
 def _identity(key: CustomerManagedKey | None) -> Identity | None:
     return Identity(type="UserAssigned", identity_ids=[key.identity_id]) if key else None
-
-
-def _customer_managed_key(key: CustomerManagedKey | None) -> KeyBlock | None:
-    if key is None:
-        return None
-    return KeyBlock(key_vault_key_id=key.url, user_assigned_identity_id=key.identity_id)

@@ -1,7 +1,9 @@
-"""Terraform's own `terraform_data`."""
+"""Values that Terraform keeps, and texts in which it is to find nothing to evaluate."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 from fairway_constructs.bindings.attributes import ObjectAttribute
@@ -41,3 +43,34 @@ class TerraformData(Resource):
             lifecycle=lifecycle,
             depends_on=depends_on,
         )
+
+
+# A reference in a Python string, whose value only Terraform will know.
+REFERENCE = re.compile(r"(\$\{TfToken\[[^]]+\]\})")
+
+
+def literal(text: str) -> str:
+    """The text with all that Terraform could take for an expression escaped, but its references.
+
+    >>> literal("echo ${HOME}")
+    'echo $${HOME}'
+    """
+    parts = REFERENCE.split(text)
+    return "".join(
+        part if index % 2 else part.replace("${", "$${").replace("%{", "%%{")
+        for index, part in enumerate(parts)
+    )
+
+
+def md5_of(text: str) -> str:
+    """An expression for the MD5 of the text, in hexadecimal digits, with its references' values.
+
+    >>> md5_of("hello")
+    '${md5(join("", ["hello"]))}'
+    """
+    # cdktf writes a reference in an expression without the braces around it.
+    parts = (
+        part if index % 2 else json.dumps(literal(part), ensure_ascii=False)
+        for index, part in enumerate(REFERENCE.split(text))
+    )
+    return f'${{md5(join("", [{", ".join(parts)}]))}}'

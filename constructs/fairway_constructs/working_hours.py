@@ -14,10 +14,9 @@ from fairway_constructs.azurerm.resource_group_template_deployment import (
 )
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity_role import give_role
-from fairway_constructs.own_role import own_role, subscription_of
+from fairway_constructs.identity import give_role, own_role, subscription_of
 from fairway_constructs.unique_name import unique_name
-from fairway_core.catalog.timezones import windows_time_zone
+from fairway_core.catalog.regions import windows_time_zone
 from fairway_core.environment.schedule import minutes
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_core.environment import Schedule
+
 
 # What is done to VMs and scale sets alike. No built-in role of both is as narrow.
 _ACTIONS = tuple(
@@ -271,3 +271,46 @@ def _until_done(action: str) -> dict[str, Any]:
             "runAfter": {"repeat": always},
         },
     }
+
+
+# Azure takes the same word for a VM and for all nodes of a scale set.
+_STOP_ACTIONS = tuple(
+    f"Microsoft.Compute/{kind}/deallocate/action"
+    for kind in ("virtualMachines", "virtualMachineScaleSets")
+)
+
+
+class IdleStop(Component):
+    """Lets the identity of nodes stop clusters, given by name with the resource id of the VM or
+    scale set, and nothing else there.
+
+    >>> IdleStop(stack, principal_id=identity.principal_id,
+    ...          clusters={"box": box.id})  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str = "idle-stop",  # noqa: A002
+        *,
+        principal_id: str,
+        clusters: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, id)
+        place = self.place
+        role_id = own_role(
+            self,
+            "idle-role",
+            name=unique_name(self, "role_definition", "idle"),
+            description=f"Machines of {place.environment} stop themselves",
+            actions=_STOP_ACTIONS,
+        )
+        for name, machines in clusters.items():
+            give_role(
+                self,
+                f"idle-{name}",
+                on=machines,
+                role_id=role_id,
+                principal_id=principal_id,
+                why=f"{name} stops itself when nobody uses it",
+            )

@@ -6,16 +6,24 @@ found wrong later, by a model or by a check, can be shown at its line.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
@@ -121,6 +129,37 @@ class FieldError(ValueError):
         super().__init__(message)
         self.hint = hint
         self.path = path
+
+
+def rule(check: Callable[[Any], None]) -> Any:
+    """Makes a method a rule of its model: it raises FieldError where fields do not go together.
+
+    >>> class Range(Model):
+    ...     min: int
+    ...     max: int
+    ...
+    ...     @rule
+    ...     def _in_order(self) -> None:
+    ...         if self.min > self.max:
+    ...             raise FieldError("min is more than max")
+    """
+
+    def check_all(model: BaseModel) -> BaseModel:
+        check(model)
+        return model
+
+    return model_validator(mode="after")(check_all)
+
+
+def matching(pattern: str, message: str, hint: str) -> AfterValidator:
+    """Refuses text that is not of a pattern; `{}` in the message stands for the text."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise FieldError(message.replace("{}", text), hint)
+        return text
+
+    return AfterValidator(check)
 
 
 def written_as(pattern: str) -> WithJsonSchema:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
-from fairway_core.documents import BY_HAND, FieldError, Model, written_as
+from fairway_core.documents import BY_HAND, FieldError, Model, matching, rule, written_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,11 +45,7 @@ def _span(value: object, info: ValidationInfo) -> float:
     return seconds_of(value)
 
 
-Span = Annotated[
-    float,
-    BeforeValidator(_span),
-    WithJsonSchema(_SPAN),
-]
+Span = Annotated[float, BeforeValidator(_span), WithJsonSchema(_SPAN)]
 """A span in a document, in seconds once it is read."""
 
 
@@ -79,11 +68,7 @@ def _days(value: object, info: ValidationInfo) -> int:
     return days_of(value)
 
 
-Days = Annotated[
-    int,
-    BeforeValidator(_days),
-    WithJsonSchema(_DAYS),
-]
+Days = Annotated[int, BeforeValidator(_days), WithJsonSchema(_DAYS)]
 """A span in a document of whole days, in days once it is read."""
 
 
@@ -165,7 +150,7 @@ def is_image(text: str) -> bool:
 
 
 # As ssh's ProxyJump takes them: a name that ssh knows, or an address.
-_JUMP = re.compile(r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
+_JUMP = r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?"
 
 
 def _bastion(text: str) -> str:
@@ -177,26 +162,28 @@ def _bastion(text: str) -> str:
     return text
 
 
-def _jump_host(text: str) -> str:
-    if not _JUMP.fullmatch(text):
-        raise FieldError(
-            f"`{text}` is not a jump host", "write user@host or user@host:port, one per item"
-        )
-    return text
-
-
 class Reach(Model, defer_build=True):
     """The route to a host with a private address: an Azure Bastion, or jump hosts."""
 
     bastion: Annotated[str, AfterValidator(_bastion)] | None = None
     """The id of an Azure Bastion that allows native clients and connections by IP address."""
-    jump: tuple[Annotated[str, AfterValidator(_jump_host)], ...] | None = Field(
-        default=None, min_length=1
-    )
+    jump: (
+        tuple[
+            Annotated[
+                str,
+                matching(
+                    _JUMP,
+                    "`{}` is not a jump host",
+                    "write user@host or user@host:port, one per item",
+                ),
+            ],
+            ...,
+        ]
+        | None
+    ) = Field(default=None, min_length=1)
     """Jump hosts in the order to pass them, each `user@host` or `user@host:port`."""
 
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    @rule
+    def _one_way(self) -> None:
         if (self.bastion is None) == (self.jump is None):
             raise FieldError("`bastion:` and `jump:` cannot be combined", "keep one of the two")
-        return self

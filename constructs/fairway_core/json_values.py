@@ -48,15 +48,6 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def nested(value: Any, name: str) -> Iterator[Any]:
-    """Each value of the key `name`, at any depth but below another of these."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from [item] if key == name else nested(item, name)
-    for item in listed(value):
-        yield from nested(item, name)
-
-
 def as_read(text: str) -> Any:
     """Parses a text that holds a JSON object or list, since Azure rewrites its spaces.
 

@@ -1,12 +1,12 @@
 """Where word of a run is sent, and of what: the section `notify:` of jobs and of projects."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.fields import Email, Emails
 
 _LOOPBACK = r"(localhost|127\.0\.0\.1|\[::1\])"
@@ -41,13 +41,6 @@ def _server(value: str) -> str:
     return value
 
 
-def _password(value: str) -> str:
-    if not re.fullmatch(r"secret:[A-Za-z_][A-Za-z0-9_]*", value):
-        hint = "write secret:NAME, with a name of the job's `secrets:`"
-        raise FieldError("a password must not be in a file", hint)
-    return value
-
-
 class Mail(Model):
     """Mail about a run. A server that asks for a `user` must offer TLS."""
 
@@ -60,15 +53,24 @@ class Mail(Model):
     """Address of the sender."""
     user: Annotated[str, Field(min_length=1)] | None = None
     """User name for the server; by default it is used without signing in."""
-    password: Annotated[str, AfterValidator(_password)] | None = None
+    password: (
+        Annotated[
+            str,
+            matching(
+                r"secret:[A-Za-z_][A-Za-z0-9_]*",
+                "a password must not be in a file",
+                "write secret:NAME, with a name of the job's `secrets:`",
+            ),
+        ]
+        | None
+    ) = None
     """Password of the user, as `secret:NAME` with a name from the job's `secrets:`."""
 
-    @model_validator(mode="after")
-    def _signs_in(self) -> Self:
+    @rule
+    def _signs_in(self) -> None:
         if (self.user is None) != (self.password is None):
             hint = "give both, or neither for a server without sign-in"
             raise FieldError("`user` and `password` belong together", hint)
-        return self
 
     @property
     def secret(self) -> str | None:
@@ -93,14 +95,13 @@ class Notify(Model):
     """Format of the webhook's message; `auto` recognizes Slack and Teams by their addresses, and
     sends JSON to others."""
 
-    @model_validator(mode="after")
-    def _has_a_receiver(self) -> Self:
+    @rule
+    def _has_a_receiver(self) -> None:
         if self.webhook is None and self.mail is None:
             hint = (
                 "add `webhook: https://…`, or `mail: {to: [ADDRESS], server: HOST, from: ADDRESS}`"
             )
             raise FieldError("this names no receiver", hint)
-        return self
 
     @property
     def secret(self) -> str | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.notifications import Notify
 from fairway_core.target import Target
 
@@ -97,8 +97,8 @@ class Project(Model):
     serve: Serve = Field(default_factory=Serve)
     """URL, sign-in and targets of `fairway serve --behind-proxy`."""
 
-    @model_validator(mode="after")
-    def _hosts_are_named(self) -> Self:
+    @rule
+    def _hosts_are_named(self) -> None:
         for position, target in enumerate(self.targets):
             if isinstance(target, LocalTarget) or target.access is None:
                 continue
@@ -108,4 +108,3 @@ class Project(Model):
                     "write its name or address, or localhost where jobs run on this machine",
                     path=("targets", position, target.engine, "host"),
                 )
-        return self

@@ -35,10 +35,7 @@ _KINDS = {
         "Microsoft.Network/privateDnsZones/{name}",
         "az network private-dns zone show -o tsv --query id -g GROUP -n ZONE",
     ),
-    "key vault": (
-        "Microsoft.KeyVault/vaults/{name}",
-        "az keyvault show -o tsv --query id -n NAME",
-    ),
+    "key vault": ("Microsoft.KeyVault/vaults/{name}", "az keyvault show -o tsv --query id -n NAME"),
     "container registry": (
         "Microsoft.ContainerRegistry/registries/{name}",
         "az acr show -o tsv --query id -n NAME",

@@ -147,17 +147,15 @@ def _within(key: str, value: Any, reference: str) -> Any:
     """A keyword's value; only where it holds schemas is there anything to change."""
     if key in ("properties", "patternProperties", "$defs"):
         return {name: _lenient(each, reference) for name, each in value.items()}
-    if key in ("anyOf", "oneOf") and any(_takes_any_text(branch) for branch in value):
+    if key in ("anyOf", "oneOf") and any(
+        branch.get("type") == "string" and not _is_narrow_leaf(branch) for branch in value
+    ):
         return [
             branch if _is_narrow_leaf(branch) else _lenient(branch, reference) for branch in value
         ]
     if key in ("items", "prefixItems", "anyOf", "oneOf", "allOf", "additionalProperties"):
         return _lenient(value, reference)
     return value
-
-
-def _takes_any_text(schema: Schema) -> bool:
-    return schema.get("type") == "string" and not _is_narrow_leaf(schema)
 
 
 def _is_narrow_leaf(schema: Schema) -> bool:

@@ -7,11 +7,11 @@ The compute stack's Terraform output `targets` is a list of these, and so is wha
 import re
 import zlib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.fields import Reach, Span, is_image
 from fairway_core.project_folder import from_home
 
@@ -44,38 +44,11 @@ def _folder(value: str) -> str:
     return _printable(value)
 
 
-def _name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value):
-        raise FieldError(
-            "this is not a target's name",
-            "up to 63 letters, digits, dots, hyphens and underscores; no hyphen at the front",
-        )
-    return value
-
-
 def _region(value: str) -> str:
     if value and not (value.isascii() and value.isalnum() and value.islower()):
         near = re.sub(r"[^a-z0-9]", "", value.lower())
         hint = f"did you mean `{near}`?" if near else "for example westeurope"
         raise FieldError("this is not an Azure region's name", hint)
-    return value
-
-
-def _label(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", value):
-        raise FieldError(
-            "this is not a name of Kubernetes",
-            "lower-case letters, digits, hyphens and dots, with a letter or digit at both ends",
-        )
-    return value
-
-
-def _amount(value: str) -> str:
-    if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?", value):
-        raise FieldError(
-            "this is not an amount of Kubernetes",
-            "a number, and k, M, G or Ki, Mi, Gi behind it, or m for thousandths: 64Gi, 500m",
-        )
     return value
 
 
@@ -104,6 +77,15 @@ def _exact(value: str) -> str:
     return value
 
 
+def _amount(value: str) -> str:
+    if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?", value):
+        raise FieldError(
+            "this is not an amount of Kubernetes",
+            "a number, and k, M, G or Ki, Mi, Gi behind it, or m for thousandths: 64Gi, 500m",
+        )
+    return value
+
+
 def _scratch(value: str) -> str:
     if value.startswith("/"):
         if not re.fullmatch(r"(/[A-Za-z0-9][A-Za-z0-9._-]*)+", value):
@@ -113,14 +95,28 @@ def _scratch(value: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_printable)]
-Label = Annotated[str, AfterValidator(_label)]
+Label = Annotated[
+    str,
+    matching(
+        r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
+        "this is not a name of Kubernetes",
+        "lower-case letters, digits, hyphens and dots, with a letter or digit at both ends",
+    ),
+]
 Word = Annotated[str, AfterValidator(_word)]
 Folder = Annotated[str, AfterValidator(_folder)]
 Amount = Annotated[str, AfterValidator(_amount)]
 Scratch = Annotated[str, AfterValidator(_scratch)]
 Image = Annotated[str, AfterValidator(_word), AfterValidator(_image)]
 ExactImage = Annotated[Image, AfterValidator(_exact)]
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[
+    str,
+    matching(
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+        "this is not a target's name",
+        "up to 63 letters, digits, dots, hyphens and underscores; no hyphen at the front",
+    ),
+]
 Region = Annotated[str, AfterValidator(_region)]
 
 
@@ -142,15 +138,31 @@ class NodeRange(Model):
         """True if nodes are started and deleted by need."""
         return self.min < self.max
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    @rule
+    def _in_order(self) -> None:
         if self.min > self.max:
             raise FieldError(
                 f"min {self.min} is above max {self.max}",
                 f"for example {{min: 0, max: {self.max}}}",
                 ("min",),
             )
-        return self
+
+
+class HasNodes:
+    """The nodes that `nodes:` of an environment file stands for: a number, or a range."""
+
+    if TYPE_CHECKING:  # a field of each model, in its own place there
+        nodes: int | NodeRange
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        return NodeRange.of(self.nodes)
+
+    @property
+    def nodes_of_a_job(self) -> int:
+        """The most nodes that one job can take."""
+        return self.node_range.max
 
 
 class StorageAccount(Model):
@@ -306,8 +318,8 @@ class Target(Model):
     batch: BatchAccess | None = None
     kubernetes: KubernetesAccess | None = None
 
-    @model_validator(mode="after")
-    def _section_of_its_engine(self) -> Self:
+    @rule
+    def _section_of_its_engine(self) -> None:
         sections = {
             "slurm": self.slurm,
             "ssh": self.ssh,
@@ -326,10 +338,9 @@ class Target(Model):
                     f"a target with engine `{engine}` needs its `{engine}:` section",
                     f"add `{engine}:`",
                 )
-        return self
 
-    @model_validator(mode="after")
-    def _reach_leads_to_a_host(self) -> Self:
+    @rule
+    def _reach_leads_to_a_host(self) -> None:
         led_to = self.slurm or self.ssh or self.batch or self.gateway
         if self.reach is not None and not led_to:
             raise FieldError(
@@ -337,22 +348,20 @@ class Target(Model):
                 "leave it out",
                 ("reach",),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _priorities_are_of_a_queue(self) -> Self:
+    @rule
+    def _priorities_are_of_a_queue(self) -> None:
         if self.kubernetes and self.kubernetes.priorities and not self.kubernetes.queue:
             raise FieldError(
                 "only Kueue keeps these, and the target has no `queue:`",
                 "leave them out, or name a LocalQueue with `queue:`",
                 ("kubernetes", "priorities"),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _volumes_are_mounts(self) -> Self:
+    @rule
+    def _volumes_are_mounts(self) -> None:
         if self.kubernetes is None:
-            return self
+            return
         for name in self.kubernetes.volumes:
             if name not in self.mounts:
                 raise FieldError(
@@ -368,7 +377,6 @@ class Target(Model):
                 f"use a folder of one of them, for example {paths[0]}/fairway",
                 ("kubernetes", "shared"),
             )
-        return self
 
     @property
     def access(self) -> SshAccess | SlurmAccess | None:

@@ -74,16 +74,16 @@ def findings_of(error: ValidationError, document: Source, model: type[BaseModel]
     # A fault deep inside a value says more than that the other branches of a union fail on it.
     telling = [path for path in by_path if not any(_is_below(other, path) for other in by_path)]
     # A key that is only misspelt is unknown, and not missing too.
-    meant = {_meant_key(path, document, model) for path in telling if _is_unknown(by_path[path])}
+    meant = {
+        _meant_key(path, document, model)
+        for path in telling
+        if by_path[path][0]["type"] == "extra_forbidden"
+    }
     telling = [
         path for path in telling if path not in meant or by_path[path][0]["type"] != "missing"
     ]
     findings = [_finding(path, by_path[path], document, model) for path in telling]
     return sorted(findings, key=lambda finding: finding.position)
-
-
-def _is_unknown(errors: list[ErrorDetails]) -> bool:
-    return errors[0]["type"] == "extra_forbidden"
 
 
 def _meant_key(path: DataPath, document: Source, model: type[BaseModel]) -> DataPath:

@@ -51,7 +51,9 @@ def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[
 def _of_text(key: str, value: str, types: Iterable[Any]) -> str:
     """A size, a range or a number with words around it, where a number belongs."""
     text = value.strip()
-    if (ends := _RANGE.fullmatch(text)) and any(_has_ends(each) for each in types):
+    if (ends := _RANGE.fullmatch(text)) and any(
+        _is_model(each) and {"min", "max"} <= each.model_fields.keys() for each in types
+    ):
         return f"write `{key}: {{min: {ends[1]}, max: {ends[2]}}}`"
     if (size := _SIZE.fullmatch(text)) and key in _UNITS:
         number = Fraction(size[1]) * _UNITS[f"{size[2].lower()}ib"] / _UNITS[key]
@@ -59,10 +61,6 @@ def _of_text(key: str, value: str, types: Iterable[Any]) -> str:
             return f"write the number alone: `{key}: {number}`"
     found = _NUMBER.findall(text)
     return f"write the number alone: `{key}: {found[0]}`" if len(found) == 1 else ""
-
-
-def _has_ends(annotation: Any) -> bool:
-    return _is_model(annotation) and {"min", "max"} <= annotation.model_fields.keys()
 
 
 def _of_list(key: str, value: list[Any], types: Iterable[Any]) -> str:

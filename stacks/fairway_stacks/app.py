@@ -43,12 +43,7 @@ class WrittenStack:
 
 
 def write_stacks(
-    file: Path,
-    outdir: Path | None = None,
-    *,
-    warn: Warn,
-    state: bool = False,
-    hcl: bool = False,
+    file: Path, outdir: Path | None = None, *, warn: Warn, state: bool = False, hcl: bool = False
 ) -> list[WrittenStack]:
     """Checks the environment in `file` and writes its stacks, all of them or none.
 

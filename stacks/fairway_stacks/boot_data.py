@@ -12,8 +12,8 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cloud_init import export_path, nfs_mount
+from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy
 from fairway_constructs.cloud_init.people import extension_settings
-from fairway_constructs.cloud_init.proxy import MachineProxy, machine_proxy
 from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of

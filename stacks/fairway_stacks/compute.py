@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.alerts import Alerts
 from fairway_constructs.bastion import let_in
 from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.gpu_cluster import GpuCluster
-from fairway_constructs.idle_stop import IdleStop
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_constructs.single_vm import SingleVm
 from fairway_constructs.targets import Targets, ssh_access, storage_of
-from fairway_constructs.working_hours import WorkingHours
+from fairway_constructs.working_hours import IdleStop, WorkingHours
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
 from fairway_core.fields import Reach
-from fairway_core.target import (
-    BatchAccess,
-    Gateway,
-    SlurmAccess,
-    SshAccess,
-    Target,
-)
+from fairway_core.target import BatchAccess, Gateway, SlurmAccess, SshAccess, Target
 from fairway_stacks.boot_data import node_spec
 from fairway_stacks.kubernetes import AksResources
 from fairway_stacks.monitoring import alert_on_idle_gpus
@@ -38,16 +31,9 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.network import INetwork
-    from fairway_core.environment import (
-        Cluster,
-        Environment,
-        Schedule,
-        SlurmNodes,
-    )
+    from fairway_core.environment import AnyCluster, Cluster, Environment, Schedule, SlurmNodes
     from fairway_stacks.data import DataStack
     from fairway_stacks.stack import Project
-
-    AnyNetwork = INetwork
 
 
 class ComputeStack(RoleStack):
@@ -57,7 +43,7 @@ class ComputeStack(RoleStack):
         self,
         project: Project,
         environment: Environment,
-        network: AnyNetwork,
+        network: INetwork,
         data: DataStack,
         *,
         gateway: str = "",
@@ -90,26 +76,25 @@ class ComputeStack(RoleStack):
             principal_id = data.identity.principal_id
             IdleStop(self, principal_id=principal_id, clusters=self._stops_itself)
         # A Batch pool's machines are Azure's own: nothing of ours sends from them, nor from AKS'.
-        own = [
-            each
-            for each in environment.clusters.values()
-            if not isinstance(each, BatchCluster | KubernetesNodes)
-        ]
-        sizes = [vm_size(cluster.size) for cluster in own]
+        sizes = [vm_size(cluster.size) for cluster in self._own.values()]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
             alert_on_idle_gpus(self, data.monitoring)
         if environment.access.admins:
             self._let_admins_in()
         Targets(self, [targets[name] for name in environment.clusters])
 
-    def _targets(self, network: AnyNetwork) -> dict[str, Target]:
-        """Of each cluster; pools are the last, as they may be reached through another cluster."""
-        clusters = self._environment.clusters
-        found = {
-            name: self._cluster(name, cluster, network)
-            for name, cluster in clusters.items()
+    @property
+    def _own(self) -> dict[str, Cluster | SlurmNodes]:
+        """The clusters whose machines are the environment's: by name, those of Azure's left out."""
+        return {
+            name: cluster
+            for name, cluster in self._environment.clusters.items()
             if not isinstance(cluster, BatchCluster | KubernetesNodes)
         }
+
+    def _targets(self, network: INetwork) -> dict[str, Target]:
+        """Of each cluster; pools are the last, as they may be reached through another cluster."""
+        found = {name: self._cluster(name, each, network) for name, each in self._own.items()}
         hosts = [target.access.host for target in found.values() if target.access]
         other_host = hosts[0] if hosts else ""
         pools = {
@@ -118,17 +103,47 @@ class ComputeStack(RoleStack):
         }
         return found | pools | self._node_pools(network)
 
-    def _node_pools(self, network: AnyNetwork) -> dict[str, Target]:
+    def _target(
+        self,
+        name: str,
+        spec: AnyCluster,
+        mounts: Sequence[Mount],
+        *,
+        gateway: Gateway | None,
+        users: dict[str, str] | None = None,
+        **access: Any,
+    ) -> Target:
+        """The record of a cluster, with what is alike for all; `access` is how the runner reaches
+        it."""
+        # API servers of Kubernetes are reached without a way to nodes.
+        is_reached = gateway is not None or spec.engine != "kubernetes"
+        return Target(
+            name=name,
+            environment=self._environment.name,
+            engine=spec.engine,
+            vm_size=spec.size,
+            region=self._environment.location,
+            nodes=spec.node_range,
+            spot=bool(spec.spot),
+            mounts={mount.name: mount.path for mount in mounts},
+            storage=self._storage,
+            vault_url=self._vault_url,
+            reach=self._reach if is_reached else None,
+            gateway=gateway,
+            users=users,
+            **access,
+        )
+
+    def _node_pools(self, network: INetwork) -> dict[str, Target]:
         if not self._environment.node_pools:
             return {}
         kubernetes = AksResources(self, self._environment, network, self._data)
         gateway = self._gateway("")
-        found = {
-            name: kubernetes.pool(
-                name, spec, storage=self._storage, vault_url=self._vault_url
-            ).model_copy(update={"gateway": gateway, "reach": self._reach if gateway else None})
-            for name, spec in self._environment.node_pools.items()
-        }
+        found = {}
+        for name, spec in self._environment.node_pools.items():
+            mounts = self._data.mounts(spec.mounts)
+            access = kubernetes.pool(name, spec, mounts)
+            found[name] = self._target(name, spec, mounts, gateway=gateway, kubernetes=access)
         kubernetes.configure(list(found.values()))
         return found
 
@@ -142,7 +157,7 @@ class ComputeStack(RoleStack):
             return None
         return Gateway(host=host, user=ADMIN_USERNAME)
 
-    def _scheduler(self, network: AnyNetwork) -> SlurmResources:
+    def _scheduler(self, network: INetwork) -> SlurmResources:
         slurm = SlurmResources(self, self._environment, network, self._data)
         if self._data.monitoring is not None:
             machines = {"slurm-scheduler": slurm.scheduler.id}
@@ -151,8 +166,8 @@ class ComputeStack(RoleStack):
                 self._data.monitoring.watch(self, name, resource_id=resource_id)
         return slurm
 
-    def _cluster(self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork) -> Target:
-        mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
+    def _cluster(self, name: str, spec: Cluster | SlurmNodes, network: INetwork) -> Target:
+        mounts = self._data.mounts(spec.mounts)
         cluster = self._nodes(name, spec, network, mounts)
         if spec.engine == "ssh" and spec.schedule:
             self._scheduled[name] = (spec.schedule, cluster.id)
@@ -160,18 +175,10 @@ class ComputeStack(RoleStack):
             self._stops_itself[name] = cluster.id
         if self._data.monitoring is not None:
             self._data.monitoring.watch(self, name, resource_id=cluster.id)
-        return Target(
-            name=name,
-            environment=self._environment.name,
-            engine=spec.engine,
-            vm_size=spec.size,
-            region=self._environment.location,
-            nodes=spec.node_range,
-            spot=bool(spec.spot),
-            mounts={mount.name: mount.path for mount in mounts},
-            storage=self._storage,
-            vault_url=self._vault_url,
-            reach=self._reach,
+        return self._target(
+            name,
+            spec,
+            mounts,
             gateway=self._gateway(cluster.main_host),
             users=folders_of(self._environment, spec.mounts),
             **self._access(name, cluster, mounts),
@@ -181,7 +188,8 @@ class ComputeStack(RoleStack):
         self, name: str, cluster: GpuCluster | SingleVm, mounts: Sequence[Mount]
     ) -> dict[str, SshAccess | SlurmAccess]:
         """How the runner reaches the cluster: by its scheduler, or by its first node."""
-        if self._slurm is not None and self._environment.clusters[name].engine == "slurm":
+        spec = self._own[name]
+        if self._slurm is not None and spec.engine == "slurm":
             hosts = self._slurm.hosts
             access = SlurmAccess(
                 host=hosts[0],
@@ -196,18 +204,14 @@ class ComputeStack(RoleStack):
             "ssh": ssh_access(
                 cluster,
                 mounts,
-                keeps_disks=not self._has_local_disk(name),
+                # A stopped node loses a system disk that is on itself.
+                keeps_disks=not (spec.engine == "ssh" and spec.has_local_disk),
                 queue=queue.folder if queue else None,
             )
         }
 
-    def _has_local_disk(self, name: str) -> bool:
-        """Whether the nodes of a cluster are lost when they are stopped."""
-        spec = self._environment.clusters[name]
-        return spec.engine == "ssh" and spec.has_local_disk
-
     def _nodes(
-        self, name: str, spec: Cluster | SlurmNodes, network: AnyNetwork, mounts: Sequence[Mount]
+        self, name: str, spec: Cluster | SlurmNodes, network: INetwork, mounts: Sequence[Mount]
     ) -> GpuCluster | SingleVm:
         """A scale set, or a VM where one node is all there is."""
         nodes = node_spec(
@@ -239,10 +243,10 @@ class ComputeStack(RoleStack):
         for admin in self._environment.access.admins:
             let_in(self, "nodes", admin, resource_id=group_id, what="the nodes")
 
-    def _pool(self, name: str, spec: BatchCluster, network: AnyNetwork, other_host: str) -> Target:
+    def _pool(self, name: str, spec: BatchCluster, network: INetwork, other_host: str) -> Target:
         account = self._data.batch
         assert account is not None, "an environment with pools has an account"
-        mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
+        mounts = self._data.mounts(spec.mounts)
         pool = BatchPool(
             self,
             name,
@@ -262,20 +266,12 @@ class ComputeStack(RoleStack):
             mounts=mounts,
             containers=self._containers(spec),
         )
-        return Target(
-            name=name,
-            environment=self._environment.name,
-            engine="batch",
-            vm_size=spec.size,
-            region=self._environment.location,
-            nodes=spec.node_range,
-            spot=spec.spot,
-            mounts={mount.name: mount.path for mount in mounts},
-            reach=self._reach,
+        return self._target(
+            name,
+            spec,
+            mounts,
             gateway=self._gateway(other_host),
             users=folders_of(self._environment, None),
-            storage=self._storage,
-            vault_url=self._vault_url,
             batch=BatchAccess(
                 endpoint=account.endpoint,
                 pool=pool.name,
@@ -295,7 +291,7 @@ class ComputeStack(RoleStack):
         )
 
 
-def _reach(environment: Environment, network: AnyNetwork) -> Reach | None:
+def _reach(environment: Environment, network: INetwork) -> Reach | None:
     """How people's machines get to the nodes; None where ssh connects to them as they are."""
     chosen = environment.access.reach
     if isinstance(chosen, Reach):

@@ -5,18 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fairway_constructs.batch_account import BatchAccount
-from fairway_constructs.batch_user_subscription import BatchUserSubscription
+from fairway_constructs.batch_account import BatchAccount, BatchUserSubscription
 from fairway_constructs.budget import Budget
 from fairway_constructs.cdk import Output
 from fairway_constructs.identity import Identity
 from fairway_constructs.kubernetes.configuration import KubernetesFoundation
 from fairway_constructs.registry import Registry
-from fairway_constructs.researchers import let_submit
+from fairway_constructs.researchers import let_submit, page_identity
 from fairway_constructs.slurm.shared_resources import SlurmFoundation
 from fairway_constructs.storage import Storage
-from fairway_constructs.vault import CustomerManagedKey, Vault
-from fairway_constructs.web_page import page_identity
+from fairway_constructs.vault import Vault
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.monitoring import budget_contacts
 from fairway_stacks.filesystems import make_filesystem
@@ -24,14 +22,17 @@ from fairway_stacks.monitoring import watch_data
 from fairway_stacks.stack import ROLES, RoleStack
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
+    from fairway_constructs.cloud_init import Mount
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import INetwork
     from fairway_constructs.registry import IRegistry
     from fairway_constructs.service import Service
     from fairway_constructs.storage import IStorage
     from fairway_core.environment import Budget as BudgetSpec
-    from fairway_core.environment import Environment, Slurm, Web
+    from fairway_core.environment import Environment, Slurm
     from fairway_stacks.stack import Project
 
 
@@ -67,11 +68,27 @@ class DataStack(RoleStack):
             )
             for name, spec in environment.filesystems.items()
         }
-        self.kubernetes = self._kubernetes() if environment.node_pools else None
+        self.kubernetes = (
+            KubernetesFoundation(
+                self, storage_account_id=self.storage.id, name=CONFIGURATION, registry=self.registry
+            )
+            if environment.node_pools
+            else None
+        )
         self.batch = self._batch() if environment.has_pools else None
-        self._let_researchers_in()
+        containers = {name: each.id for name, each in self.storage.containers.items()}
+        batch_id = self.batch.id if self.batch else None
+        let_submit(
+            self, environment.access.researchers, containers=containers, batch_account_id=batch_id
+        )
         self.slurm = self._slurm(environment.scheduler) if environment.scheduler else None
-        self.page = self._page(environment.web) if environment.web else None
+        self.page = (
+            page_identity(
+                self, web=environment.web, containers=containers, batch_account_id=batch_id
+            )
+            if environment.web
+            else None
+        )
         self.monitoring = self._monitoring()
         if environment.budget:
             self._budget(environment.budget)
@@ -89,6 +106,10 @@ class DataStack(RoleStack):
             description="What keeps each file system from being faster",
             static_id=True,
         )
+
+    def mounts(self, names: Iterable[str]) -> list[Mount]:
+        """How machines mount file systems, by name."""
+        return [self.filesystems[name].mount for name in names]
 
     def _nodes_identity(self) -> Identity | None:
         """Who nodes are; None where all are Slurm's, which have an identity of their own."""
@@ -124,7 +145,11 @@ class DataStack(RoleStack):
                 for name, container in spec.containers.items()
                 if container.expire
             },
-            customer_managed_key=self._storage_key() if spec.customer_managed_key else None,
+            customer_managed_key=(
+                self.vault.customer_managed_key("storage")
+                if self.vault and spec.customer_managed_key
+                else None
+            ),
             account_keys=spec.account_keys,
         )
 
@@ -134,18 +159,6 @@ class DataStack(RoleStack):
         importing = [each.subnet_role for each in filesystems if each.reads_by_account_key]
         roles = dict.fromkeys([*self._environment.node_roles, *filter(None, importing)])
         return [subnets[role].id for role in roles]
-
-    def _kubernetes(self) -> KubernetesFoundation:
-        return KubernetesFoundation(
-            self,
-            storage_account_id=self.storage.id,
-            name=CONFIGURATION,
-            registry=self.registry,
-        )
-
-    def _storage_key(self) -> CustomerManagedKey:
-        assert self.vault is not None
-        return self.vault.customer_managed_key("storage")
 
     def _vault(self) -> Vault:
         environment = self._environment
@@ -173,7 +186,6 @@ class DataStack(RoleStack):
             return Registry.from_id(
                 self, "registry", spec.existing, login_server=spec.login_server or ""
             )
-        premium = spec.sku == "Premium"
         registry = Registry(
             self,
             sku=spec.sku,
@@ -181,7 +193,7 @@ class DataStack(RoleStack):
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
         )
-        if premium:
+        if spec.sku == "Premium":
             self._connect(registry)
         Output(
             self,
@@ -200,24 +212,11 @@ class DataStack(RoleStack):
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
             user_subscription=(
-                BatchUserSubscription(
-                    self,
-                    service_principal=principal,
-                )
-                if principal
-                else None
+                BatchUserSubscription(self, service_principal=principal) if principal else None
             ),
         )
         self._connect(account)
         return account
-
-    def _let_researchers_in(self) -> None:
-        let_submit(
-            self,
-            self._environment.access.researchers,
-            containers={name: each.id for name, each in self.storage.containers.items()},
-            batch_account_id=self.batch.id if self.batch else None,
-        )
 
     @property
     def direct_hosts(self) -> list[str]:
@@ -236,21 +235,11 @@ class DataStack(RoleStack):
 
     def _slurm(self, spec: Slurm) -> SlurmFoundation:
         foundation = SlurmFoundation(
-            self,
-            disk_gib=spec.disk_gib,
-            egress_address=self._egress_address(),
+            self, disk_gib=spec.disk_gib, egress_address=self._egress_address()
         )
         self._let_work(foundation.nodes)
         self._connect(foundation)
         return foundation
-
-    def _page(self, web: Web) -> Identity:
-        return page_identity(
-            self,
-            web=web,
-            containers={name: each.id for name, each in self.storage.containers.items()},
-            batch_account_id=self.batch.id if self.batch else None,
-        )
 
     def _monitoring(self) -> Monitoring | None:
         spec = self._environment.monitoring

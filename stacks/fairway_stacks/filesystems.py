@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azure_files import AzureFiles
-from fairway_constructs.blobfuse import Blobfuse
+from fairway_constructs.file_system import Blobfuse
 from fairway_constructs.lustre import BlobImport, Lustre
 from fairway_constructs.netapp import NetApp
 from fairway_constructs.nfs_server import NfsServer

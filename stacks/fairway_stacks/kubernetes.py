@@ -14,26 +14,26 @@ from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
 from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Kubernetes
+from fairway_core.environment.access import researchers_of
 from fairway_core.environment.network import Firewall
-from fairway_core.environment.researchers import researchers_of
 from fairway_core.kubernetes import health
 from fairway_core.kubernetes.credentials import credentials
 from fairway_core.kubernetes.drivers import RDMA, Versions
 from fairway_core.kubernetes.manifests import Content, manifests
 from fairway_core.kubernetes.node_setup import SCRATCH
-from fairway_core.kubernetes.pools import SYSTEM_TAINT
+from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume
 from fairway_core.kubernetes.queues import PRIORITIES
-from fairway_core.kubernetes.volumes import Volume
-from fairway_core.target import KubernetesAccess, Target
-from fairway_stacks.references import referred_to
+from fairway_core.target import KubernetesAccess
+from fairway_stacks.stack import referred_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fairway_constructs.cloud_init import Mount
     from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.network import INetwork
     from fairway_core.environment import Environment, KubernetesNodes
-    from fairway_core.target import StorageAccount
+    from fairway_core.target import Target
     from fairway_stacks.data import DataStack
 
 # Who the pods of jobs are: a service account of Kubernetes', which Azure takes for the identity
@@ -46,11 +46,7 @@ class AksResources:
     """The cluster of an environment, and a node pool for each cluster with that engine."""
 
     def __init__(
-        self,
-        stack: EnvironmentStack,
-        environment: Environment,
-        network: INetwork,
-        data: DataStack,
+        self, stack: EnvironmentStack, environment: Environment, network: INetwork, data: DataStack
     ) -> None:
         self._stack, self._environment, self._data = stack, environment, data
         self._spec = environment.orchestrator or Kubernetes()
@@ -150,10 +146,8 @@ class AksResources:
             gib=self._environment.filesystems[name].size_gib,
         )
 
-    def pool(
-        self, name: str, spec: KubernetesNodes, *, storage: StorageAccount, vault_url: str
-    ) -> Target:
-        """Makes the node pool of a cluster; answers with what the runner knows of it."""
+    def pool(self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]) -> KubernetesAccess:
+        """Makes the node pool of a cluster; answers with how the runner reaches it."""
         KubernetesNodePool(
             self._stack,
             name,
@@ -170,37 +164,24 @@ class AksResources:
             taints=spec.taints,
             proximity_placement_group_id=spec.proximity_placement_group,
         )
-        mounts = [self._data.filesystems[mount].mount for mount in spec.mounts]
-        return Target(
-            name=name,
-            environment=self._environment.name,
-            engine="kubernetes",
-            vm_size=spec.size,
-            region=self._environment.location,
-            nodes=spec.node_range,
-            spot=bool(spec.spot),
-            mounts={mount.name: mount.path for mount in mounts},
-            storage=storage,
-            vault_url=vault_url,
-            kubernetes=KubernetesAccess(
-                context=self.cluster.name,
-                namespace=self._spec.namespace,
-                image=spec.job_image,
-                shared=shared_folder(mounts),
-                volumes={mount.name: mount.name for mount in mounts},
-                # The label that AKS gives the nodes of a pool.
-                selector={"agentpool": name},
-                tolerations=spec.tainted_keys,
-                rdma=RDMA if spec.offers_infiniband else "",
-                scratch=_scratch(spec),
-                queue=name,
-                cluster=self.cluster.id,
-                priorities=dict(PRIORITIES),
-                patience=patience(spec.node_range.min, spec.node_range.max),
-                service_account=_ACCOUNT,
-                head_image=self._spec.head_image,
-                head_tolerations=(SYSTEM_TAINT,),
-            ),
+        return KubernetesAccess(
+            context=self.cluster.name,
+            namespace=self._spec.namespace,
+            image=spec.job_image,
+            shared=shared_folder(mounts),
+            volumes={mount.name: mount.name for mount in mounts},
+            # The label that AKS gives the nodes of a pool.
+            selector={"agentpool": name},
+            tolerations=spec.tainted_keys,
+            rdma=RDMA if spec.offers_infiniband else "",
+            scratch=_scratch(spec),
+            queue=name,
+            cluster=self.cluster.id,
+            priorities=dict(PRIORITIES),
+            patience=patience(spec.node_range.min, spec.node_range.max),
+            service_account=_ACCOUNT,
+            head_image=self._spec.head_image,
+            head_tolerations=(SYSTEM_TAINT,),
         )
 
 

@@ -33,10 +33,7 @@ def watch_data(
 ) -> Monitoring:
     """The workspace, what was done to the services, and how file servers and pools are."""
     monitoring = Monitoring(
-        stack,
-        emails=spec.emails,
-        retention_days=spec.retention,
-        workspace_id=spec.workspace,
+        stack, emails=spec.emails, retention_days=spec.retention, workspace_id=spec.workspace
     )
     alerts = Alerts(stack, monitoring=monitoring)
     for service in (storage, vault, registry, batch):

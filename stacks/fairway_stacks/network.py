@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.bastion import Gateway
 from fairway_constructs.cdk import Output
-from fairway_constructs.gateway import Gateway
 from fairway_constructs.network import Network
 from fairway_constructs.peering import Peering
 from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3

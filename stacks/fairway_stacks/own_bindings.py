@@ -55,9 +55,7 @@ def _require_others(types: Iterable[str]) -> None:
     known = {*facts.resources, *(f"{_DATA}{each}" for each in facts.data_sources)}
     found = [
         Finding(
-            "in-the-library",
-            f"the library has {each}",
-            _import("fairway_constructs.azurerm", each),
+            "in-the-library", f"the library has {each}", _import("fairway_constructs.azurerm", each)
         )
         for each in types
         if each in known
@@ -98,10 +96,7 @@ def _print_schema(folder: Path) -> tuple[Path, str]:
     require()
     write_requirements(folder)
     terraform = Terraform(
-        "the provider",
-        folder,
-        {**cache_variables(), "CHECKPOINT_DISABLE": "1"},
-        lock_of_project(),
+        "the provider", folder, {**cache_variables(), "CHECKPOINT_DISABLE": "1"}, lock_of_project()
     )
     terraform.init()
     text, versions = terraform.provider_schemas()

@@ -9,18 +9,17 @@ from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init.slurm import SlurmNode
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_constructs.gpu_cluster import GpuCluster
+from fairway_constructs.researchers import serve_page
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.login import SlurmLoginNode
-from fairway_constructs.slurm.role_assignments import let_scale
-from fairway_constructs.slurm.scheduler import SlurmScheduler
+from fairway_constructs.slurm.scheduler import SlurmScheduler, let_scale
 from fairway_constructs.unique_name import client_config
-from fairway_constructs.web_page import serve_page
 from fairway_core.environment.filesystems import scheduler_mounts
 from fairway_core.environment.homes import homes
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import partitions_of, slurm_partitions
 from fairway_stacks.people import accounts_of
-from fairway_stacks.references import referred_to
+from fairway_stacks.stack import referred_to
 
 if TYPE_CHECKING:
     from fairway_constructs.environment_stack import EnvironmentStack
@@ -44,11 +43,7 @@ class SlurmResources:
     """
 
     def __init__(
-        self,
-        stack: EnvironmentStack,
-        environment: Environment,
-        network: INetwork,
-        data: DataStack,
+        self, stack: EnvironmentStack, environment: Environment, network: INetwork, data: DataStack
     ) -> None:
         spec, foundation = environment.scheduler, data.slurm
         assert spec is not None, "an environment with partitions has a scheduler"
@@ -62,7 +57,7 @@ class SlurmResources:
         has_people = bool(environment.access.users)
         self._people_vault = data.vault.url if data.vault and has_vault and has_people else ""
         filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
-        mounts = [data.filesystems[name].mount for name in filesystems]
+        mounts = data.mounts(filesystems)
         accounts = accounts_of(environment, filesystems, fenced=True)
         self.scheduler = SlurmScheduler(
             stack,
@@ -124,11 +119,7 @@ class SlurmResources:
         Output(
             self._stack,
             "web",
-            value={
-                "url": web.url,
-                "address": node.address,
-                "redirect_uri": f"{web.url}{CALLBACK}",
-            },
+            value={"url": web.url, "address": node.address, "redirect_uri": f"{web.url}{CALLBACK}"},
             description="The page: to where its name leads, and what Entra ID has to know of it",
             static_id=True,
         )
@@ -152,9 +143,7 @@ class SlurmResources:
                 packages=self.scheduler.cluster.packages,
                 people_vault=self._people_vault,
                 facts=node_facts(
-                    nodes.size,
-                    nodes.mounts,
-                    image_checks=self._partitions[name].health == "full",
+                    nodes.size, nodes.mounts, image_checks=self._partitions[name].health == "full"
                 ),
             ),
         )

@@ -6,15 +6,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_constructs.cloud_init.proxy import machine_proxy
+from fairway_constructs.cloud_init.mounts import machine_proxy
 from fairway_constructs.environment_stack import EnvironmentStack
 from fairway_stacks.state import keep_state
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from fairway_constructs.cdk import App
     from fairway_core.environment import Environment
+
 
 # What the stacks of an environment are called after, in the order in which they are made.
 ROLES = ("network", "data", "compute")
@@ -55,3 +57,18 @@ class RoleStack(EnvironmentStack):
             checks=False,  # `write_stacks` runs them, with what the file asks for
         )
         keep_state(self, name, environment.state, project=project.folder, outdir=project.outdir)
+
+
+def referred_to(clusters: Mapping[str, object], field: str) -> dict[str, str]:
+    """The resource ids in a field of clusters: each id once, by the name of the first with it.
+
+    >>> from types import SimpleNamespace as Cluster
+    >>> referred_to({"a": Cluster(image_id="i"), "b": Cluster(image_id="i")}, "image_id")
+    {'a': 'i'}
+    """
+    found: dict[str, str] = {}
+    for name, cluster in clusters.items():
+        resource = getattr(cluster, field)
+        if resource and resource not in found.values():
+            found[name] = resource
+    return found

@@ -8,14 +8,7 @@ from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
-from fairway_constructs.cdk import (
-    App,
-    Fn,
-    Lifecycle,
-    LocalBackend,
-    Output,
-    Stack,
-)
+from fairway_constructs.cdk import App, Fn, Lifecycle, LocalBackend, Output, Stack
 from fairway_constructs.terraform_data import TerraformData
 
 

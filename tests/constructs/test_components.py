@@ -202,27 +202,15 @@ def _with_keys(scope: Construct, keys: Any) -> Construct:
             lambda s: Network(s, address_space=ONE, egress="natt"),
             "`natt` is no way out of a network",
         ),
-        (
-            lambda s: Network(s, address_space=ONE, filesystems=["lustr"]),
-            "did you mean `lustre`",
-        ),
+        (lambda s: Network(s, address_space=ONE, filesystems=["lustr"]), "did you mean `lustre`"),
         (lambda s: Storage(s, containers=["Data_1"]), "not a valid name for a storage"),
-        (
-            lambda s: Storage(s, containers="datasets"),
-            "name `d` of a storage container",
-        ),
+        (lambda s: Storage(s, containers="datasets"), "name `d` of a storage container"),
         (
             lambda s: Storage(s, containers=["code"], expire_days={"cod": 3}),
             "unknown container `cod`\n  did you mean `code`",
         ),
         (
-            lambda s: Lustre(
-                _without_zone(s),
-                "fast",
-                tib=48,
-                path="/lustre",
-                subnet=SUBNET,
-            ),
+            lambda s: Lustre(_without_zone(s), "fast", tib=48, path="/lustre", subnet=SUBNET),
             "`fast` needs a zone, and its placement names none",
         ),
         (lambda s: _cluster(_with_keys(s, "ssh-ed25519 AAAA")), "not a list of OpenSSH public"),

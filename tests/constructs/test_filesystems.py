@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_constructs.azure_files import AzureFiles
-from fairway_constructs.blobfuse import Blobfuse
+from fairway_constructs.file_system import Blobfuse
 from fairway_constructs.lustre import BlobImport, Lustre
 from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
@@ -51,8 +51,7 @@ class TestAzureFiles:
         self, synthesize: Synthesize, subnet_ids: list[str]
     ) -> None:
         resources = _resources(
-            synthesize,
-            lambda stack: AzureFiles(stack, "home", subnet_ids=subnet_ids, **FILES),
+            synthesize, lambda stack: AzureFiles(stack, "home", subnet_ids=subnet_ids, **FILES)
         )
         account = resources["azurerm_storage_account"]["files-home-account"]
         assert account["public_network_access_enabled"] is bool(subnet_ids)
@@ -84,10 +83,7 @@ class TestAzureFiles:
 
 class TestNetApp:
     def test_netapp_volume_is_exported_to_the_nodes_only(self, synthesize: Synthesize) -> None:
-        resources = _resources(
-            synthesize,
-            lambda s: NetApp(s, "data", subnet=SUBNET, **NETAPP),
-        )
+        resources = _resources(synthesize, lambda s: NetApp(s, "data", subnet=SUBNET, **NETAPP))
         volume = resources["azurerm_netapp_volume"]["netapp-data-volume"]
         (rule,) = volume["export_policy_rule"]
         assert (rule["allowed_clients"], rule["protocol"]) == (["10.40.0.0/17"], ["NFSv4.1"])
@@ -102,10 +98,7 @@ class TestNetApp:
         self, synthesize: Synthesize
     ) -> None:
         flexible: dict[str, Any] = {**NETAPP, "service_level": "Flexible", "mibps": 1000}
-        resources = _resources(
-            synthesize,
-            lambda s: NetApp(s, "data", subnet=SUBNET, **flexible),
-        )
+        resources = _resources(synthesize, lambda s: NetApp(s, "data", subnet=SUBNET, **flexible))
         pool = resources["azurerm_netapp_pool"]["netapp-data-pool"]
         assert (pool["qos_type"], pool["custom_throughput_mibps"]) == ("Manual", 1000)
         assert (
@@ -143,13 +136,7 @@ class TestLustre:
     def test_blobs_are_imported_once_it_may_read_them(self, synthesize: Synthesize) -> None:
         resources = _resources(
             synthesize,
-            lambda s: Lustre(
-                s,
-                "fast",
-                subnet=SUBNET,
-                blob_import=self._import(),
-                **LUSTRE,
-            ),
+            lambda s: Lustre(s, "fast", subnet=SUBNET, blob_import=self._import(), **LUSTRE),
         )
         lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
         assert lustre["hsm_setting"] == {
@@ -182,13 +169,7 @@ def test_file_systems_with_data_are_protected_from_destruction(
         AzureFiles(stack, "a", **FILES)
         NetApp(stack, "b", subnet=SUBNET, **NETAPP)
         Lustre(stack, "c", subnet=SUBNET, **LUSTRE)
-        NfsServer(
-            stack,
-            "d",
-            path="/d",
-            backup=Backup(),
-            subnet=SUBNET,
-        )
+        NfsServer(stack, "d", path="/d", backup=Backup(), subnet=SUBNET)
 
     resources = _resources(partial(synthesize, protect=protect), build)
     holders = {
@@ -214,13 +195,7 @@ class TestBackup:
 
         def build(stack: Stack) -> None:
             for name in ("one", "two"):
-                NfsServer(
-                    stack,
-                    name,
-                    path="/d",
-                    backup=backup,
-                    subnet=SUBNET,
-                )
+                NfsServer(stack, name, path="/d", backup=backup, subnet=SUBNET)
 
         return _resources(synthesize, build)
 
@@ -269,14 +244,7 @@ class TestDisks:
         chosen: tuple[int, int] | None,
     ) -> None:
         resources = _resources(
-            synthesize,
-            lambda s: NfsServer(
-                s,
-                "d",
-                path="/d",
-                disks=Disks(**disks),
-                subnet=SUBNET,
-            ),
+            synthesize, lambda s: NfsServer(s, "d", path="/d", disks=Disks(**disks), subnet=SUBNET)
         )
         disk = resources["azurerm_managed_disk"]["nfs-d-disk-0"]
         assert disk["storage_account_type"] == sku

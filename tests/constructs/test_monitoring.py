@@ -244,9 +244,7 @@ class TestGpuMetrics:
 
 @pytest.mark.parametrize("size", ["Standard_ND96isr_H100_v5", "Standard_HB176rs_v4"])
 def test_nodes_have_the_agent_from_their_first_boot(
-    synthesize: Synthesize,
-    cloud_config: Callable[[str], dict[str, Any]],
-    size: str,
+    synthesize: Synthesize, cloud_config: Callable[[str], dict[str, Any]], size: str
 ) -> None:
     from ipaddress import IPv4Network
 

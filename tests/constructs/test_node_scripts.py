@@ -391,11 +391,7 @@ class TestAnnouncement:
         (tmp_path / "boot_id").write_text("0f1e2d3c\n")
 
         def announce(
-            node: str,
-            mounted: bool = True,
-            now: int = 1000,
-            health: str = "",
-            admin: str = "$UID",
+            node: str, mounted: bool = True, now: int = 1000, health: str = "", admin: str = "$UID"
         ) -> int:
             settings = tmp_path / "settings"
             settings.write_text(

@@ -1,4 +1,4 @@
-"""Nodes: Spot, repair, images, disks; what scale sets and single VMs have in common and not."""
+"""Nodes as scale sets and single VMs: InfiniBand, Spot, repair, images, disks, how they boot."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import inspect
 import json
 import os
 import subprocess
+from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
-from fairway_constructs.cloud_init.health import HEALTH_PORT
+from fairway_constructs.cloud_init.idle import HEALTH_PORT
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.single_vm import SingleVm
-from fairway_core.catalog import default_image, image, vm_size
+from fairway_core.catalog import default_image, image, vm_size, vm_sizes
 from fairway_core.environment import Repair, Spot
 from fairway_core.findings import UserError
 
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Stack
 
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+    Synthesize = Callable[..., dict[str, Any]]
 
 H100 = "Standard_ND96isr_H100_v5"
 A100 = "Standard_NC24ads_A100_v4"
 MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
+ON_OFFER = [size.name for size in vm_sizes().values() if size.rdma and size.status != "retired"]
 GALLERY = "/subscriptions/s/…/images/trained/versions/1.0.0"
 
 
@@ -68,6 +70,10 @@ def _box(synthesize: Synthesize, size: str = A100, **arguments: Any) -> dict[str
     return {**machine, "document": document}
 
 
+def _files(config: dict[str, Any]) -> dict[str, str]:
+    return {entry["path"]: entry["content"] for entry in config["write_files"]}
+
+
 class TestSpot:
     def test_dedicated_nodes_say_nothing_of_it(self, synthesize: Synthesize) -> None:
         cluster = _cluster(synthesize)
@@ -91,10 +97,6 @@ class TestSpot:
     def test_a_vm_is_stopped_or_deleted_too(self, synthesize: Synthesize) -> None:
         box = _box(synthesize, spot=Spot(eviction="deallocate"))
         assert (box["priority"], box["eviction_policy"]) == ("Spot", "Deallocate")
-
-    def test_a_disk_that_would_be_lost_is_refused(self, synthesize: Synthesize) -> None:
-        with pytest.raises(UserError, match="does not outlive a stop"):
-            _cluster(synthesize, spot=Spot(eviction="deallocate"), local_os_disk=True)
 
 
 class TestImages:
@@ -135,20 +137,6 @@ class TestDisks:
         assert _cluster(synthesize)["os_disk"]["disk_size_gb"] == 128
         assert _box(synthesize, os_gib=512)["os_disk"]["disk_size_gb"] == 512
 
-    @pytest.mark.parametrize("make", [_cluster, _box])
-    def test_os_disk_smaller_than_its_image_is_refused(
-        self, synthesize: Synthesize, make: Callable[..., dict[str, Any]]
-    ) -> None:
-        with pytest.raises(UserError, match="needs 128 GiB, not 64"):
-            make(synthesize, os_gib=64)
-
-    @pytest.mark.parametrize("make", [_cluster, _box])
-    def test_a_local_one_without_room_is_refused(
-        self, synthesize: Synthesize, make: Callable[..., dict[str, Any]]
-    ) -> None:
-        with pytest.raises(UserError, match="no room for 128 GiB"):
-            make(synthesize, A100, local_os_disk=True)
-
     def test_a_managed_one_can_be_had_where_there_is_room(self, synthesize: Synthesize) -> None:
         disk = _cluster(synthesize, local_os_disk=False)["os_disk"]
         assert "diff_disk_settings" not in disk
@@ -178,7 +166,7 @@ class TestRepair:
         assert settings["port"] == HEALTH_PORT
         config = cloud_config(cluster["custom_data"])
         check_cloud_config(config["text"])
-        files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+        files = _files(config)
         socket_unit = files["/etc/systemd/system/fairway-health.socket"]
         assert f"ListenStream=127.0.0.1:{HEALTH_PORT}\n" in socket_unit
         assert "GPUS=8\n" in files["/etc/fairway/settings"]
@@ -187,11 +175,7 @@ class TestRepair:
 
     @pytest.mark.parametrize(
         ("size", "gpus", "adapters"),
-        [
-            ("Standard_HB176rs_v4", 0, 1),
-            ("Standard_ND96isr_MI300X_v5", 0, 8),
-            (A100, 1, 0),
-        ],
+        [("Standard_HB176rs_v4", 0, 1), ("Standard_ND96isr_MI300X_v5", 0, 8), (A100, 1, 0)],
     )
     def test_a_node_is_asked_for_what_its_size_has(
         self,
@@ -203,7 +187,7 @@ class TestRepair:
     ) -> None:
         cluster = _cluster(synthesize, size, repair=Repair(action="restart"))
         config = cloud_config(cluster["custom_data"])
-        files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+        files = _files(config)
         assert f"GPUS={gpus}\nADAPTERS={adapters}\n" in files["/etc/fairway/settings"]
 
 
@@ -223,7 +207,7 @@ class TestHealthScript:
             health=NodeHealth(gpus=2, adapters=2),
         )
         config = cloud_config(base64.b64encode(text.encode()).decode())
-        files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+        files = _files(config)
         for name in ("settings", "health"):
             path = next(path for path in files if path.endswith(name))
             (tmp_path / name).write_text(files[path])
@@ -328,7 +312,7 @@ class TestSingleVm:
         assert box["termination_notification"] == {"enabled": True, "timeout": "PT5M"}
         config = cloud_config(box["custom_data"])
         check_cloud_config(config["text"])
-        files = {entry["path"]: entry["content"] for entry in config["write_files"]}
+        files = _files(config)
         assert "10.40.128.4:/srv/fairway/data /data" in files["/etc/fairway/mounts"]
 
     def test_single_vm_os_disk_is_managed_unless_a_local_one_is_asked_for(
@@ -345,10 +329,6 @@ class TestSingleVm:
         resources = _box(synthesize, monitored=True)["document"]["resource"]
         agent = resources["azurerm_virtual_machine_extension"]["machine-box-agent"]
         assert agent["virtual_machine_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
-
-    def test_an_image_that_does_not_fit_is_refused(self, synthesize: Synthesize) -> None:
-        with pytest.raises(UserError, match="does not fit"):
-            _box(synthesize, image=image("ubuntu-hpc-2404-rocm"))
 
     def test_proximity_placement_group_is_passed_to_vm_and_cluster(
         self, synthesize: Synthesize
@@ -372,3 +352,161 @@ def test_gpu_cluster_resized_elsewhere_ignores_changes_of_its_instances(
     assert cluster["lifecycle"] == {"ignore_changes": ["instances"]}
     assert cluster["instances"] == 0
     assert "lifecycle" not in _cluster(synthesize)
+
+
+@pytest.mark.parametrize("size", ON_OFFER)
+def test_infiniband_is_kept_on_every_size_that_has_it(synthesize: Synthesize, size: str) -> None:
+    cluster = _cluster(synthesize, size)
+    assert cluster["single_placement_group"] is True
+    assert cluster["overprovision"] is False
+    assert cluster["upgrade_mode"] == "Manual"
+    assert cluster["zones"] == ["2"]
+    assert cluster["platform_fault_domain_count"] == 1
+    assert "capacity_reservation_group_id" not in cluster
+    assert cluster["network_interface"][0]["accelerated_networking_enabled"] is True
+    assert cluster["sku"] == size
+    assert cluster["instances"] == 2
+
+
+def test_gpu_cluster_takes_no_argument_that_could_lose_placement_or_nodes() -> None:
+    arguments = set(inspect.signature(GpuCluster.__init__).parameters)
+    arguments |= set(inspect.signature(NodeSpec).parameters)
+    assert not arguments & {"single_placement_group", "zones", "overprovision", "capacity"}
+
+
+def test_a_region_without_zones_gets_none(synthesize: Callable[..., dict[str, Any]]) -> None:
+    assert "zones" not in _cluster(partial(synthesize, zone=None))
+
+
+@pytest.mark.parametrize("nodes", [0, 101])
+def test_a_cluster_fits_one_placement_group(synthesize: Synthesize, nodes: int) -> None:
+    with pytest.raises(UserError, match="placement group holds 1 to 100") as caught:
+        _cluster(synthesize, nodes=nodes)
+    assert "does not cross scale sets" in caught.value.findings[0].hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (
+            {"image": image("ubuntu-hpc-2404-rocm")},
+            "ubuntu-hpc-2404-rocm does not fit",
+            "take ubuntu-hpc-2404",
+        ),
+        (
+            {"os_gib": 20},
+            "cluster `(pair|box)`: image ubuntu-hpc-2404 needs [0-9]+ GiB, not 20",
+            "leave `os_gib` out",
+        ),
+        (
+            {"os_gib": 4000, "local_os_disk": True},
+            f"cluster `(pair|box)`: no room for 4000 GiB on the disk of {H100}",
+            "local_os_disk=False",
+        ),
+        (
+            {"local_os_disk": True, "spot": Spot(eviction="deallocate")},
+            "cluster `(pair|box)`: a local system disk does not outlive a stop",
+            "use the eviction `delete`",
+        ),
+    ],
+)
+@pytest.mark.parametrize("make", [_cluster, _box])
+def test_an_image_or_a_system_disk_that_cannot_be_is_refused(
+    synthesize: Synthesize,
+    make: Callable[..., dict[str, Any]],
+    arguments: dict[str, Any],
+    said: str,
+    hint: str,
+) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        make(synthesize, H100, **arguments)
+    assert hint in caught.value.findings[0].hint
+
+
+def test_more_file_systems_than_fit_the_boot_data_are_not_blamed_on_people(
+    synthesize: Synthesize,
+) -> None:
+    with pytest.raises(UserError, match="cluster `pair`: its nodes boot with") as caught:
+        _cluster(synthesize, mounts=[MOUNT] * 1000)
+    assert caught.value.findings[0].hint == "mount fewer file systems"
+
+
+def test_nodes_have_no_public_address_and_let_only_keys_in(synthesize: Synthesize) -> None:
+    cluster = _cluster(synthesize)
+    (configuration,) = cluster["network_interface"][0]["ip_configuration"]
+    assert "public_ip_address" not in configuration
+    assert cluster["disable_password_authentication"] is True
+    assert cluster["identity"] == {"type": "UserAssigned", "identity_ids": ["/identities/nodes"]}
+    assert cluster["termination_notification"]["enabled"] is True
+    assert cluster["boot_diagnostics"] == {}
+
+
+def test_the_image_is_pinned(synthesize: Synthesize) -> None:
+    reference = _cluster(synthesize)["source_image_reference"]
+    assert reference["version"] == image("ubuntu-hpc-2404").version != "latest"
+
+
+def test_an_image_with_a_plan_names_it(synthesize: Synthesize) -> None:
+    cluster = _cluster(synthesize, image=image("almalinux-hpc-8"))
+    assert cluster["plan"] == {
+        "name": "8_10-hpc-gen2",
+        "product": "almalinux-hpc",
+        "publisher": "almalinux",
+    }
+    assert "plan" not in _cluster(synthesize)
+
+
+def test_the_system_disk_is_local_where_it_has_room(synthesize: Synthesize) -> None:
+    disk = _cluster(synthesize)["os_disk"]
+    assert disk["diff_disk_settings"] == {"option": "Local", "placement": "ResourceDisk"}
+    assert disk["caching"] == "ReadOnly"
+
+
+@pytest.mark.parametrize("size", ["Standard_NC24ads_A100_v4", "Standard_ND96is_H100_v5"])
+def test_the_system_disk_is_remote_where_it_has_not(synthesize: Synthesize, size: str) -> None:
+    disk = _cluster(synthesize, size)["os_disk"]
+    assert "diff_disk_settings" not in disk
+    assert disk["storage_account_type"] == "Premium_LRS"
+
+
+def test_the_main_host_is_read_from_the_scale_set(synthesize: Synthesize) -> None:
+    data = _cluster(synthesize)["document"]["data"]
+    assert data["azurerm_virtual_machine_scale_set"]["instances-pair"]["name"] == (
+        "${azurerm_linux_virtual_machine_scale_set.cluster-pair.name}"
+    )
+
+
+@pytest.mark.parametrize("alias", ["ubuntu-hpc-2404", "almalinux-hpc-8"])
+def test_the_cloud_config_is_valid(
+    synthesize: Synthesize,
+    alias: str,
+    cloud_config: Callable[[str], dict[str, Any]],
+    check_cloud_config: Callable[[str], None],
+) -> None:
+    cluster = _cluster(synthesize, image=image(alias))
+    check_cloud_config(cloud_config(cluster["custom_data"])["text"])
+
+
+def test_the_cloud_config_says_what_it_should(
+    synthesize: Synthesize, cloud_config: Callable[[str], dict[str, Any]]
+) -> None:
+    config = cloud_config(_cluster(synthesize)["custom_data"])
+    files = _files(config)
+    assert "10.40.128.4:/srv/fairway/data /data " in files["/etc/fairway/mounts"]
+    assert "SHARED=/data/fairway\n" in files["/etc/fairway/settings"]
+    assert "memlock  unlimited" in files["/etc/security/limits.d/90-fairway.conf"]
+    assert "RemoveIPC=no" in files["/etc/systemd/logind.conf.d/90-fairway.conf"]
+    assert "Host lab-pair* 10.40.*\n" in files["/etc/ssh/ssh_config.d/50-fairway.conf"]
+    assert "nfs-common" in config["packages"]
+
+
+def test_a_cluster_without_mounts_has_a_valid_cloud_config_too(
+    synthesize: Synthesize,
+    cloud_config: Callable[[str], dict[str, Any]],
+    check_cloud_config: Callable[[str], None],
+) -> None:
+    config = cloud_config(_cluster(synthesize, nodes=1, mounts=[])["custom_data"])
+    check_cloud_config(config["text"])
+    files = _files(config)
+    assert files["/etc/fairway/mounts"].strip() == ""
+    assert "SHARED=''\n" in files["/etc/fairway/settings"]

@@ -23,12 +23,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV
 def _lab(folder: Path) -> tuple[az.App, az.EnvironmentStack]:
     app = az.App(outdir=str(folder / "lab.out"))
     return app, az.EnvironmentStack(
-        app,
-        "lab",
-        location="westeurope",
-        zone=2,
-        tags={"owner": "ml-platform"},
-        ssh_keys=[KEY],
+        app, "lab", location="westeurope", zone=2, tags={"owner": "ml-platform"}, ssh_keys=[KEY]
     )
 
 

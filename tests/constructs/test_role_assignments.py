@@ -1,4 +1,4 @@
-"""Who gets a role: what an environment makes, an Azure service, a person, the first deployer."""
+"""Roles that are assigned, and types of resources that hold data."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs.identity_role import give_role
+from fairway_constructs.bindings.facts import kept_facts
+from fairway_constructs.identity import give_role
 from fairway_constructs.researchers import give_researcher
-from fairway_core.environment.researchers import DEPLOYER, researchers_of
+from fairway_core.catalog.tables import table
+from fairway_core.catalog.terraform_types import holds_data, stands_inside_another, takes_tags
+from fairway_core.environment.access import DEPLOYER, researchers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,3 +57,25 @@ def test_the_first_deployer_keeps_the_role_when_another_deploys(synthesize: Synt
     other = found[f"disk-used-by-{named.object_id}"]
     assert other["principal_id"] == named.object_id
     assert "lifecycle" not in other
+
+
+ROWS = table("terraform_types")["terraform_types"]
+
+
+def test_a_type_takes_tags_exactly_where_the_provider_says_so() -> None:
+    for name, body in kept_facts().resources.items():
+        assert takes_tags(name) == ("tags" in body.attributes), name
+
+
+def test_every_type_that_is_named_has_bindings() -> None:
+    known = kept_facts().resources
+    for list_ in ("holds_data", "inside_another", "untaggable"):
+        assert set(ROWS[list_]) <= set(known)
+        assert ROWS[list_] == sorted(ROWS[list_])
+
+
+def test_terraform_types_inside_another_resource_hold_data_too() -> None:
+    assert set(ROWS["inside_another"]) <= set(ROWS["holds_data"])
+    assert holds_data("azurerm_storage_share")
+    assert stands_inside_another("azurerm_storage_share")
+    assert not takes_tags("terraform_data")

@@ -1,4 +1,4 @@
-"""The boot data of scheduler and nodes of Slurm, against cloud-init's schema and shellcheck."""
+"""What machines of Slurm boot with, and where its packages come from."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from ruamel.yaml import YAML
 
 import fairway_boot
 from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
@@ -28,13 +29,16 @@ from fairway_constructs.slurm.configuration import (
     slurm_cluster,
 )
 from fairway_core import archives
-from fairway_core.catalog import vm_size
+from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Person, Slurm
 from fairway_core.environment.homes import Homes
+from fairway_core.findings import UserError
+from fairway_core.slurm import DISTRIBUTION
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 MOUNTS = [
     nfs_mount(name=name, server="10.0.0.4", export=f"/srv/{name}", path=f"/{name}")
@@ -62,10 +66,7 @@ def _scheduler(accounting: bool) -> str:
     return scheduler_cloud_init(
         cluster,
         settings=scheduler_settings(
-            scale_sets={"nd": ("/subscriptions/s", 0)},
-            client_id="c",
-            vault="https://v/",
-            idle=600,
+            scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/", idle=600
         ),
         mounts=MOUNTS,
         nfs_client_package="nfs-common",
@@ -97,9 +98,7 @@ def test_another_comment_of_boot_code_leaves_a_schedulers_data_as_they_are(
     assert _scheduler(accounting=True) != before
 
 
-def test_a_node_for_people_boots_with_valid_data(
-    check_cloud_config: Callable[[str], None],
-) -> None:
+def test_a_node_for_people_boots_with_valid_data(check_cloud_config: Callable[[str], None]) -> None:
     person = Person(name="ada", keys=("ssh-ed25519 AAAA ada",))
     accounts = Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
     node = SlurmNode(
@@ -201,3 +200,238 @@ def test_a_partition_says_what_its_nodes_have() -> None:
     some = SlurmPartition(size="Standard_HB176rs_v4", nodes=NodeRange(min=2, max=3))
     kept = partition("x", some, default=True)
     assert (kept.count, kept.kept, kept.gpus) == (3, 2, None)
+
+
+SIZE = "Standard_ND96isr_H100_v5"
+SLURM = "23.11.4-1.2ubuntu5"
+
+# What the image has as /etc/apt/preferences.d/slurm-repository-pin-990, word for word.
+# Source: Azure/azhpc-images 8e9d055f (2026-07-29), components/slurm-repo/slurm-u.pin.
+PIN = """\
+Package: slurm-smd*
+Pin: origin "packages.microsoft.com"
+Pin-Priority: 990
+
+Package: pmix
+Pin: origin "packages.microsoft.com"
+Pin-Priority: 990
+
+Package: slurm*
+Pin: origin *ubuntu.com*
+Pin-Priority: -1
+
+Package: pmix
+Pin: origin *ubuntu.com*
+Pin-Priority: -1
+"""
+
+UBUNTU = {
+    **dict.fromkeys(("lvm2", "mdadm", "nfs-common", "xfsprogs"), "1.0"),
+    "libpmix2t64": "5.0.1-4.1build1",
+    "mariadb-server": "1:10.11.7-2ubuntu2",
+    "munge": "0.5.15-4build1",
+    "slurm-client": SLURM,
+    "slurmctld": SLURM,
+    "slurmd": SLURM,
+    "slurmdbd": SLURM,
+}
+SMD = ("slurm-smd", "slurm-smd-client", *(f"slurm-smd-slurm{end}" for end in ("ctld", "d", "dbd")))
+# The image comes with this repository, at `insiders`. Source: as above.
+MICROSOFT = {**dict.fromkeys(SMD, "25.11.5-1"), "pmix": "4.2.9-2"}
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEXBhA\n-----END PGP PUBLIC KEY BLOCK-----"
+OWN = {"url": "https://apt.example.org/slurm", "key": KEY, "version": "25.05.4"}
+
+
+class Machine:
+    """An image's apt: its pin, and what it knows of two repositories, none of which it reaches.
+
+    A repository in a folder would have no host, which is what the pin goes by.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("etc/preferences.d", "lists/partial", "cache/archives/partial", "log"):
+            (folder / name).mkdir(parents=True)
+        (folder / "status").touch()
+        (folder / "etc" / "preferences.d" / "slurm-repository-pin-990").write_text(PIN)
+        self.know("azure.archive.ubuntu.com/ubuntu", "noble", "Ubuntu", UBUNTU)
+        self.know("packages.microsoft.com/repos/x", "insiders", "microsoft", MICROSOFT)
+
+    def know(self, url: str, suite: str, origin: str, packages: dict[str, str]) -> None:
+        """As after `apt-get update`: indices lie under the name of where they came from."""
+        with (self.folder / "etc" / "sources.list").open("a") as sources:
+            sources.write(f"deb [trusted=yes] http://{url} {suite} main\n")
+        start = f"{url.replace('/', '_')}_dists_{suite}_"
+        (self.folder / "lists" / f"{start}Release").write_text(
+            f"Origin: {origin}\nSuite: {suite}\nCodename: {suite}\n"
+            "Architectures: amd64\nComponents: main\nDate: Thu, 25 Apr 2024 15:10:33 UTC\n"
+        )
+        (self.folder / "lists" / f"{start}main_binary-amd64_Packages").write_text(
+            "".join(
+                f"Package: {name}\nVersion: {version}\nArchitecture: amd64\nMaintainer: nobody\n"
+                f"Filename: pool/{name}.deb\nSize: 1\nSHA256: {'0' * 64}\nDescription: {name}\n\n"
+                for name, version in packages.items()
+            )
+        )
+
+    def boot(self, config: dict[str, Any]) -> None:
+        """cloud-init writes files before it installs packages."""
+        for entry in config["write_files"]:
+            if entry["path"].startswith("/etc/apt/"):
+                file = self.folder / "etc" / entry["path"].removeprefix("/etc/apt/")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(entry["content"])
+
+    def install(self, packages: list[str]) -> subprocess.CompletedProcess[str]:
+        """What apt would do."""
+        settings = {
+            "Dir::Etc": self.folder / "etc",
+            "Dir::Etc::SourceParts": "-",
+            "Dir::State": self.folder,
+            "Dir::State::Lists": self.folder / "lists",
+            "Dir::State::Status": self.folder / "status",
+            "Dir::Cache": self.folder / "cache",
+            "Dir::Log": self.folder / "log",
+            "APT::Architecture": "amd64",
+            "APT::Architectures": "amd64",
+        }
+        file = self.folder / "apt.conf"
+        file.write_text("".join(f'{name} "{value}";\n' for name, value in settings.items()))
+        return subprocess.run(
+            ["apt-get", "--simulate", "install", *packages],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "APT_CONFIG": str(file)},
+        )
+
+
+def _node(spec: Slurm) -> str:
+    node = SlurmNode(
+        packages=packages_of(spec),
+        partition="nd",
+        scheduler="10.0.0.4",
+        vault="https://v/",
+        client_id="c",
+        facts=node_facts(vm_size(SIZE), ()),
+    )
+    return node_cloud_init(
+        cluster="nd",
+        mounts=(),
+        nfs_client_package="nfs-common",
+        host_patterns=["nd-*"],
+        announced=False,
+        template="slurm_node.yaml.j2",
+        more=node.extension(),
+    )
+
+
+def _scheduler_with(spec: Slurm) -> str:
+    partitions = {"nd": SlurmPartition(size=SIZE, nodes=4)}
+    return scheduler_cloud_init(
+        slurm_cluster("lab", spec, partitions, host="lab-s", address="10.0.0.4"),
+        settings=scheduler_settings(scale_sets={}, client_id="c", vault="https://v/", idle=600),
+        mounts=(),
+        nfs_client_package="nfs-common",
+        host_patterns=["nd-*"],
+    )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """The image."""
+    if shutil.which("apt-get") is None:
+        pytest.skip("apt is what Debian and Ubuntu have")
+    return Machine(tmp_path)
+
+
+def test_the_image_forbids_the_distributions_slurm(machine: Machine) -> None:
+    refused = machine.install(["munge", "slurmd"])
+    assert refused.returncode == 100
+    assert "slurmd" in refused.stderr
+
+
+def _login(spec: Slurm) -> str:
+    return login_cloud_init(
+        slurm_cluster("lab", spec, {}, host="lab-s", address="10.0.0.4"),
+        vault="https://v/",
+        client_id="c",
+        mounts=(),
+        nfs_client_package="nfs-common",
+        host_patterns=["nd-*"],
+    )
+
+
+@pytest.mark.parametrize("make", [_node, _scheduler_with, _login])
+@pytest.mark.parametrize(
+    ("packages", "version"),
+    [("distribution", SLURM), ("microsoft", "25.11.5-1"), (OWN, "25.05.4-1")],
+    ids=["distribution", "microsoft", "own"],
+)
+def test_all_machines_install_the_same_slurm_on_it(
+    machine: Machine, make: Callable[[Slurm], str], packages: Any, version: str
+) -> None:
+    machine.know("packages.microsoft.com/repos/slurm", "stable", "microsoft", MICROSOFT)
+    # Nobody asked for the newest.
+    newest = dict.fromkeys(SMD, "26.05.1-1")
+    machine.know("packages.microsoft.com/repos/newest", "stable", "microsoft", newest)
+    machine.know("apt.example.org/slurm", "stable", "own", dict.fromkeys(SMD, "25.05.4-1"))
+    config = YAML(typ="safe", pure=True).load(make(Slurm(packages=packages)))
+    machine.boot(config)
+    done = machine.install(config["packages"])
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("Inst ")]
+    installed = {words[1]: words[2].strip("(") for words in lines}
+    assert set(installed) == set(config["packages"])
+    assert {found for name, found in installed.items() if "slurm" in name} == {version}
+
+
+@pytest.mark.parametrize("make", [_node, _scheduler_with])
+def test_another_version_than_the_one_named_is_not_installed(
+    machine: Machine, make: Callable[[Slurm], str]
+) -> None:
+    machine.know("apt.example.org/slurm", "stable", "own", dict.fromkeys(SMD, "26.05.1-1"))
+    config = YAML(typ="safe", pure=True).load(make(Slurm.model_validate({"packages": OWN})))
+    machine.boot(config)
+    refused = machine.install(config["packages"])
+    assert refused.returncode == 100
+    assert "slurm-smd" in refused.stderr
+
+
+@pytest.mark.parametrize("make", [_node, _scheduler_with, _login])
+def test_a_repository_is_trusted_by_its_own_key_alone(
+    make: Callable[[Slurm], str], check_cloud_config: Callable[[str], None]
+) -> None:
+    text = make(Slurm.model_validate({"packages": OWN}))
+    check_cloud_config(text)
+    config = YAML(typ="safe", pure=True).load(text)
+    files = {each["path"]: each["content"] for each in config["write_files"]}
+    file = "/etc/apt/keyrings/fairway-slurm.asc"
+    source = f"deb [signed-by={file}] https://apt.example.org/slurm stable main\n"
+    assert files["/etc/apt/sources.list.d/slurm.list"] == source
+    assert files[file].strip() == KEY
+    assert files["/etc/sysusers.d/fairway-slurm.conf"].startswith("u slurm 64030 ")
+    assert ["systemd-sysusers", "fairway-slurm.conf"] in config["runcmd"]
+    text = make(Slurm(packages="microsoft"))
+    check_cloud_config(text)
+    config = YAML(typ="safe", pure=True).load(text)
+    (fetched,) = [each for each in config["bootcmd"] if each[0] == "sh"]
+    assert fetched[2].endswith(f"-o {file} https://packages.microsoft.com/keys/microsoft.asc")
+    assert "apt/keyrings" not in make(Slurm())
+
+
+def test_the_distribution_has_the_release_that_the_catalogue_says() -> None:
+    assert {row.slurm for row in images().values() if row.slurm} == {DISTRIBUTION.version}
+
+
+def test_key_of_a_repository_may_be_in_a_file_for_a_program_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name in the place of the key would only fail on the machines."""
+    monkeypatch.chdir(tmp_path)
+    spec = Slurm.model_validate({"packages": {**OWN, "key": "apt.asc"}})
+    with pytest.raises(UserError, match="no such file"):
+        packages_of(spec)
+    (tmp_path / "apt.asc").write_text(f"{KEY}\n")
+    assert packages_of(spec).key == KEY

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.checks import check_environment
-from fairway_core.environment import (
-    Cluster,
-    Environment,
-    Spot,
-    load_environment,
-    read_environment,
-)
+from fairway_core.environment import Cluster, Environment, Spot, load_environment, read_environment
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.findings import Finding, UserError
 
@@ -122,8 +116,7 @@ def test_capacity_that_cannot_be_reserved_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("more", "path"),
-    [("repair: {}", "repair"), ("spot: {restore: 1h}", "spot.restore")],
+    ("more", "path"), [("repair: {}", "repair"), ("spot: {restore: 1h}", "spot.restore")]
 )
 def test_cluster_settings_of_scale_sets_are_refused_for_a_single_vm(
     tmp_path: Path, more: str, path: str

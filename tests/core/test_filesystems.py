@@ -1,4 +1,4 @@
-"""File systems in an environment file: each kind's limits, and what it asks of the rest."""
+"""File systems: what binds their speed, what they ask for, and their private endpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from fairway_core.catalog.disks import disk_kinds
-from fairway_core.catalog.lustre import lustre_addresses
+from fairway_core.catalog.limits import lustre_addresses
+from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.environment import AnyFileSystem, Environment, load_environment
 from fairway_core.environment.filesystems import optional_roles, scheduler_mounts, speaks_nfs_3
 from fairway_core.environment.homes import Homes, home_filesystem, homes
@@ -18,6 +19,7 @@ from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
@@ -302,3 +304,20 @@ class TestBlobs:
         text = self._text(engine="slurm").replace(self.HOME, f"{self.HOME}  x: {{{OTHER}}}\n")
         environment = load(f"{text}  other: {part}, mounts: [x, data]}}\n")
         assert home_filesystem(environment.filesystems, environment.clusters) is None
+
+
+def test_every_service_has_a_zone_of_azures_for_private_links() -> None:
+    for name, link in private_links().items():
+        assert link.zone.startswith("privatelink."), name
+        assert link.subresource.isalpha(), name
+
+
+def test_private_links_of_batch_share_one_zone() -> None:
+    assert private_link("batch").zone == private_link("batch_node_management").zone
+    assert private_link("batch") != private_link("batch_node_management")
+
+
+def test_an_unknown_service_is_told_with_the_nearest() -> None:
+    with pytest.raises(UserError, match="unknown private link service `registri`") as caught:
+        private_link("registri")
+    assert "registry" in caught.value.findings[0].hint

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fairway_core.catalog.regions import windows_time_zone
 from fairway_core.catalog.tables import table
-from fairway_core.catalog.timezones import windows_time_zone
 from fairway_core.environment import Cluster, Schedule
 
 ND = {"engine": "ssh", "size": "Standard_ND96isr_H100_v5", "nodes": 2, "mounts": ["data"]}

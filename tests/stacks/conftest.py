@@ -128,7 +128,9 @@ def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
             raise
         found = {}
         for name in names:
-            stack = json.loads((folder / "out" / "stacks" / name / "cdk.tf.json").read_text())
+            content = (folder / "out" / "stacks" / name / "cdk.tf.json").read_text()
+            assert str(tmp_path) not in content, "no path of this machine"
+            stack = json.loads(content)
             assert not list(validate(stack)), name
             found[name.rpartition("-")[2]] = stack
         _WRITTEN[source, state] = pickle.dumps(found)

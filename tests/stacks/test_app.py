@@ -26,12 +26,7 @@ SYNTH = [sys.executable, "-P", "-m", "fairway_cli.main", "synth"]
 def _run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CDKTF")}
     return subprocess.run(
-        command,
-        cwd=folder,
-        env={**kept, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=folder, env={**kept, **variables}, capture_output=True, text=True, check=False
     )
 
 

@@ -11,7 +11,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from fairway_agent.kubernetes.api import CONDITION
-from fairway_core.diagram import draw
 from fairway_core.review.attributes import masked
 from fairway_core.target import Target
 from fairway_simulator.azure.deployment import Deployment
@@ -350,9 +349,7 @@ def test_kubernetes_flux_manifests_match_targets_and_pools(pods: Stacks) -> None
     assert "nfs-data-nic" in volume["spec"]["nfs"]["server"]
 
 
-def test_a_pool_is_asked_for_all_nodes_of_a_job_unless_that_is_turned_off(
-    written: Written,
-) -> None:
+def test_a_pool_is_asked_for_all_nodes_of_a_job_unless_that_is_turned_off(written: Written) -> None:
     checks = {
         file: [
             each["metadata"]["name"]
@@ -460,29 +457,6 @@ def test_without_endpoints_storage_lets_the_nodes_in_by_their_subnet(written: Wr
     assert subnets[1].endswith("azurerm_subnetkubernetesid}")
     subnet = _all(stacks, "azurerm_subnet", "network")["kubernetes"]
     assert subnet["service_endpoint"] == [{"service": "Microsoft.Storage"}]
-
-
-def test_the_picture_shows_the_cluster_its_pools_and_who_they_are(pods: Stacks) -> None:
-    picture = draw({f"pods-{role}": stack for role, stack in pods.items()}, "pods")
-    titles = {node.id: node.title for node in picture.all_nodes()}
-    arrows = {(titles[one.source], one.label, titles[one.target]) for one in picture.arrows}
-    assert {
-        ("nd", "belongs to", "pods-aks"),
-        ("nd", "mounts /data", "pods-vm-data"),
-        ("nd", "mounts /fast", "pods-amlfs-fast"),
-        ("cpu", "mounts /home", "pods-anfvol-home"),
-        ("pods-aks", "runs as", "pods-id-kubernetes"),
-        ("pods-aks", "its nodes run as", "pods-id-kubelet"),
-        ("pods-aks", "pods of jobs act as", "pods-id-nodes"),
-        ("pods-id-kubelet", "AcrPull", "podscr…"),
-    } <= arrows
-    assert ("spot", "mounts /fast", "pods-amlfs-fast") not in arrows
-    lines = {node.title: node.lines for node in picture.all_nodes()}
-    assert lines["nd"] == ("node pool", "0 to 8 × Standard_ND96isr_H100_v5")
-    assert lines["spot"] == ("node pool", "0 to 4 × Standard_NC4as_T4_v3", "Spot")
-    (network,) = (group for group in picture.groups if group.title == "pods-vnet")
-    (subnet,) = (group for group in network.groups if group.title == "pods-snet-kubernetes")
-    assert {node.title for node in subnet.nodes} == {"pods-aks", "nd", "spot", "cpu"}
 
 
 def test_storage_that_is_closed_is_reached_by_the_gateway(written: Written) -> None:

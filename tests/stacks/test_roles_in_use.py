@@ -294,11 +294,7 @@ def test_an_eviction_is_answered_and_seen_with_the_roles_that_there_are(
 
     with MetadataService(plane.store, instance, on_start=take) as metadata:
         event = metadata.plan("Preempt")
-        own = {
-            "metadata": metadata.url,
-            "name_file": str(name),
-            "bin": str(scheduler.folder),
-        }
+        own = {"metadata": metadata.url, "name_file": str(name), "bin": str(scheduler.folder)}
         (folder / "settings.json").write_text(json.dumps(settings | own))
         variables = {
             **os.environ,

@@ -60,11 +60,7 @@ def test_from_outside_only_the_named_ranges_get_in(full: Stacks) -> None:
 
 def test_without_named_ranges_nothing_has_a_public_side(written: Written, everything: str) -> None:
     data = written(everything.replace("  allowed: [203.0.113.0/24]\n", ""))["data"]
-    for kind in (
-        "azurerm_storage_account",
-        "azurerm_key_vault",
-        "azurerm_container_registry",
-    ):
+    for kind in ("azurerm_storage_account", "azurerm_key_vault", "azurerm_container_registry"):
         assert _one(data, kind)["public_network_access_enabled"] is False
 
 

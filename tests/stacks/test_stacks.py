@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.constructs.bindings.validator import validate
 
 from fairway_core.environment import load_environment
 from fairway_core.target import Target
@@ -17,7 +16,7 @@ from fairway_stacks.app import synthesize
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Synthesize = Callable[..., dict[str, dict[str, Any]]]
+    Written = Callable[..., dict[str, dict[str, Any]]]
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 PAIR = "  pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}\n"
@@ -32,33 +31,9 @@ def _file(clusters: str = PAIR, filesystems: str = DATA, more: str = "") -> str:
 
 
 @pytest.fixture
-def stacks(tmp_path: Path) -> Synthesize:
-    """Synthesizes an environment file; answers with the Terraform of each stack by its role."""
-    runs = iter(range(100))
-
-    def stacks(text: str | None = None, file: Path | None = None) -> dict[str, dict[str, Any]]:
-        folder = tmp_path / f"run{next(runs)}"
-        folder.mkdir()
-        if file is None:
-            file = folder / "lab.yaml"
-            file.write_text(_file() if text is None else text)
-        outdir = folder / "cdktf.out"
-        names = synthesize(load_environment(file), project=folder, outdir=outdir)
-        found = {}
-        for name in names:
-            text = (outdir / "stacks" / name / "cdk.tf.json").read_text()
-            assert str(tmp_path) not in text, "no path of this machine"
-            found[name.rpartition("-")[2]] = json.loads(text)
-            assert not list(validate(json.loads(text))), name
-        return found
-
-    return stacks
-
-
-@pytest.fixture
-def demo(stacks: Synthesize, repository: Path) -> dict[str, dict[str, Any]]:
+def demo(written: Written, repository: Path) -> dict[str, dict[str, Any]]:
     """The demo environment."""
-    return stacks(file=repository / "stacks" / "environments" / "demo.yaml")
+    return written(repository / "stacks" / "environments" / "demo.yaml")
 
 
 def _instances(document: dict[str, Any]) -> dict[str, Any]:
@@ -69,9 +44,7 @@ def _instances(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_stacks_keep_persistent_resources_out_of_compute(
-    demo: dict[str, dict[str, Any]],
-) -> None:
+def test_stacks_keep_persistent_resources_out_of_compute(demo: dict[str, dict[str, Any]]) -> None:
     assert set(demo) == {"network", "data", "compute"}
     assert "azurerm_virtual_network" in demo["network"]["resource"]
     assert {"azurerm_storage_account", "azurerm_managed_disk"} <= set(demo["data"]["resource"])
@@ -159,10 +132,10 @@ def test_stacks_tag_all_resources(demo: dict[str, dict[str, Any]]) -> None:
     ids=["a cluster", "a file system"],
 )
 def test_stacks_with_an_added_cluster_or_file_system_keep_existing_resources(
-    stacks: Synthesize, clusters: str, filesystems: str
+    written: Written, clusters: str, filesystems: str
 ) -> None:
-    before = stacks(_file())
-    after = stacks(_file(clusters, filesystems))
+    before = written(_file())
+    after = written(_file(clusters, filesystems))
     added = 0
     for role in before:
         old, new = _instances(before[role]), _instances(after[role])
@@ -177,39 +150,39 @@ NAMES = ["group", "backend", "azurerm", "targets", "instances-pair", "interface-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_no_name_of_a_cluster_collides_with_another_id(
-    stacks: Synthesize, name: str, nodes: int
+    written: Written, name: str, nodes: int
 ) -> None:
     size = "Standard_ND96isr_H100_v5"
     cluster = f"  {name}: {{engine: ssh, size: {size}, nodes: {nodes}, mounts: [data]}}\n"
-    compute = stacks(_file(PAIR + cluster))["compute"]["resource"]
+    compute = written(_file(PAIR + cluster))["compute"]["resource"]
     made = {*compute["azurerm_linux_virtual_machine_scale_set"]}
     made |= {*compute.get("azurerm_linux_virtual_machine", {})}
     assert made == {"cluster-pair", f"cluster-{name}"}
 
 
 @pytest.mark.parametrize("name", ["storage", "nodes", "backend", "azurerm", "group", "data-disk-0"])
-def test_no_name_of_a_file_system_collides_with_another_id(stacks: Synthesize, name: str) -> None:
+def test_no_name_of_a_file_system_collides_with_another_id(written: Written, name: str) -> None:
     filesystem = f"  {name}: {{kind: nfs_server, path: /other}}\n"
-    data = stacks(_file(filesystems=DATA + filesystem))["data"]["resource"]
+    data = written(_file(filesystems=DATA + filesystem))["data"]["resource"]
     assert len(data["azurerm_linux_virtual_machine"]) == 2
 
 
-def test_a_cluster_of_one_node_needs_no_file_system(stacks: Synthesize) -> None:
+def test_a_cluster_of_one_node_needs_no_file_system(written: Written) -> None:
     box = "  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
     text = _file(box).replace(f"filesystems:\n{DATA}", "")
-    document = stacks(text)["compute"]
+    document = written(text)["compute"]
     (record,) = document["output"]["targets"]["value"]
     assert record["ssh"]["shared"] == "/home/azureuser/fairway"
 
 
-def test_data_is_protected_unless_the_file_says_otherwise(stacks: Synthesize) -> None:
-    data = stacks(_file())["data"]["resource"]
+def test_data_is_protected_unless_the_file_says_otherwise(written: Written) -> None:
+    data = written(_file())["data"]["resource"]
     assert set(data["azurerm_management_lock"]) == {
         "storage-lock",
         *(f"nfs-data-disk-{number}-lock" for number in range(4)),
     }
     assert data["azurerm_storage_account"]["storage"]["lifecycle"]["prevent_destroy"] is True
-    open_data = stacks(_file(more="protect: false\n"))["data"]["resource"]
+    open_data = written(_file(more="protect: false\n"))["data"]["resource"]
     assert "azurerm_management_lock" not in open_data
 
 
@@ -240,7 +213,7 @@ def test_the_usual_place_is_written_the_same_on_every_machine(
     }
 
 
-def test_a_region_without_zones_gets_none(written: Callable[..., Any]) -> None:
+def test_a_region_without_zones_gets_none(written: Written) -> None:
     file = Path(__file__).with_name("sections") / "regional.yaml"
     stacks = written(file)
     for stack in stacks.values():

@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs import nfs_ports
-from fairway_constructs.cloud_init.health import HEALTH_PORT, NodeHealth
+from fairway_constructs import network_access
+from fairway_constructs.cloud_init.idle import HEALTH_PORT, NodeHealth
 from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
-from fairway_constructs.literal import REFERENCE
+from fairway_constructs.terraform_data import REFERENCE
 from fairway_core.local_disks import with_local_disks
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment as Templates
 
     from fairway_constructs.cloud_init.idle import IdleSettings
-    from fairway_constructs.cloud_init.proxy import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy
 
 __all__ = [
     "ADMIN_USERNAME",
@@ -113,7 +113,7 @@ def node_cloud_init(
         local_home=_LOCAL_HOME if any(mount.path == "/home" for mount in mounts) else "",
         login_user=ADMIN_USERNAME,
         nfs_3=any(mount.nfs_3 for mount in mounts),
-        ports=nfs_ports,
+        ports=network_access,
         nfs_client_package=nfs_client_package,
         host_patterns=host_patterns,
         gpu_metrics=script("gpu_metrics.sh") if gpu_metrics else "",
@@ -150,7 +150,7 @@ def nfs_server_cloud_init(
         clients=clients,
         nfs_3=3 in versions,
         nfs_4=any(version >= 4 for version in versions),
-        ports=nfs_ports,
+        ports=network_access,
         proxy=proxy,
     )
 

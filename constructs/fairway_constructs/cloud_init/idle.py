@@ -1,4 +1,4 @@
-"""What a machine boots with that stops itself when nobody uses it."""
+"""What a machine boots with to watch itself: whether anybody uses it, and its devices."""
 
 from __future__ import annotations
 
@@ -45,3 +45,15 @@ class IdleSettings:
     @cached_property
     def _boot(self) -> tuple[str, bytes]:
         return archives.boot(archives.IDLE)
+
+
+# Of the loopback address, and below the ports that Linux hands out.
+HEALTH_PORT = 18642
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeHealth:
+    """What a sound node has: NVIDIA GPUs, and InfiniBand adapters that are up."""
+
+    gpus: int
+    adapters: int

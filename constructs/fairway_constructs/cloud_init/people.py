@@ -93,11 +93,12 @@ class Accounts:
         return installed(files, _START)
 
     def _list(self) -> str:
-        return "".join(
-            f"{person.name} {person.number} {'yes' if person.admin else 'no'} {_one_line(key)}\n"
+        lines = (
+            [person.name, str(person.number), "yes" if person.admin else "no", *key.split()]
             for person in self.people
             for key in person.keys or ()
         )
+        return "".join(f"{' '.join(line)}\n" for line in lines)
 
     def _settings(self) -> str:
         settings = {
@@ -125,11 +126,7 @@ def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:
 
 
 def accounts_on_machine(
-    scope: Construct,
-    name: str,
-    accounts: Accounts,
-    *,
-    virtual_machine_id: str,
+    scope: Construct, name: str, accounts: Accounts, *, virtual_machine_id: str
 ) -> VirtualMachineExtension:
     """The accounts on one VM, without a new VM when they change.
 
@@ -184,7 +181,3 @@ def extension_settings(accounts: Accounts) -> str:
         )
         raise UserError.of("too-many-people", message, "name fewer people under `access.users`")
     return json.dumps({"script": text}, separators=(",", ":"))
-
-
-def _one_line(key: str) -> str:
-    return " ".join(key.split())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.cloud_init.proxy import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_core.slurm import NodeFacts, Packages, SlurmCluster
 
 # Where the disk with the scheduler's state is mounted.

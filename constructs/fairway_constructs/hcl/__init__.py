@@ -4,7 +4,6 @@
 synthesis. For `cdktf synth --hcl` `cdktf_attributes` hands a resource's arguments to cdktf.
 """
 
-from fairway_constructs.hcl.attributes import cdktf_attributes
-from fairway_constructs.hcl.document import shape_of, to_hcl
+from fairway_constructs.hcl.document import cdktf_attributes, shape_of, to_hcl
 
 __all__ = ["cdktf_attributes", "shape_of", "to_hcl"]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.bindings.blocks import BlockBody, ObjectBody
 from fairway_constructs.bindings.facts import kept_facts
 from fairway_constructs.hcl.expressions import assignments, expression, sequence
-from fairway_constructs.hcl.templates import base64_text, hashed_text
+from fairway_constructs.hcl.templates import base64_text, hashed_text, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from fairway_constructs.bindings.facts import Body
+
 
 _FIRST = ("count", "for_each", "provider", "name", "resource_group_name", "location")
 _LAST = ("connection", "provisioner", "timeouts", "lifecycle", "depends_on")
@@ -219,3 +220,39 @@ def _bare(value: Any, indent: str) -> str:
     if isinstance(value, dict):
         return expression({name: f"${{{each}}}" for name, each in value.items()}, indent)
     return str(value)
+
+
+# How cdktf writes a list or a map whose value only it knows yet: they have to stay as they are.
+_TOKENS = ("#{TfToken[", "&{TfToken[")
+
+
+def cdktf_attributes(attributes: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    """Returns the arguments as `synthesizeHclAttributes` of cdktf has to."""
+    return {name: _attribute(name, value, shape) for name, value in attributes.items()}
+
+
+def _attribute(name: str, value: Any, shape: Shape) -> dict[str, Any]:
+    if shape.is_block(name, value):
+        inside = shape.inside(name)
+        bodies = value if isinstance(value, list) else [value]
+        found = [cdktf_attributes(body, inside) for body in bodies]
+        return {"value": found, "isBlock": True, "type": "list", "storageClassType": "objectList"}
+    if isinstance(value, str):
+        text = quoted(value)
+        return {"value": text, "isBlock": False, "type": "simple", "storageClassType": "string"}
+    if isinstance(value, dict | list):
+        return {"value": _quoted(value), "isBlock": False, "type": "any", "storageClassType": "any"}
+    return {"value": value, "isBlock": False, "type": "simple", "storageClassType": "boolean"}
+
+
+def _quoted(value: Any) -> Any:
+    """The value with the texts in it as cdktf writes them unchanged."""
+    match value:
+        case str() if not value.startswith(_TOKENS):
+            return quoted(value) if "${" in value else f'"{quoted(value)}"'
+        case dict():
+            return {quoted(name): _quoted(each) for name, each in value.items()}
+        case list():
+            return [_quoted(each) for each in value]
+        case _:
+            return value

@@ -22,10 +22,8 @@ from fairway_constructs.azurerm.kubernetes_cluster import (
 from fairway_constructs.azurerm.kubernetes_cluster import Identity as ClusterIdentity
 from fairway_constructs.azurerm.kubernetes_cluster import KubernetesCluster as ClusterResource
 from fairway_constructs.cdk import Lifecycle, Timeouts
-from fairway_constructs.identity import Identity
-from fairway_constructs.identity_role import give_role
+from fairway_constructs.identity import Identity, give_role, own_role
 from fairway_constructs.network_access import public_ranges
-from fairway_constructs.own_role import own_role
 from fairway_constructs.researchers import give_researcher
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.unique_name import client_config, unique_name
@@ -38,7 +36,7 @@ from fairway_core.environment.kubernetes import (
     Kubernetes,
     SystemPool,
 )
-from fairway_core.slurm.rights import PLACES
+from fairway_core.slurm.packages import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,8 +46,8 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.placement import Placement
+    from fairway_core.environment.access import Researcher
     from fairway_core.environment.kubernetes import UpgradeWindow
-    from fairway_core.environment.researchers import Researcher
     from fairway_core.target import NodeRange
 
 Outbound = Literal["userAssignedNATGateway", "userDefinedRouting"]

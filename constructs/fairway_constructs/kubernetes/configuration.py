@@ -15,10 +15,10 @@ from fairway_constructs.azurerm.storage_blob import StorageBlob
 from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Identity
-from fairway_constructs.literal import literal, md5_of
 from fairway_constructs.protection import kept
 from fairway_constructs.researchers import give_researcher
-from fairway_core.environment.researchers import DEPLOYER
+from fairway_constructs.terraform_data import literal, md5_of
+from fairway_core.environment.access import DEPLOYER
 from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
 
 if TYPE_CHECKING:
@@ -106,11 +106,7 @@ class KubernetesConfiguration(Component):
         self.container = container
         blobs = [self._blob(path, text, cluster) for path, text in manifests.items()]
         flux = KubernetesClusterExtension(
-            self,
-            "flux",
-            name="flux",
-            cluster_id=cluster.id,
-            extension_type="microsoft.flux",
+            self, "flux", name="flux", cluster_id=cluster.id, extension_type="microsoft.flux"
         )
         self.flux = KubernetesFluxConfiguration(
             self,

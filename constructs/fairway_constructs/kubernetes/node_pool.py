@@ -12,13 +12,7 @@ from fairway_constructs.cdk import Component, Lifecycle, Timeouts
 from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
-from fairway_core.environment.kubernetes import (
-    MAX_PODS,
-    OS_SKU,
-    POOL_TAINT,
-    NodePool,
-    SpotPool,
-)
+from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, POOL_TAINT, NodePool, SpotPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,8 +114,7 @@ class KubernetesNodePool(Component):
             tags=_tags(place.labelled("cluster", name), spec),
             timeouts=_LONG,
             lifecycle=Lifecycle(
-                replace_triggered_by=[marker],
-                ignore_changes=["node_count"] if spec.scales else (),
+                replace_triggered_by=[marker], ignore_changes=["node_count"] if spec.scales else ()
             ),
         )
         self.id = self.pool.id

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import login_cloud_init
-from fairway_constructs.monitoring_agent import agent_on_machine
+from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
 from fairway_core.catalog import image, vm_size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
@@ -11,12 +12,16 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
-from fairway_constructs.monitoring_agent import agent_on_machine
+from fairway_constructs.identity import give_role, own_role, subscription_of
+from fairway_constructs.monitoring import agent_on_machine
+from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
+from fairway_constructs.unique_name import unique_name
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Slurm
 from fairway_core.naming import SLURM_TAG
+from fairway_core.slurm.packages import PLACES, READS_OPERATIONS, SCALES
 from fairway_core.slurm.rules import share_commands
 
 if TYPE_CHECKING:
@@ -25,12 +30,12 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
-    from fairway_constructs.cloud_init.proxy import MachineProxy
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
     from fairway_core.environment.slurm import SlurmRepository
-    from fairway_core.slurm.cluster import Qos, SlurmCluster
+    from fairway_core.slurm.cluster import Qos
+
 
 # What the machine is called after the environment.
 _NAME = "slurm-scheduler"
@@ -111,8 +116,21 @@ class SlurmScheduler(Component):
             role="slurm-scheduler",
             size=machine,
             interface_id=interface.id,
-            cloud_init=_cloud_init(
-                self.cluster, spec, partitions, scale_sets, foundation, subnet, mounts, place.proxy
+            cloud_init=scheduler_cloud_init(
+                self.cluster,
+                settings=scheduler_settings(
+                    scale_sets={
+                        name: (scale_sets[name], each.node_range.min)
+                        for name, each in partitions.items()
+                    },
+                    client_id=foundation.scheduler.client_id,
+                    vault=foundation.vault_url,
+                    idle=int(spec.idle),
+                ),
+                mounts=mounts,
+                nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
+                host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in partitions)],
+                proxy=place.proxy,
             ),
             identity_id=foundation.scheduler.id,
             more_tags={SLURM_TAG: self.cluster.packages.version},
@@ -137,30 +155,49 @@ class SlurmScheduler(Component):
             )
 
 
-def _cloud_init(
-    cluster: SlurmCluster,
-    spec: Slurm,
-    partitions: Mapping[str, SlurmPartition],
+def let_scale(
+    scope: Construct,
+    *,
+    principal_id: str,
     scale_sets: Mapping[str, str],
-    foundation: SlurmFoundation,
     subnet: SubnetRef,
-    mounts: Sequence[Mount],
-    proxy: MachineProxy | None,
-) -> str:
-    """What the VM does at its first boot."""
-    settings = scheduler_settings(
-        scale_sets={
-            name: (scale_sets[name], nodes.node_range.min) for name, nodes in partitions.items()
-        },
-        client_id=foundation.scheduler.client_id,
-        vault=foundation.vault_url,
-        idle=int(spec.idle),
+    identity_id: str,
+    images: Mapping[str, str],
+    placements: Mapping[str, str],
+) -> None:
+    """Gives the scheduler a role of those few actions, on each of the resources that they need.
+
+    No built-in role is as narrow. Roles are made for the subscription, where alone they can be
+    made; the first is worth something only on these resources, and the second only reads what
+    became of an operation, in the whole subscription, since there it is. `images` of a gallery and
+    proximity placement groups are what new instances refer to, by the name of a partition.
+    """
+    place = place_of(scope)
+    give = partial(give_role, scope, principal_id=principal_id)
+    reason = "The Slurm scheduler starts and deletes nodes"
+    scales = own_role(
+        scope,
+        "slurm-role",
+        name=unique_name(scope, "role_definition"),
+        description=f"The Slurm scheduler of {place.environment} starts and deletes nodes",
+        actions=(*SCALES, *([PLACES] if placements else ())),
     )
-    return scheduler_cloud_init(
-        cluster,
-        settings=settings,
-        mounts=mounts,
-        nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
-        host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in partitions)],
-        proxy=proxy,
+    grants = {f"scales-{name}": (resource, reason) for name, resource in scale_sets.items()}
+    grants["joins-subnet"] = (subnet.id, f"{reason}, which stand in this subnet")
+    grants["assigns-identity"] = (identity_id, f"{reason}, which have this identity")
+    for name, resource in placements.items():
+        grants[f"places-{name}"] = (resource, f"{reason}, which stand in this placement group")
+    for key, (resource, why) in grants.items():
+        give(f"slurm-{key}", on=resource, role_id=scales, why=why)
+    told = own_role(
+        scope,
+        "slurm-operations-role",
+        name=unique_name(scope, "role_definition", "operations"),
+        description=f"The Slurm scheduler of {place.environment} reads why Azure made no node",
+        actions=(READS_OPERATIONS,),
     )
+    why = "The Slurm scheduler reads why Azure made no node"
+    give("slurm-reads-operations", on=subscription_of(scope), role_id=told, why=why)
+    for name, resource in images.items():
+        why = f"{reason}, which have this image"
+        give(f"slurm-reads-image-{name}", on=resource, role_name="Reader", why=why)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.identity import Identity
-from fairway_constructs.key_vault import key_vault
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import place_of
 from fairway_constructs.service import Diagnostics, Service
+from fairway_constructs.vault import key_vault
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct

@@ -52,7 +52,8 @@ def scale_formula(autoscale: Autoscale, pool: PoolShape) -> str:
         else:
             statements += [*_peak(autoscale), "wanted = peak ? maxNodes : minNodes"]
         statements += _within_limits(autoscale)
-        statements += _rebalanced(autoscale) if both else _one_kind(target)
+        other = _DEDICATED if target == _SPOT else _SPOT
+        statements += _rebalanced(autoscale) if both else [f"{other} = 0", f"{target} = total"]
     statements.append(f"$NodeDeallocationOption = {autoscale.deallocation}")
     return ";\n".join(statements) + ";"
 
@@ -152,11 +153,6 @@ def _within_limits(autoscale: Autoscale) -> list[str]:
     return statements
 
 
-def _one_kind(target: str) -> list[str]:
-    other = _DEDICATED if target == _SPOT else _SPOT
-    return [f"{other} = 0", f"{target} = total"]
-
-
 def _rebalanced(autoscale: Autoscale) -> list[str]:
     """Dedicated nodes for those that were evicted throughout; all else is Spot.
 
@@ -180,10 +176,7 @@ def _rebalanced(autoscale: Autoscale) -> list[str]:
 
 def _dedicated_or_spot(autoscale: Autoscale) -> list[str]:
     """In peak time dedicated nodes alone, otherwise the dedicated minimum and Spot."""
-    statements = [
-        "dedicated = peak ? maxNodes : minNodes",
-        "spot = peak ? 0 : maxNodes - minNodes",
-    ]
+    statements = ["dedicated = peak ? maxNodes : minNodes", "spot = peak ? 0 : maxNodes - minNodes"]
     if autoscale.maximum_increment is not None:
         more = autoscale.maximum_increment
         statements += [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from fairway_core.catalog import limit
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.fields import Span
 
 ScenarioName = Literal[
@@ -46,12 +46,11 @@ class Hours(Model, defer_build=True):
     end: int = Field(default=18, ge=1, le=24)
     """The hour at which they end, up to 24."""
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    @rule
+    def _in_order(self) -> None:
         if self.start >= self.end:
             message = f"the day starts at {self.start} and ends at {self.end}"
             raise FieldError(message, "write the earlier hour first: `{start: 8, end: 18}`")
-        return self
 
 
 class Rebalance(Model, defer_build=True):
@@ -121,17 +120,16 @@ class Autoscale(Model, defer_build=True):
             )
         return every
 
-    @model_validator(mode="after")
-    def _one_of_the_two(self) -> Self:
+    @rule
+    def _one_of_the_two(self) -> None:
         if (self.scenario is None) == (self.formula is None):
             raise FieldError(
                 "needs either a `scenario:` or a `formula:`",
                 "for example `scenario: pending_tasks`",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _every_setting_has_an_effect(self) -> Self:
+    @rule
+    def _every_setting_has_an_effect(self) -> None:
         for name in sorted(self.model_fields_set):
             if self.formula is not None and name not in ("formula", "every"):
                 raise FieldError(
@@ -147,10 +145,9 @@ class Autoscale(Model, defer_build=True):
                     "leave it out",
                     (name,),
                 )
-        return self
 
-    @model_validator(mode="after")
-    def _samples_can_be_there(self) -> Self:
+    @rule
+    def _samples_can_be_there(self) -> None:
         if self.lookback <= SAMPLE_DELAY:
             raise FieldError(
                 "samples of the last minute are not available yet",
@@ -166,7 +163,6 @@ class Autoscale(Model, defer_build=True):
                 "look back further, or lower `sample_percent:`",
                 ("lookback" if "lookback" in self.model_fields_set else "sample_percent",),
             )
-        return self
 
     @property
     def by_tasks(self) -> bool:

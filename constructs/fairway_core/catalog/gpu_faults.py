@@ -1,4 +1,4 @@
-"""Faults of GPUs that their driver reports, after which a node takes no jobs."""
+"""Faults of GPUs that their driver reports, and the first CUDA that knows each architecture."""
 
 from __future__ import annotations
 
@@ -21,3 +21,21 @@ def fatal_xids() -> Mapping[int, str]:
     """
     fatal = table("gpu_faults")["xid"]["fatal"]
     return MappingProxyType({int(number): meaning for number, meaning in fatal.items()})
+
+
+def least_cuda(architecture: str) -> tuple[int, int] | None:
+    """The first CUDA version that knows the architecture; None where it is not NVIDIA's.
+
+    >>> least_cuda("hopper"), least_cuda("cdna3")
+    ((11, 8), None)
+    """
+    return _versions().get(architecture)
+
+
+@cache
+def _versions() -> dict[str, tuple[int, int]]:
+    versions = {}
+    for architecture, version in table("cuda")["cuda"]["least"].items():
+        major, minor = version.split(".")
+        versions[architecture] = int(major), int(minor)
+    return versions

@@ -1,11 +1,11 @@
-"""The regions of Azure's public cloud, by name."""
+"""The regions of Azure's public cloud, and its names of time zones."""
 
 from __future__ import annotations
 
 import os
 from functools import cache
 
-from fairway_core.catalog.tables import table
+from fairway_core.catalog.tables import look_up, table
 from fairway_core.findings import UserError
 
 
@@ -41,3 +41,22 @@ def require_region(option: str, name: str, if_new: str) -> None:
     if near:
         hint = f"did you mean `{near}`?"
     raise UserError.of("unknown-region", f"{option}: Azure has no region `{name}`", hint)
+
+
+def windows_time_zone(name: str) -> str:
+    """What Azure calls a time zone; UserError for a name that is not known.
+
+    >>> windows_time_zone("Europe/Berlin")
+    'W. Europe Standard Time'
+    """
+    known = _zones()
+    return name if name in known.values() else look_up(name, known, "time-zone", _LIST)
+
+
+_LIST = "timedatectl list-timezones"
+
+
+@cache
+def _zones() -> dict[str, str]:
+    zones: dict[str, str] = table("timezones")["zones"]
+    return zones

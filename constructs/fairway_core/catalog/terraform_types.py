@@ -1,11 +1,12 @@
-"""Terraform's resource types: which hold data, and which take no tags."""
+"""Terraform's resource types, and services that have private endpoints."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from fairway_core.catalog.tables import table
+from fairway_core.catalog.tables import look_up, table
 
 
 def holds_data(type: str) -> bool:  # noqa: A002
@@ -55,3 +56,36 @@ def _types(name: str) -> frozenset[str]:
 def _facts() -> dict[str, Any]:
     facts: dict[str, Any] = table("terraform_types")["terraform_types"]
     return facts
+
+
+@dataclass(frozen=True)
+class PrivateLink:
+    """A row of private_links.toml."""
+
+    zone: str
+    subresource: str
+
+
+def private_link(service: str) -> PrivateLink:
+    """What a private endpoint to that service needs.
+
+    >>> private_link("blob").zone
+    'privatelink.blob.core.windows.net'
+    """
+    return look_up(service, private_links(), "private-link-service")
+
+
+@cache
+def private_links() -> dict[str, PrivateLink]:
+    """All services by name."""
+    rows = table("private_links")["private_links"]["service"]
+    return {service: PrivateLink(**row) for service, row in rows.items()}
+
+
+def blob_host(account: str) -> str:
+    """The name under which Blob storage of an account answers.
+
+    >>> blob_host("contoso")
+    'contoso.blob.core.windows.net'
+    """
+    return f"{account}.{private_link('blob').zone.removeprefix('privatelink.')}"

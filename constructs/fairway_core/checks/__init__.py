@@ -10,7 +10,7 @@ an environment or its Terraform can be ignored by its id, on the command line or
 ['no-budget']
 """
 
-from fairway_core.checks.check import Check, Fault, Subject
+from fairway_core.checks.check import Asked, Check, Fault, Subject
 from fairway_core.checks.running import (
     all_checks,
     check_environment,
@@ -19,7 +19,6 @@ from fairway_core.checks.running import (
     check_stack,
     require_known,
 )
-from fairway_core.checks.subjects import Asked
 
 __all__ = [
     "Asked",

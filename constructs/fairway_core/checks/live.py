@@ -58,9 +58,7 @@ LIVE: Mapping[str, LiveCheck] = {
         "`/subscriptions/…`, the id in the file",
     ),
     "in-another-region": LiveCheck(
-        Severity.ERROR,
-        "An existing storage account or workspace in another region.",
-        "the same",
+        Severity.ERROR, "An existing storage account or workspace in another region.", "the same"
     ),
     "stopped-machine": LiveCheck(
         Severity.WARNING,
@@ -136,9 +134,6 @@ LIVE: Mapping[str, LiveCheck] = {
 """By id."""
 
 ENDINGS = frozenset(
-    {
-        *("image-deprecated", "image-ending"),
-        *("ended-kubernetes", "ending-kubernetes", "retiring"),
-    }
+    {*("image-deprecated", "image-ending"), *("ended-kubernetes", "ending-kubernetes", "retiring")}
 )
 """The checks of days on which Azure ends something, live and other: they come true by waiting."""

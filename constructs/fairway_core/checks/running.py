@@ -6,16 +6,22 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.check import REGISTERED, Check, Subject
+from fairway_core.checks.check import (
+    REGISTERED,
+    Check,
+    EnvironmentSubject,
+    JobSubject,
+    PlanSubject,
+    Subject,
+)
 from fairway_core.checks.job.secrets import secret_in_job
-from fairway_core.checks.subjects import EnvironmentSubject, JobSubject, PlanSubject
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from fairway_core.checks.subjects import Asked
+    from fairway_core.checks.check import Asked
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
     from fairway_core.findings import Finding, Location
@@ -27,26 +33,15 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
     Subject.ENVIRONMENT: (
         "location",
         "clusters",
-        "slurm",
-        "kubernetes",
+        "engines",
         "filesystems",
         "ownership",
         "policies",
-        "text",
-        "ignored_checks",
+        "file",
     ),
     Subject.TERRAFORM: ("network", "data", "compute", "general"),
-    Subject.PLAN: (
-        "changes",
-        "locks",
-        "nodes",
-        "kubernetes",
-        "servers",
-        "infiniband",
-        "access",
-        "grants",
-    ),
-    Subject.JOB: ("secrets", "nodes", "launcher", "variables"),
+    Subject.PLAN: ("changes", "nodes", "kubernetes", "servers", "infiniband", "access", "grants"),
+    Subject.JOB: ("secrets", "nodes", "launcher"),
 }
 """The modules that hold the rules, in the folder of their subject."""
 

@@ -113,7 +113,9 @@ class Offer:
 
 def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
     """The parts with their prices, in their order."""
-    lines = (Line(part, _price(part, prices)) for part in parts)
+    lines = (
+        Line(part, prices.price(part.meter, part.region) if part.meter else None) for part in parts
+    )
     return Estimate(prices.currency, tuple(lines))
 
 
@@ -141,10 +143,6 @@ def known_elsewhere(
     ]
     best = max(found, key=lambda each: each[1], default=None)
     return best if best is not None and best[1] > here else None
-
-
-def _price(part: Part, prices: Prices) -> Price | None:
-    return None if part.meter is None else prices.price(part.meter, part.region)
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:

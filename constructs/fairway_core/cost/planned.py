@@ -22,6 +22,7 @@ from fairway_core.cost.parts import (
     vms,
     without_meter,
 )
+from fairway_core.json_values import first
 
 _Attributes = Mapping[str, Any]
 
@@ -67,7 +68,7 @@ def _machine(attributes: _Attributes) -> list[Part]:
 
 def _with_os_disks(size: str, counts: Counts, attributes: _Attributes) -> list[Part]:
     nodes = vms(size, counts, spot=attributes.get("priority") == "Spot")
-    disk = _block(attributes.get("os_disk"))
+    disk = first(attributes.get("os_disk"))
     if disk.get("diff_disk_settings"):
         return [nodes]  # their disks are on the nodes themselves
     kind, gib = _kind_of_disk(disk), _number(disk.get("disk_size_gb"))
@@ -96,7 +97,7 @@ def _pool(attributes: _Attributes) -> list[Part]:
     named = str(attributes.get("vm_size"))
     known = known_size(named)
     size = known.name if known else named
-    formula = _block(attributes.get("auto_scale")).get("formula")
+    formula = first(attributes.get("auto_scale")).get("formula")
     if isinstance(formula, str):
         limits, kind = _LIMITS.match(formula), _ONE_KIND.search(formula)
         if limits is None or kind is None:
@@ -104,7 +105,7 @@ def _pool(attributes: _Attributes) -> list[Part]:
             return [Part(f"nodes of {size}", reason=reason)]
         least, most = map(int, limits.groups())
         return [vms(size, Counts(least, most, least), spot=kind[1] == "LowPriority")]
-    scale = _block(attributes.get("fixed_scale"))
+    scale = first(attributes.get("fixed_scale"))
     if not scale:
         reason = "how many nodes it has is known after apply"
         return [Part(f"nodes of {size}", reason=reason)]
@@ -117,7 +118,7 @@ def _kubernetes(attributes: _Attributes) -> list[Part]:
     """A cluster: its API server, which costs nothing with the tier Free, and its first nodes."""
     tier = attributes.get("sku_tier") or "Free"
     server = [] if tier == "Free" else [Part(f"{tier} API server", f"kubernetes/{tier}")]
-    return [*server, *_node_pool(_block(attributes.get("default_node_pool")))]
+    return [*server, *_node_pool(first(attributes.get("default_node_pool")))]
 
 
 def _node_pool(attributes: _Attributes) -> list[Part]:
@@ -164,12 +165,6 @@ def _of_sku(family: str, attributes: _Attributes) -> list[Part]:
     if not isinstance(sku, str):
         return [Part(family, reason="its sku is not known")]
     return [Part(f"{sku} {family}", f"{family}/{sku}")]
-
-
-def _block(value: Any) -> _Attributes:
-    """The one block of a list, or nothing."""
-    first = value[0] if isinstance(value, list) and value else value
-    return first if isinstance(first, dict) else {}
 
 
 def _number(value: Any) -> int | None:

@@ -1,7 +1,7 @@
-"""Pictures of an environment, from its synthesized Terraform: who stands where and reaches whom.
+"""Pictures of an environment: what is made, where it stands, and who reaches whom.
 
-`draw` makes a `Picture` of the stacks' `cdk.tf.json`; `markdown`, `mermaid` and `graphviz`
-write it down. None of them needs a network, credentials or Terraform itself.
+`draw` makes a `Picture` of an environment; `markdown`, `mermaid` and `graphviz` write it down.
+None of them needs a network, credentials or Terraform.
 """
 
 from fairway_core.diagram.drawing import draw

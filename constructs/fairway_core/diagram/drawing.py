@@ -1,117 +1,260 @@
-"""From the synthesized stacks of an environment to its picture: networks with their subnets, which
-box stands where, and the arrows."""
+"""From an environment to its picture: networks with their subnets, boxes in them, and arrows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairway_core.diagram.boxes import THERE_ALREADY, boxes
 from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
-from fairway_core.diagram.reach import arrows
-from fairway_core.diagram.terraform import Terraform, text, texts
-from fairway_core.json_values import nested
+from fairway_core.environment.access import data_roles, researchers_of
+from fairway_core.environment.addresses import EVERY_NETWORK, subnet_plan
+from fairway_core.environment.filesystems import optional_roles, scheduler_mounts
+from fairway_core.naming import name_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-    from fairway_core.diagram.terraform import Resource
+    from fairway_core.environment import AnyCluster, AnyFileSystem, Environment
+    from fairway_core.environment.network import Existing
 
-# The arguments that say in which subnet a resource stands.
-_SUBNETS = ("subnet_id", "vnet_subnet_id")
+THERE_ALREADY = "there already"
+"""The line of what the environment names and does not make."""
+
+# The machines of a cluster by its engine, and the kind of their resource; of `ssh` one is a VM.
+_MACHINES = {
+    "ssh": ("scale set", "linux_virtual_machine_scale_set"),
+    "slurm": ("scale set", "linux_virtual_machine_scale_set"),
+    "batch": ("Batch pool", "batch_pool"),
+    "kubernetes": ("node pool", ""),
+}
 
 
-def draw(stacks: Mapping[str, Mapping[str, Any]], title: str) -> Picture:
-    """The picture of stacks, each the content of its `cdk.tf.json` by the stack's name.
-
-    The same stacks give the same picture, whatever their order. What stands in no subnet, such as
-    an account, stands beside the networks.
-
-    >>> draw({}, "nothing").nodes
-    []
-    """
-    terraform = Terraform(stacks)
-    picture = Picture(title)
-    drawn = boxes(terraform)
-    # They come first: an arrow may need a box of its own at its end.
-    found = list(arrows(terraform, drawn))
-    networks = _Networks(terraform, picture)
-    left = dict.fromkeys(drawn.values())
-    for resource, node in drawn.items():
-        subnet = networks.subnet_of(resource)
-        if subnet is not None and node in left:
-            subnet.nodes.append(node)
-            del left[node]
-    for gateway in terraform.of("nat_gateway"):
-        if picture.groups:
-            picture.groups[0].nodes.append(drawn[gateway])
-            del left[drawn[gateway]]
-    networks.add_peerings()
-    picture.nodes += left
-    picture.arrows += found
-    for network in picture.groups:
+def draw(environment: Environment, title: str) -> Picture:
+    """The picture of an environment. What stands in no subnet stands beside the networks."""
+    drawing = _Drawing(environment, title)
+    drawing.network(environment.network.existing)
+    drawing.services()
+    drawing.identities()
+    for name, filesystem in environment.filesystems.items():
+        drawing.filesystem(name, filesystem)
+    drawing.scheduler()
+    for name, cluster in environment.clusters.items():
+        drawing.cluster(name, cluster)
+    drawing.ways_in()
+    for network in drawing.picture.groups:
         _fold_empty(network)
-    return picture
+    return drawing.picture
 
 
-class _Networks:
-    """The groups of networks and subnets; those that were there already come as they are met."""
+class _Drawing:
+    """A picture as it grows; a box has the name of its resource in Azure, where `…` is what
+    Terraform alone will know."""
 
-    def __init__(self, terraform: Terraform, picture: Picture) -> None:
-        self._terraform = terraform
-        self._picture = picture
-        self._networks: dict[Resource | str, Group] = {}
-        self._subnets: dict[Resource | str, Group] = {}
-        for network in terraform.of("virtual_network"):
-            spaces = ", ".join(network.arguments.get("address_space", ()))
-            self._add(network, network.id, network.name, "virtual network", spaces)
-        for subnet in terraform.of("subnet"):
-            ranges = ", ".join(subnet.arguments.get("address_prefixes", ()))
-            self._subnets[subnet] = Group(subnet.id, subnet.name, (ranges,))
-            for network in terraform.argument(subnet, "virtual_network_name"):
-                self._networks[network].groups.append(self._subnets[subnet])
+    def __init__(self, environment: Environment, title: str) -> None:
+        self.picture = Picture(title)
+        self._environment = environment
+        self._subnets: dict[str, Group] = {}
+        self._nodes: dict[str, Node] = {}
 
-    def _add(self, key: Resource | str, id_: str, title: str, *lines: str) -> None:
-        self._networks[key] = Group(id_, title, lines)
-        self._picture.groups.append(self._networks[key])
+    def _name(self, kind: str, *parts: str) -> str:
+        rule, environment = name_rule(kind), self._environment
+        suffix = "…" if rule and rule.unique else ""
+        region = environment.location
+        return environment.names.name(kind, environment.name, *parts, region=region, suffix=suffix)
 
-    def subnet_of(self, resource: Resource) -> Group | None:
-        """The subnet that the resource stands in, itself or by its network interface."""
-        for argument in _SUBNETS:
-            for subnet in self._terraform.argument(resource, argument):
-                if subnet in self._subnets:
-                    return self._subnets[subnet]
-            for given in texts(list(nested(resource.arguments, argument))):
-                if "/subnets/" in given:
-                    return self._there_already(given)
-        return None
+    def _box(self, id: str, kind: Kind, title: str, *lines: str, role: str = "") -> Node:  # noqa: A002
+        """A box in the subnet with that role, or beside the networks."""
+        node = self._nodes[id] = Node(id.replace("-", "_"), kind, title, lines)
+        (self._subnets[role] if role else self.picture).nodes.append(node)
+        return node
 
-    def _there_already(self, subnet_id: str) -> Group:
-        if subnet_id not in self._subnets:
-            network_id, _, name = subnet_id.partition("/subnets/")
-            number = len(self._subnets)
-            if network_id not in self._networks:
-                title = network_id.rpartition("/")[2]
-                lines = (f"virtual network, {THERE_ALREADY}",)
-                self._add(network_id, f"network_{number}", title, *lines)
-            self._subnets[subnet_id] = Group(f"subnet_{number}", name, (THERE_ALREADY,))
-            self._networks[network_id].groups.append(self._subnets[subnet_id])
-        return self._subnets[subnet_id]
+    def _arrow(self, source: str, label: str, target: str) -> None:
+        """From one box to another, where both are there."""
+        if source in self._nodes and target in self._nodes:
+            ends = self._nodes[source].id, self._nodes[target].id
+            self.picture.arrows.append(Arrow(*ends, label))
 
-    def add_peerings(self) -> None:
-        """A box in the network and one of the other network, for each peering from here."""
-        peerings = self._terraform.references("virtual_network_name", "virtual_network_peering")
-        for peering, here in peerings:
-            remote = text(peering.arguments.get("remote_virtual_network_id"))
-            if not remote.startswith("/"):
-                continue  # the other half of one that starts here
-            gateway = peering.arguments.get("use_remote_gateways") is True
-            lines = ("peering", *(("through its gateway",) if gateway else ()))
-            node = Node(peering.id, Kind.NETWORK, peering.name, lines)
-            title, lines = remote.rpartition("/")[2], (f"virtual network, {THERE_ALREADY}",)
-            other = Node(f"{peering.id}_other", Kind.NETWORK, title, lines)
-            self._networks[here].nodes.append(node)
-            self._picture.nodes.append(other)
-            self._picture.arrows.append(Arrow(node.id, other.id, "peering"))
+    def network(self, existing: Existing | None) -> None:
+        """The network and its subnets, the way out, and peerings."""
+        environment, spec = self._environment, self._environment.network
+        if existing:
+            subnets = existing.subnets.by_role
+            title = subnets["compute"].id.split("/subnets/")[0].rpartition("/")[2]
+            network = Group("network", title, (f"virtual network, {THERE_ALREADY}",))
+            for role, subnet in subnets.items():
+                range_ = str(subnet.range), THERE_ALREADY
+                self._subnets[role] = Group(f"subnet_{role}", subnet.id.rpartition("/")[2], range_)
+        else:
+            space = str(spec.address_space)
+            network = Group("network", self._name("virtual_network"), ("virtual network", space))
+            roles = [*EVERY_NETWORK, *sorted(optional_roles(environment.filesystems))]
+            roles += ["endpoints"] if spec.private_endpoints else []
+            roles += ["kubernetes"] if environment.node_pools else []
+            plan = subnet_plan(spec.address_space)
+            for role in roles:
+                title = self._name("subnet", role)
+                self._subnets[role] = Group(f"subnet_{role}", title, (str(plan[role]),))
+        network.groups += self._subnets.values()
+        self.picture.groups.append(network)
+        if spec.has_nat:
+            line = f"to the internet for {', '.join(self._subnets)}"
+            network.nodes.append(
+                Node("nat", Kind.NETWORK, self._name("nat_gateway"), ("NAT gateway", line))
+            )
+        for name, peering in spec.peerings.items():
+            lines = ("peering", "through its gateway")[: 1 + peering.gateway]
+            title = self._name("virtual_network_peering", name)
+            here, other = f"peering-{name}", f"peered-{name}"
+            self._nodes[here] = Node(here.replace("-", "_"), Kind.NETWORK, title, lines)
+            network.nodes.append(self._nodes[here])
+            title = peering.network.rpartition("/")[2]
+            self._box(other, Kind.NETWORK, title, f"virtual network, {THERE_ALREADY}")
+            self._arrow(here, "peering", other)
+
+    def _endpoint(self, of: str, name: str, subresource: str) -> None:
+        """The private endpoint of a service, where the network has those."""
+        if self._environment.network.private_endpoints:
+            title, line = self._name("private_endpoint", name), f"private endpoint: {subresource}"
+            self._box(f"endpoint-{of}", Kind.NETWORK, title, line, role="endpoints")
+            self._arrow(f"endpoint-{of}", "", of)
+
+    def services(self) -> None:
+        """Storage, registry, vault and the accounts, each with its endpoints."""
+        environment, storage = self._environment, self._environment.storage
+        if storage.existing:
+            title, what = storage.existing.rpartition("/")[2], THERE_ALREADY
+        else:
+            title, what = storage.account or self._name("storage_account"), "Blob storage"
+        self._box("storage", Kind.SERVICE, title, what, *storage.containers)
+        if storage.has_endpoint:
+            self._endpoint("storage", "storage", "blob")
+        if (registry := environment.registry) and registry.existing:
+            title = registry.existing.rpartition("/")[2]
+            self._box("registry", Kind.SERVICE, title, THERE_ALREADY)
+        made = {
+            "registry": ("container_registry", "container registry", "registry"),
+            "vault": ("key_vault", "key vault", "vault"),
+            "batch": ("batch_account", "Batch account", "batchAccount, nodeManagement"),
+            "kubernetes": ("kubernetes_cluster", "Kubernetes cluster", ""),
+            "logs": ("log_analytics_workspace", "Log Analytics workspace", ""),
+        }
+        monitoring = environment.monitoring
+        there = {
+            "registry": registry and not registry.existing,
+            "vault": environment.has_vault,
+            "batch": environment.has_pools,
+            "kubernetes": environment.node_pools,
+            "logs": monitoring and not monitoring.workspace,
+        }
+        for name, (kind, line, subresource) in made.items():
+            if there[name]:
+                self._box(name, Kind.SERVICE, self._name(kind), line)
+                if subresource:
+                    self._endpoint(name, name, subresource)
+        self._arrow("kubernetes", "AcrPull", "registry")
+        if storage.customer_managed_key:
+            self._arrow("storage", "encrypted with its key", "vault")
+
+    def identities(self) -> None:
+        """Who jobs act as, and who submits them, with the roles that they have."""
+        environment = self._environment
+        engines = {cluster.engine for cluster in environment.clusters.values()}
+        for identity, wanted in (("nodes", engines - {"slurm"}), ("slurm-nodes", {"slurm"})):
+            if wanted & engines:
+                name = self._name("user_assigned_identity", identity)
+                self._box(identity, Kind.IDENTITY, name, "identity")
+                self._use_data(identity, pools=False)
+                self._arrow(identity, "AcrPull", "registry")
+                if environment.vault:
+                    self._arrow(identity, "Key Vault Secrets User", "vault")
+        for person in researchers_of(environment.access.researchers):
+            id_, title = f"person-{person.key}", person.object_id or "the deployer"
+            self._box(id_, Kind.IDENTITY, title, f"user or group, {person.why}")
+            self._use_data(id_, pools=environment.has_pools)
+
+    def _use_data(self, identity: str, *, pools: bool) -> None:
+        """One arrow for the role on all containers, and one for that on the Batch account."""
+        for each in data_roles([", ".join(self._environment.storage.containers)], pools=pools):
+            if each.container is None:
+                self._arrow(identity, each.role, "batch")
+            else:
+                self._arrow(identity, f"{each.role}: {each.container}", "storage")
+
+    def filesystem(self, name: str, spec: AnyFileSystem) -> None:
+        """A file system, or for blobs the account that has them."""
+        if spec.kind == "blobfuse":
+            self._nodes[_files(name)] = self._nodes["storage"]
+            return
+        unique = name_rule(spec.resource_kind)
+        parts = () if unique and unique.unique else (name,)
+        title = self._name(spec.resource_kind, *parts)
+        self._box(_files(name), Kind.FILES, title, *spec.facts, role=spec.subnet_role or "")
+        if spec.private_link:
+            self._endpoint(_files(name), _files(name), spec.private_link)
+        if spec.kind == "lustre" and spec.import_:
+            self._arrow(_files(name), f"imports {spec.import_}", "storage")
+        if spec.kind == "nfs_server" and spec.backup:
+            if "backups" not in self._nodes:
+                title = self._name("recovery_services_vault")
+                self._box("backups", Kind.SERVICE, title, "backup vault")
+            self._arrow(_files(name), "backed up", "backups")
+
+    def scheduler(self) -> None:
+        """The scheduler of Slurm and its login nodes."""
+        environment, spec = self._environment, self._environment.scheduler
+        if spec is None:
+            return
+        sizes = {"slurm-scheduler": spec.scheduler_size}
+        for number, size in enumerate(spec.login.sizes if spec.login else ()):
+            sizes[f"slurm-login-{number}"] = size
+        mounts = scheduler_mounts(environment.filesystems, environment.clusters)
+        for name, size in sizes.items():
+            title = self._name("linux_virtual_machine", name)
+            self._box(name, Kind.MACHINES, title, f"VM, {size}", role="compute")
+            self._mount(name, mounts)
+
+    def cluster(self, name: str, spec: AnyCluster) -> None:
+        """The machines of a cluster, what they mount, and as whom they act."""
+        network, id_ = self._environment.network, f"cluster-{name}"
+        what, kind = _MACHINES[spec.engine]
+        least, most = spec.node_range.min, spec.node_range.max
+        lines = [what, f"{most if least == most else f'{least} to {most}'} × {spec.size}"]
+        if spec.engine == "ssh" and most == 1:
+            kind, lines = "linux_virtual_machine", [f"VM, {spec.size}"]
+        title = self._name(kind, name) if kind else name
+        role = network.kubernetes_role if spec.engine == "kubernetes" else "compute"
+        spot = ["Spot"] if spec.spot else []
+        self._box(id_, Kind.MACHINES, title, *lines, *spot, role=role)
+        self._mount(id_, spec.mounts)
+        if spec.engine == "slurm":
+            self._arrow(id_, "reaches", "slurm-scheduler")
+        elif spec.engine in ("batch", "kubernetes"):
+            self._arrow(id_, "belongs to", spec.engine)
+        label = "pods of jobs act as" if spec.engine == "kubernetes" else "runs as"
+        self._arrow(id_, label, "slurm-nodes" if spec.engine == "slurm" else "nodes")
+
+    def _mount(self, machine: str, names: Iterable[str]) -> None:
+        for name in names:
+            path = self._environment.filesystems[name].path
+            self._arrow(machine, f"mounts {path}", _files(name))
+
+    def ways_in(self) -> None:
+        """The gateway and the bastion, and what they lead to."""
+        environment = self._environment
+        if size := environment.access.gateway_size:
+            role = "management" if "management" in self._subnets else "compute"
+            name = self._name("linux_virtual_machine", "gateway")
+            self._box("gateway", Kind.MACHINES, name, f"VM, {size}", role=role)
+        if environment.access.bastion:
+            machines = [id_ for id_, node in self._nodes.items() if node.kind is Kind.MACHINES]
+            self._box("bastion", Kind.NETWORK, self._name("bastion_host"), "Bastion")
+            for machine in machines:
+                _, _, name = machine.partition("cluster-")
+                if not name or environment.clusters[name].engine not in ("batch", "kubernetes"):
+                    self._arrow("bastion", "SSH", machine)
+
+
+def _files(name: str) -> str:
+    return f"files-{name}"
 
 
 def _fold_empty(network: Group) -> None:

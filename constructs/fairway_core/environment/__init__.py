@@ -6,11 +6,10 @@
 """
 
 from fairway_core.environment.access import Access
-from fairway_core.environment.addresses import subnet_plan
+from fairway_core.environment.addresses import Proxy, subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster
 from fairway_core.environment.cluster import Cluster, Repair, Spot
 from fairway_core.environment.clusters import AnyCluster
-from fairway_core.environment.dns import Dns
 from fairway_core.environment.filesystems import AnyFileSystem
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
 from fairway_core.environment.keys import read_public_keys
@@ -18,14 +17,11 @@ from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes
 from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
 from fairway_core.environment.model import Environment
 from fairway_core.environment.monitoring import Budget, Monitoring
-from fairway_core.environment.network import Existing, Firewall, Network, Peering
+from fairway_core.environment.network import Dns, Existing, Firewall, Network, Peering
 from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
 from fairway_core.environment.people import Person
-from fairway_core.environment.policies import Policies
-from fairway_core.environment.proxy import Proxy
-from fairway_core.environment.resource_group import ResourceGroup
 from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.services import Registry, Vault
+from fairway_core.environment.services import Policies, Registry, ResourceGroup, Vault
 from fairway_core.environment.slurm import LoginNodes, Slurm, SlurmNodes
 from fairway_core.environment.state import AzurermState, LocalState, OtherState
 from fairway_core.environment.storage import Container, Storage

@@ -1,19 +1,22 @@
-"""Who gets in, and by which ways."""
+"""Who gets in, by which ways, and who may submit jobs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.people import People
 from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64_size
 from fairway_core.fields import Reach
 from fairway_core.resource_ids import ObjectId, parts_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
     from ipaddress import IPv4Network
+
 
 _GATEWAY_SIZE = "Standard_D2s_v6"
 
@@ -67,25 +70,21 @@ class Access(Model, defer_build=True):
     """How people's machines reach nodes over SSH: by default through the environment's bastion if
     it has one, otherwise `direct`, for example over a VPN."""
 
-    @model_validator(mode="after")
-    def _admins_have_a_way_in(self) -> Self:
+    @rule
+    def _admins_have_a_way_in(self) -> None:
         if self.admins and not self.bastion:
             raise FieldError(
                 "`admins:` connect through the bastion, but there is none",
                 "set `bastion: true`, or leave `admins:` out: keys are under `ssh_keys:`",
                 ("admins",),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _reach_has_an_effect(self) -> Self:
+    @rule
+    def _reach_has_an_effect(self) -> None:
         if self.reach == "direct" and not self.bastion:
             raise FieldError(
-                "nodes are reached directly anyway: there is no bastion",
-                "leave it out",
-                ("reach",),
+                "nodes are reached directly anyway: there is no bastion", "leave it out", ("reach",)
             )
-        return self
 
     @property
     def gateway_size(self) -> str | None:
@@ -100,3 +99,43 @@ class Access(Model, defer_build=True):
         if isinstance(reach, Reach) and reach.bastion is not None:
             parts_of("Bastion", reach.bastion)  # in a file it is never Terraform's to fill in
         return reach
+
+
+@dataclass(frozen=True)
+class DataRole:
+    """A built-in role on a container, or on the Batch account where `container` is None; `key`
+    tells it from the others."""
+
+    key: str
+    role: str
+    reason: str
+    container: str | None = None
+
+
+@dataclass(frozen=True)
+class Researcher:
+    """Who gets them, by object id: None is the first deployer. `why` ends each reason."""
+
+    key: str
+    why: str
+    object_id: str | None = None
+
+
+DEPLOYER = Researcher("deployer", "deployed this first")
+
+
+def data_roles(containers: Iterable[str], *, pools: bool) -> Iterator[DataRole]:
+    """All that submitting takes: Owner and Contributor allow none of it. Source: Azure
+    documentation, built-in roles for Storage and Batch."""
+    for name in containers:
+        role, reason = "Storage Blob Data Contributor", f"Reads and writes the container {name}"
+        yield DataRole(f"container-{name}", role, reason, name)
+    if pools:
+        yield DataRole("batch", "Azure Batch Data Contributor", "Submits jobs")
+
+
+def researchers_of(named: Sequence[str] | None) -> list[Researcher]:
+    """Those of `access.researchers`."""
+    if named is None:
+        return [DEPLOYER]
+    return [Researcher(each, "named under access.researchers", each) for each in named]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, limit, vm_size
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
     OfferedSize,
@@ -18,7 +18,7 @@ from fairway_core.environment.values import (
 )
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId
-from fairway_core.target import NodeRange
+from fairway_core.target import HasNodes, NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,13 +65,12 @@ class Batch(Model, defer_build=True):
     service_principal: Annotated[str, AfterValidator(_object_id)] | None = None
     """The object id of "Microsoft Azure Batch" in your directory, for `UserSubscription`."""
 
-    @model_validator(mode="after")
-    def _batch_is_known_where_it_acts_for_us(self) -> Self:
+    @rule
+    def _batch_is_known_where_it_acts_for_us(self) -> None:
         needed = self.mode == "UserSubscription"
         if needed and self.service_principal is None:
             raise FieldError(
-                "`mode: UserSubscription` needs the `service_principal:` of Batch",
-                _HOW_TO_FIND_IT,
+                "`mode: UserSubscription` needs the `service_principal:` of Batch", _HOW_TO_FIND_IT
             )
         if not needed and self.service_principal is not None:
             raise FieldError(
@@ -79,7 +78,6 @@ class Batch(Model, defer_build=True):
                 "leave it out",
                 ("service_principal",),
             )
-        return self
 
 
 def _has_infiniband(fields: Mapping[str, Any]) -> bool:
@@ -87,7 +85,7 @@ def _has_infiniband(fields: Mapping[str, Any]) -> bool:
     return "size" not in fields or vm_size(fields["size"]).rdma
 
 
-class BatchCluster(Model, defer_build=True):
+class BatchCluster(HasNodes, Model, defer_build=True):
     """A pool of Azure Batch; its nodes are all dedicated or all Spot.
 
     `nodes` is a number, or `{min, max}` between which the pool scales: by `pending_tasks`
@@ -131,8 +129,8 @@ class BatchCluster(Model, defer_build=True):
     """Whether jobs run in containers, or the images that each node pulls when it starts. Every
     job then names an image: Batch takes no others on such a pool."""
 
-    @model_validator(mode="after")
-    def _image_fits(self) -> Self:
+    @rule
+    def _image_fits(self) -> None:
         try:
             chosen = self.chosen_image
             check_pool_image(vm_size(self.size), chosen, own=self.image_id is not None)
@@ -145,10 +143,9 @@ class BatchCluster(Model, defer_build=True):
                 "with Docker",
                 ("containers",),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _nodes_fit_a_pool(self) -> Self:
+    @rule
+    def _nodes_fit_a_pool(self) -> None:
         # The account may lower it, see `check_batch`.
         most = most_pool_nodes("BatchService", mpi=self.mpi, spot=self.spot)
         if self.node_range.max > most:
@@ -158,10 +155,9 @@ class BatchCluster(Model, defer_build=True):
                 + (", or set `mpi: false` where each job takes one node" if self.mpi else ""),
                 most_nodes_path(self.nodes),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _slots_fit(self) -> Self:
+    @rule
+    def _slots_fit(self) -> None:
         if self.task_slots > 1 and self.mpi:
             raise FieldError(
                 "jobs of several nodes run only where a node has one task slot",
@@ -172,10 +168,9 @@ class BatchCluster(Model, defer_build=True):
         if self.task_slots > most:
             message = f"a node of {self.size} has at most {most} task slots, not {self.task_slots}"
             raise FieldError(message, f"write {most} or less", ("task_slots",))
-        return self
 
-    @model_validator(mode="after")
-    def _autoscale_fits(self) -> Self:
+    @rule
+    def _autoscale_fits(self) -> None:
         if self.autoscale is not None and not self._has_a_range:
             raise FieldError(
                 f"with {self.node_range.max} nodes at all times there is nothing to scale",
@@ -184,7 +179,7 @@ class BatchCluster(Model, defer_build=True):
             )
         autoscale = self.autoscaling
         if autoscale is None:
-            return self
+            return
         if autoscale.formula is not None:
             try:
                 check_formula(autoscale.formula, spot=self.spot, mpi=self.mpi)
@@ -193,7 +188,6 @@ class BatchCluster(Model, defer_build=True):
         self._check_mix(autoscale)
         if autoscale.nodes_per_job is not None:
             self._check_nodes_per_job(autoscale.nodes_per_job)
-        return self
 
     def _check_mix(self, autoscale: Autoscale) -> None:
         path = ("autoscale", "rebalance") if autoscale.rebalance else ("autoscale",)
@@ -219,11 +213,6 @@ class BatchCluster(Model, defer_build=True):
                 f"write {most} or less",
                 path,
             )
-
-    @property
-    def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
-        return NodeRange.of(self.nodes)
 
     @property
     def nodes_of_a_job(self) -> int:
@@ -307,11 +296,7 @@ def check_pool_image(size: VmSize, chosen: Image, *, own: bool = False) -> None:
 
 
 def check_batch(
-    clusters: Mapping[str, object],
-    batch: Batch | None,
-    *,
-    private_endpoints: bool,
-    allowed: bool,
+    clusters: Mapping[str, object], batch: Batch | None, *, private_endpoints: bool, allowed: bool
 ) -> None:
     """Raises FieldError where pools, their account and the network do not go together.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from fairway_core.catalog import default_image, image, limit, vm_size
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, as_field_error
 from fairway_core.fields import Span
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
-from fairway_core.target import NodeRange
+from fairway_core.target import HasNodes, NodeRange
 
 if TYPE_CHECKING:
     from fairway_core.catalog import Image, VmSize
@@ -80,7 +80,7 @@ class Repair(Model, defer_build=True):
     """How long a node may take to boot before its health counts, from 10m to 90m."""
 
 
-class Nodes(Model, defer_build=True):
+class Nodes(HasNodes, Model, defer_build=True):
     """What clusters that people log in to have in common, whatever starts jobs on them."""
 
     FOREIGN = FOREIGN_SPOT
@@ -108,8 +108,8 @@ class Nodes(Model, defer_build=True):
     mounts: tuple[str, ...] = ()
     """Names of file systems that every node mounts."""
 
-    @model_validator(mode="after")
-    def _image_fits(self) -> Self:
+    @rule
+    def _image_fits(self) -> None:
         size = vm_size(self.size)
         try:
             chosen = self.chosen_image
@@ -128,10 +128,9 @@ class Nodes(Model, defer_build=True):
                 "leave it out",
                 path=("accept_terms",),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _the_os_disk_has_room(self) -> Self:
+    @rule
+    def _the_os_disk_has_room(self) -> None:
         least = self.chosen_image.os_disk_gib
         if self.os_disk_gib is not None and self.os_disk_gib < least:
             raise FieldError(
@@ -140,7 +139,7 @@ class Nodes(Model, defer_build=True):
                 ("os_disk_gib",),
             )
         if self.os_disk != "local":
-            return self
+            return
         if not fits_local_disk(self.size, self.os_gib):
             raise FieldError(
                 f"the local disk of {self.size} has no room for a system disk of {self.os_gib} GiB",
@@ -153,7 +152,6 @@ class Nodes(Model, defer_build=True):
                 "use `eviction: delete`, or `os_disk: managed`",
                 ("os_disk",),
             )
-        return self
 
     def _fits(self, chosen: Image) -> bool:
         return chosen.fits(vm_size(self.size), own=self.image_id is not None)
@@ -174,16 +172,6 @@ class Nodes(Model, defer_build=True):
     def os_gib(self) -> int:
         """The size of the system disk in GiB."""
         return self.os_disk_gib or self.chosen_image.os_disk_gib
-
-    @property
-    def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
-        return NodeRange.of(self.nodes)
-
-    @property
-    def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
-        return self.node_range.max
 
 
 class Cluster(Nodes, defer_build=True):
@@ -207,22 +195,21 @@ class Cluster(Nodes, defer_build=True):
     """Stop the nodes after this long without a run, a login or work on the GPUs, for example 2h;
     `fairway nodes start` starts them again."""
 
-    @model_validator(mode="after")
-    def _a_single_vm_can_do_it(self) -> Self:
+    @rule
+    def _a_single_vm_can_do_it(self) -> None:
         if self.nodes > 1:
-            return self
+            return
         if self.repair is not None:
             raise FieldError("Azure does not repair a single VM", "leave it out", ("repair",))
         if self.spot_options and self.spot_options.restore is not None:
             raise FieldError(
                 "Azure does not bring a single VM back", "leave it out", ("spot", "restore")
             )
-        return self
 
-    @model_validator(mode="after")
-    def _capacity_can_be_reserved(self) -> Self:
+    @rule
+    def _capacity_can_be_reserved(self) -> None:
         if self.capacity_reservation is None:
-            return self
+            return
         hint, path = "leave it out", ("capacity_reservation",)
         if self.nodes > 1:
             message = (
@@ -234,19 +221,17 @@ class Cluster(Nodes, defer_build=True):
             raise FieldError("Spot capacity cannot be reserved", hint, path)
         if not vm_size(self.size).capacity_reservation:
             raise FieldError(f"Azure reserves no capacity of {self.size}", hint, path)
-        return self
 
-    @model_validator(mode="after")
-    def _nodes_share_a_folder(self) -> Self:
+    @rule
+    def _nodes_share_a_folder(self) -> None:
         if self.nodes > 1 and not self.mounts:
             raise FieldError(
                 "nodes that run jobs together need a folder that all of them see",
                 "add `mounts: [NAME]` with a name under `filesystems:`, or `nodes: 1`",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _stopped_nodes_keep_their_disks(self) -> Self:
+    @rule
+    def _stopped_nodes_keep_their_disks(self) -> None:
         for field in ("schedule", "idle"):
             if getattr(self, field) is None:
                 continue
@@ -262,10 +247,9 @@ class Cluster(Nodes, defer_build=True):
                     f"leave `repair:` or `{field}:` out",
                     (field,),
                 )
-        return self
 
-    @model_validator(mode="after")
-    def _the_image_can_watch(self) -> Self:
+    @rule
+    def _the_image_can_watch(self) -> None:
         chosen = self.chosen_image
         if self.idle is not None and chosen.nfs_client_package != "nfs-common":
             raise FieldError(
@@ -273,7 +257,6 @@ class Cluster(Nodes, defer_build=True):
                 "use an image of Ubuntu, or a `schedule:`",
                 ("idle",),
             )
-        return self
 
     @property
     def has_local_disk(self) -> bool:

@@ -40,6 +40,8 @@ class FileSystem(Model, defer_build=True):
     path: MountPath
     """Where nodes mount it, for example /data."""
 
+    resource_kind: ClassVar[str] = ""
+    """The kind of resource in names.toml that it is called as."""
     subnet_role: ClassVar[str | None] = None
     """The subnet that it is in; None where nodes reach it otherwise."""
     mount_type: ClassVar[str] = "nfs"
@@ -54,6 +56,11 @@ class FileSystem(Model, defer_build=True):
     """True if it has the locks and owners that runs and homes need."""
     encrypted: ClassVar[dict[str, str]] = {}
     """Its parts for which a company can require its own keys, by the kind in `policies:`."""
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Lines on what it is, for a diagram."""
+        raise NotImplementedError
 
     @property
     def size_gib(self) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from fairway_core.catalog import limit
-from fairway_core.catalog.lustre import lustre_addresses, lustre_level
-from fairway_core.documents import FieldError, Model
+from fairway_core.catalog.limits import lustre_addresses, lustre_level
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
 
@@ -43,8 +43,14 @@ class AzureFiles(FileSystem, defer_build=True):
     replication: Literal["LRS", "ZRS"] | None = None
     """Keep copies in one zone (LRS) or in three (ZRS). By default ZRS, or LRS with `zone: none`."""
 
+    resource_kind = "file_storage_account"
     private_link = "file"
     encrypted: ClassVar = {"files": "the share"}
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Its size."""
+        return ("Azure Files", f"{self.gib:,} GiB")
 
     @property
     def size_gib(self) -> int:
@@ -84,7 +90,13 @@ class NetApp(FileSystem, defer_build=True):
     mibps: int | None = None
     """Throughput of a `Flexible` volume in MiB/s."""
 
+    resource_kind = "netapp_volume"
     subnet_role = "netapp"
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Its size and level."""
+        return ("NetApp Files volume", f"{self.size_gib:,} GiB, {self.service_level}")
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -96,8 +108,8 @@ class NetApp(FileSystem, defer_build=True):
         """The size in GiB."""
         return self.tib * 1024
 
-    @model_validator(mode="after")
-    def _throughput_is_offered(self) -> Self:
+    @rule
+    def _throughput_is_offered(self) -> None:
         if self.service_level != "Flexible":
             if self.mibps is not None:
                 raise FieldError(
@@ -105,7 +117,7 @@ class NetApp(FileSystem, defer_build=True):
                     "leave it out, or use `service_level: Flexible`",
                     path=("mibps",),
                 )
-            return self
+            return
         least = limit("netapp_flexible_least_mibps")
         most = min(limit("netapp_volume_mibps"), limit("netapp_flexible_mibps_per_tib") * self.tib)
         if self.mibps is None:
@@ -120,7 +132,6 @@ class NetApp(FileSystem, defer_build=True):
                 f"the nearest is `mibps: {min(max(self.mibps, least), most)}`",
                 path=("mibps",),
             )
-        return self
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
@@ -164,8 +175,14 @@ class Lustre(FileSystem, defer_build=True):
     service_principal: Annotated[str, StringConstraints(pattern=_UUID)] | None = None
     """The object id of "HPC Cache Resource Provider" in your directory."""
 
+    resource_kind = "managed_lustre_file_system"
     subnet_role = "lustre"
     mount_type = "lustre"
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Its size, and the throughput that comes with it."""
+        return ("Managed Lustre", f"{self.tib} TiB, {self.mbps_per_tib} MB/s per TiB")
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -182,8 +199,8 @@ class Lustre(FileSystem, defer_build=True):
         """True with `import:`."""
         return self.import_ is not None
 
-    @model_validator(mode="after")
-    def _size_is_offered(self) -> Self:
+    @rule
+    def _size_is_offered(self) -> None:
         level = lustre_level(self.mbps_per_tib)
         if self.tib > level.most_tib or self.tib % level.least_tib:
             step = level.least_tib
@@ -194,10 +211,9 @@ class Lustre(FileSystem, defer_build=True):
                 f"the nearest is `tib: {near}`",
                 path=("tib",),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _reader_is_known(self) -> Self:
+    @rule
+    def _reader_is_known(self) -> None:
         if self.import_ is not None and self.service_principal is None:
             raise FieldError(
                 "`import:` needs the `service_principal:` that reads the blobs",
@@ -210,7 +226,6 @@ class Lustre(FileSystem, defer_build=True):
                 "leave it out",
                 path=("service_principal",),
             )
-        return self
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:

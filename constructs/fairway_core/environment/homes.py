@@ -35,9 +35,7 @@ class Homes:
 
 
 def homes(
-    filesystems: Mapping[str, FileSystem],
-    clusters: Mapping[str, AnyCluster],
-    mounts: Sequence[str],
+    filesystems: Mapping[str, FileSystem], clusters: Mapping[str, AnyCluster], mounts: Sequence[str]
 ) -> Homes:
     """Where the homes are on a machine with these mounts: where the partitions have them,
     wherever that is mounted."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, limit, reserved_ranges, vm_size
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.cluster import fits_local_disk
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
@@ -23,7 +23,7 @@ from fairway_core.environment.values import (
 )
 from fairway_core.fields import Span
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import HEAD_IMAGE, Amount, ExactImage, Image, NodeRange
+from fairway_core.target import HEAD_IMAGE, Amount, ExactImage, HasNodes, Image, NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,10 +95,9 @@ def _minor(text: str) -> str:
     return text
 
 
-def _release(text: str) -> str:
-    if not re.fullmatch(r"v?[0-9]+\.[0-9]+\.[0-9]+", text):
-        raise FieldError(f"`{text}` is not an exact version", "for example v26.3.3")
-    return text
+_RELEASE = matching(
+    r"v?[0-9]+\.[0-9]+\.[0-9]+", "`{}` is not an exact version", "for example v26.3.3"
+)
 
 
 def _tag(text: str) -> str:
@@ -146,8 +145,7 @@ def _taint(text: str) -> str:
     value = found["value"] or "" if found else ""
     if not found or not _LABEL_KEY.fullmatch(found["key"]) or not _LABEL_VALUE.fullmatch(value):
         raise FieldError(
-            f"`{text}` is not a taint",
-            "write key=value:NoSchedule or key=value:NoExecute",
+            f"`{text}` is not a taint", "write key=value:NoSchedule or key=value:NoExecute"
         )
     _require_free(found["key"], ())
     return text
@@ -197,7 +195,7 @@ class SpotPool(Model, defer_build=True):
     it when it makes the pool."""
 
 
-class NodePool(Model, defer_build=True):
+class NodePool(HasNodes, Model, defer_build=True):
     """The nodes of a pool of Azure Kubernetes Service (AKS), all of one size."""
 
     FOREIGN = FOREIGN_SPOT
@@ -238,8 +236,8 @@ class NodePool(Model, defer_build=True):
             )
         return name
 
-    @model_validator(mode="after")
-    def _a_pool_holds_them(self) -> Self:
+    @rule
+    def _a_pool_holds_them(self) -> None:
         rdma = vm_size(self.size).rdma
         most = limit("placement_group_vms" if rdma else "kubernetes_pool_nodes")
         if self.node_range.max > most:
@@ -249,10 +247,9 @@ class NodePool(Model, defer_build=True):
                 "make several clusters for separate jobs",
                 most_nodes_path(self.nodes),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _infiniband_stays_in_a_zone(self) -> Self:
+    @rule
+    def _infiniband_stays_in_a_zone(self) -> None:
         rdma = vm_size(self.size).rdma
         if rdma and self.zones is not None and len(self.zones) > 1:
             message = f"the InfiniBand of {self.size} does not cross zones"
@@ -261,10 +258,9 @@ class NodePool(Model, defer_build=True):
             raise FieldError(f"{self.size} has no InfiniBand", "leave it out", ("infiniband",))
         if len(set(self.zones or ())) < len(self.zones or ()):
             raise FieldError("a zone is named twice", "name it once", ("zones",))
-        return self
 
-    @model_validator(mode="after")
-    def _the_local_disk_has_room(self) -> Self:
+    @rule
+    def _the_local_disk_has_room(self) -> None:
         if self.os_disk == "local" and not fits_local_disk(self.size, self.os_disk_gib):
             raise FieldError(
                 f"the local disk of {self.size} has no room for a system disk of "
@@ -272,12 +268,6 @@ class NodePool(Model, defer_build=True):
                 "use `os_disk: managed`, or a smaller `os_disk_gib:`",
                 ("os_disk",),
             )
-        return self
-
-    @property
-    def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
-        return NodeRange.of(self.nodes)
 
     @property
     def scales(self) -> bool:
@@ -324,17 +314,11 @@ class KubernetesNodes(NodePool, defer_build=True):
     mounts: tuple[str, ...] = ()
     """Names of file systems that every pod of a job has as volumes; runs are kept on the first."""
 
-    @model_validator(mode="after")
-    def _pods_share_a_folder(self) -> Self:
+    @rule
+    def _pods_share_a_folder(self) -> None:
         require_mounts(
             self.mounts, "pods need a folder that all of them see, in which runs are kept"
         )
-        return self
-
-    @property
-    def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
-        return self.node_range.max
 
     @property
     def tainted_keys(self) -> tuple[str, ...]:
@@ -342,7 +326,7 @@ class KubernetesNodes(NodePool, defer_build=True):
         return (POOL_TAINT, *(each.partition(":")[0].partition("=")[0] for each in self.taints))
 
 
-class SystemPool(Model, defer_build=True):
+class SystemPool(HasNodes, Model, defer_build=True):
     """The nodes of what AKS and Fairway run in the cluster: DNS, Flux, Kueue, operators, the pod
     through which jobs are submitted. No job runs there.
     """
@@ -357,17 +341,11 @@ class SystemPool(Model, defer_build=True):
     def _can_be_had(cls, name: str) -> str:
         return x64_size(name, usual=_SYSTEM_SIZE)
 
-    @model_validator(mode="after")
-    def _is_never_empty(self) -> Self:
+    @rule
+    def _is_never_empty(self) -> None:
         if self.node_range.min < 1:
             message = "the cluster's own pods need a node at all times"
             raise FieldError(message, "write `min: 1`, or more", ("nodes", "min"))
-        return self
-
-    @property
-    def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
-        return NodeRange.of(self.nodes)
 
 
 class Operators(Model, defer_build=True):
@@ -376,12 +354,12 @@ class Operators(Model, defer_build=True):
     Drivers are compiled on each node, for its kernel; a new version comes only with a new node.
     """
 
-    gpu: Annotated[str, AfterValidator(_release)] = "v26.3.3"
+    gpu: Annotated[str, _RELEASE] = "v26.3.3"
     """NVIDIA's GPU operator, which installs drivers if a pool has GPUs."""
     gpu_driver: Annotated[str, AfterValidator(_tag)] | None = None
     """The GPU driver, for example "580.105.08"; by default the one of the operator's release, whose
     notes say which drivers it takes."""
-    network: Annotated[str, AfterValidator(_release)] = "v26.4.0"
+    network: Annotated[str, _RELEASE] = "v26.4.0"
     """NVIDIA's network operator, which offers InfiniBand to pods if a pool has it."""
     infiniband_driver: Annotated[str, AfterValidator(_tag)] = "doca3.2.0-25.10-1.2.8.0-2"
     """NVIDIA's DOCA driver, which the network operator installs: a tag of its image
@@ -391,7 +369,7 @@ class Operators(Model, defer_build=True):
     `nvcr.io/nvidia/mellanox/sriov-network-device-plugin`."""
     lustre: Annotated[str, AfterValidator(_tag)] = "v0.4.0"
     """The CSI driver of Managed Lustre, if a pool mounts one: a tag of its repository on GitHub."""
-    kueue: Annotated[str, AfterValidator(_release)] = "0.19.2"
+    kueue: Annotated[str, _RELEASE] = "0.19.2"
     """Kueue, which queues jobs and admits one when there is quota for all of its pods."""
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.documents import Document, read
-from fairway_core.environment.defaults import apply_defaults, once_each, typed_as
+from fairway_core.environment.defaults import apply_defaults, once_each, substitute, typed_as
 from fairway_core.environment.keys import own_public_keys, read_public_keys, read_repository_key
 from fairway_core.environment.model import Environment
-from fairway_core.environment.variables import substitute
 from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from fairway_core.catalog import limit
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.access import Access
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
-from fairway_core.environment.checks import Checks
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystem_base import EnvironmentParts
@@ -21,9 +19,7 @@ from fairway_core.environment.homes import check_people
 from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes, check_kubernetes
 from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Network, check_network
-from fairway_core.environment.policies import Policies
-from fairway_core.environment.resource_group import ResourceGroup
-from fairway_core.environment.services import Registry, Vault
+from fairway_core.environment.services import Checks, Policies, Registry, ResourceGroup, Vault
 from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
@@ -32,28 +28,19 @@ from fairway_core.environment.values import EnvironmentName, Location, named, na
 from fairway_core.environment.web import Web, check_web
 from fairway_core.naming import Naming
 
-_ADDRESS = re.compile(r"(?:(?:network|data|compute)/)?[a-z0-9_]+\.[A-Za-z0-9_-]+")
+Address = Annotated[
+    str,
+    matching(
+        r"(?:(?:network|data|compute)/)?[a-z0-9_]+\.[A-Za-z0-9_-]+",
+        "`{}` is not the address of a resource",
+        "such as azurerm_virtual_network.vnet, or network/azurerm_resource_group.group",
+    ),
+]
 # In which Terraform finds nothing to evaluate.
-_RESOURCE_ID = re.compile(r"/[^\s${}%]+")
-
-
-def _address(text: str) -> str:
-    if not _ADDRESS.fullmatch(text):
-        raise FieldError(
-            f"`{text}` is not the address of a resource",
-            "such as azurerm_virtual_network.vnet, or network/azurerm_resource_group.group",
-        )
-    return text
-
-
-def _resource_id(text: str) -> str:
-    if not _RESOURCE_ID.fullmatch(text):
-        raise FieldError(f"`{text}` is not the id of a resource", "az resource list --query [].id")
-    return text
-
-
-Address = Annotated[str, AfterValidator(_address)]
-ResourceId = Annotated[str, AfterValidator(_resource_id)]
+ResourceId = Annotated[
+    str,
+    matching(r"/[^\s${}%]+", "`{}` is not the id of a resource", "az resource list --query [].id"),
+]
 
 
 class Environment(Model):
@@ -131,11 +118,6 @@ class Environment(Model):
         named_unlike_devices(items)
         return items
 
-    @model_validator(mode="after")
-    def _tags_fit_every_resource(self) -> Self:
-        check_tags(self.tags, makes_zones=self.network.makes_zones)
-        return self
-
     @property
     def names(self) -> Naming:
         """How resources are called."""
@@ -145,82 +127,10 @@ class Environment(Model):
         """The name of a resource of that kind, Terraform's type without `azurerm_`."""
         return self.names.name(kind, self.name, *parts, region=self.location)
 
-    @model_validator(mode="after")
-    def _names_fit(self) -> Self:
-        for field, message, hint in self.names.faults(self.name, self.location):
-            raise FieldError(message, hint, ("naming", field))
-        return self
-
-    @model_validator(mode="after")
-    def _mounts_exist(self) -> Self:
-        from fairway_core.suggestions import did_you_mean
-
-        for name, cluster in self.clusters.items():
-            for index, mount in enumerate(cluster.mounts):
-                path = ("clusters", name, "mounts", index)
-                if mount not in self.filesystems:
-                    hint = did_you_mean(mount, self.filesystems) or "describe it there"
-                    raise FieldError(f"no `{mount}` under `filesystems:`", hint, path)
-                if mount in cluster.mounts[:index]:
-                    raise FieldError(f"`{mount}` is mounted twice", "name it once", path)
-        return self
-
-    @model_validator(mode="after")
-    def _paths_are_apart(self) -> Self:
-        seen: dict[str, str] = {}
-        for name, filesystem in self.filesystems.items():
-            for path, other in seen.items():
-                if f"{filesystem.path}/".startswith(f"{path}/") or path.startswith(
-                    f"{filesystem.path}/"
-                ):
-                    raise FieldError(
-                        f"`{filesystem.path}` and `{path}` of `{other}` are inside each other",
-                        "give each file system a path of its own",
-                        ("filesystems", name, "path"),
-                    )
-            seen[filesystem.path] = name
-        return self
-
-    @model_validator(mode="after")
-    def _filesystems_fit(self) -> Self:
-        check_filesystems(
-            EnvironmentParts(
-                filesystems=self.filesystems,
-                clusters=self.clusters,
-                storage=self.storage,
-                network=self.network,
-                zone=self.zone_number,
-            )
-        )
-        return self
-
-    @model_validator(mode="after")
-    def _people_have_accounts_and_homes(self) -> Self:
-        access = self.access
-        check_people(access.users, self.filesystems, self.clusters, gateway=bool(access.gateway))
-        return self
-
     @property
     def zone_number(self) -> int | None:
         """The zone; None where nothing is put into one."""
         return None if self.zone == "none" else self.zone
-
-    @model_validator(mode="after")
-    def _somebody_is_told_of_the_budget(self) -> Self:
-        if self.budget is not None:
-            budget_contacts(self.budget, self.monitoring)
-        return self
-
-    @model_validator(mode="after")
-    def _storage_can_be_reached(self) -> Self:
-        self.storage.check_network(self.network)
-        return self
-
-    @model_validator(mode="after")
-    def _registry_can_be_reached(self) -> Self:
-        if self.registry is not None:
-            self.registry.check_network(private_endpoints=self.network.private_endpoints)
-        return self
 
     @property
     def has_pools(self) -> bool:
@@ -280,29 +190,75 @@ class Environment(Model):
             return self.slurm or Slurm()
         return None
 
-    @model_validator(mode="after")
-    def _partitions_have_a_scheduler(self) -> Self:
-        check_slurm(self.clusters, self.slurm)
-        check_web(self.web, self.slurm, self.access, self.network)
-        return self
-
     @property
     def has_vault(self) -> bool:
         """Whether there is a vault: asked for, or for the key of the storage account."""
         return self.vault is not None or self.storage.customer_managed_key
 
-    @model_validator(mode="after")
-    def _pools_have_an_account(self) -> Self:
-        check_batch(
-            self.clusters,
-            self.batch,
-            private_endpoints=self.network.private_endpoints,
-            allowed=bool(self.access.allowed),
+    @rule
+    def _parts_go_together(self) -> None:
+        network, access, clusters = self.network, self.access, self.clusters
+        check_tags(self.tags, makes_zones=network.makes_zones)
+        for field, message, hint in self.names.faults(self.name, self.location):
+            raise FieldError(message, hint, ("naming", field))
+        self._check_mounts()
+        self._check_paths()
+        check_filesystems(
+            EnvironmentParts(
+                filesystems=self.filesystems,
+                clusters=clusters,
+                storage=self.storage,
+                network=network,
+                zone=self.zone_number,
+            )
         )
-        return self
+        check_people(access.users, self.filesystems, clusters, gateway=bool(access.gateway))
+        if self.budget is not None:
+            budget_contacts(self.budget, self.monitoring)
+        self.storage.check_network(network)
+        if self.registry is not None:
+            self.registry.check_network(private_endpoints=network.private_endpoints)
+        check_slurm(clusters, self.slurm)
+        check_web(self.web, self.slurm, access, network)
+        check_batch(
+            clusters,
+            self.batch,
+            private_endpoints=network.private_endpoints,
+            allowed=bool(access.allowed),
+        )
+        self._check_network()
+        self._check_addresses()
+        check_kubernetes(
+            clusters, self.kubernetes, network=network, access=access, storage=self.storage
+        )
 
-    @model_validator(mode="after")
-    def _the_network_can_do_it(self) -> Self:
+    def _check_mounts(self) -> None:
+        from fairway_core.suggestions import did_you_mean
+
+        for name, cluster in self.clusters.items():
+            for index, mount in enumerate(cluster.mounts):
+                path = ("clusters", name, "mounts", index)
+                if mount not in self.filesystems:
+                    hint = did_you_mean(mount, self.filesystems) or "describe it there"
+                    raise FieldError(f"no `{mount}` under `filesystems:`", hint, path)
+                if mount in cluster.mounts[:index]:
+                    raise FieldError(f"`{mount}` is mounted twice", "name it once", path)
+
+    def _check_paths(self) -> None:
+        seen: dict[str, str] = {}
+        for name, filesystem in self.filesystems.items():
+            for path, other in seen.items():
+                if f"{filesystem.path}/".startswith(f"{path}/") or path.startswith(
+                    f"{filesystem.path}/"
+                ):
+                    raise FieldError(
+                        f"`{filesystem.path}` and `{path}` of `{other}` are inside each other",
+                        "give each file system a path of its own",
+                        ("filesystems", name, "path"),
+                    )
+            seen[filesystem.path] = name
+
+    def _check_network(self) -> None:
         check_network(
             self.network,
             self.access,
@@ -319,10 +275,8 @@ class Environment(Model):
                 "Batch account": self.has_pools,
             },
         )
-        return self
 
-    @model_validator(mode="after")
-    def _nodes_find_addresses(self) -> Self:
+    def _check_addresses(self) -> None:
         nodes = {"compute": sum(each.node_range.max for each in self.machine_clusters.values())}
         if scheduler := self.scheduler:
             nodes["compute"] += 1 + (scheduler.login.count if scheduler.login else 0)
@@ -334,7 +288,6 @@ class Environment(Model):
             nodes[role] = nodes.get(role, 0) + sum(each.max + 1 for each in ranges)
         for role, count in nodes.items():
             self._require_addresses(role, count)
-        return self
 
     def _require_addresses(self, role: str, nodes: int) -> None:
         existing = self.network.existing
@@ -347,14 +300,3 @@ class Environment(Model):
                 "use a larger subnet" if existing else "use a larger `address_space:`",
                 ("network", "existing" if existing else "address_space"),
             )
-
-    @model_validator(mode="after")
-    def _node_pools_have_a_cluster(self) -> Self:
-        check_kubernetes(
-            self.clusters,
-            self.kubernetes,
-            network=self.network,
-            access=self.access,
-            storage=self.storage,
-        )
-        return self

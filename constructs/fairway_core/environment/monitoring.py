@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.fields import Days, Emails
 from fairway_core.resource_ids import WorkspaceId
-
-_CURRENCY = re.compile(r"[A-Z]{3}")
 
 # Azure's own ranges: days that a workspace keeps logs, and alerts of one budget.
 _RETENTION_DAYS = (30, 730)
@@ -27,12 +24,6 @@ def _retention(days: int) -> int:
             f"the nearest is {min(max(days, least), most)}d",
         )
     return days
-
-
-def _currency(code: str) -> str:
-    if not _CURRENCY.fullmatch(code):
-        raise FieldError(f"`{code}` is not a currency", "write its ISO code, for example USD")
-    return code
 
 
 _ALERTS = "for example [50, 80, 100]"
@@ -58,15 +49,14 @@ class Monitoring(Model, defer_build=True):
     """The id of an existing Log Analytics workspace in the environment's region; its owner decides
     how long it keeps logs."""
 
-    @model_validator(mode="after")
-    def _its_owner_keeps_the_logs(self) -> Self:
+    @rule
+    def _its_owner_keeps_the_logs(self) -> None:
         if self.workspace and "retention" in self.model_fields_set:
             raise FieldError(
                 "the owner of an existing workspace decides how long it keeps logs",
                 "leave it out",
                 ("retention",),
             )
-        return self
 
 
 class Budget(Model, defer_build=True):
@@ -79,7 +69,9 @@ class Budget(Model, defer_build=True):
 
     monthly: float = Field(ge=1)
     """The amount per month, in `currency`."""
-    currency: Annotated[str, AfterValidator(_currency)] = "USD"
+    currency: Annotated[
+        str, matching("[A-Z]{3}", "`{}` is not a currency", "write its ISO code, for example USD")
+    ] = "USD"
     """The currency of the subscription's bill."""
     alerts: Annotated[tuple[int, ...], AfterValidator(_alerts)] = Field(
         default=(50, 80, 100), min_length=1, max_length=_MOST_BUDGET_ALERTS

@@ -1,25 +1,77 @@
-"""The network of an environment: made for it or there already, and its way out."""
+"""The network of an environment: made for it or there already, its way out, and its DNS."""
 
 from __future__ import annotations
 
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from fairway_core.catalog import reserved_ranges
-from fairway_core.documents import FieldError, Model
-from fairway_core.environment.addresses import check_space
-from fairway_core.environment.dns import Dns
-from fairway_core.environment.proxy import Proxy
+from fairway_core.catalog.terraform_types import private_link, private_links
+from fairway_core.documents import FieldError, Model, rule
+from fairway_core.environment.addresses import Proxy, check_space
 from fairway_core.environment.values import Address, Range, named
-from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of
+from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, parts_of
+from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from ipaddress import IPv4Address
 
     from fairway_core.environment.access import Access
+
+
+class Dns(Model, defer_build=True):
+    """DNS servers of the network, and the zones in which private endpoints have their names."""
+
+    servers: tuple[Address, ...] = Field(default=(), max_length=20)
+    """Addresses of DNS servers for nodes, for example those of a hub; by default Azure's own."""
+    zones: Literal["make", "none"] | dict[str, str] = "make"
+    """`make` creates the private DNS zones of the endpoints and links them to the network; `none`
+    leaves them to a policy of the hub's owner. Or give the ids of existing zones, by service:
+    `blob`, `batch`, `vault`, `registry`, `file`."""
+
+    @field_validator("zones")
+    @classmethod
+    def _zones_of_services(cls, zones: str | dict[str, str]) -> str | dict[str, str]:
+        for service, zone in zones.items() if isinstance(zones, dict) else ():
+            if service not in private_links():
+                hint = did_you_mean(service, private_links())
+                raise FieldError(f"there is no service `{service}`", hint, (service,))
+            wanted = private_link(service).zone
+            try:
+                name = parts_of("private DNS zone", zone)["name"]
+            except FieldError as error:
+                raise FieldError(str(error), error.hint, (service,)) from None
+            if name != wanted:
+                raise FieldError(
+                    f"`{name}` is not the zone of `{service}`", f"the zone is {wanted}", (service,)
+                )
+        return zones
+
+    @property
+    def existing_zones(self) -> dict[str, str] | None:
+        """The ids of zones that are there already, by their names; None where zones are made."""
+        if self.zones == "make":
+            return None
+        found = self.zones if isinstance(self.zones, dict) else {}
+        return {private_link(service).zone: zone for service, zone in found.items()}
+
+    def check_zones(self, services: Iterable[str]) -> None:
+        """Raises FieldError where private endpoints of these services have no zone."""
+        if not isinstance(self.zones, dict):
+            return
+        known = self.existing_zones or {}
+        missing = sorted({each for each in services if private_link(each).zone not in known})
+        if missing:
+            raise FieldError(
+                f"no zone for {', '.join(missing)}: nodes could not resolve their names",
+                "add "
+                + ", ".join(f"`{each}: ID` of {private_link(each).zone}" for each in missing),
+                ("network", "dns", "zones"),
+            )
+
 
 # What has an effect although the network is there already.
 _WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns", "proxy"})
@@ -88,8 +140,8 @@ class ExistingSubnets(Model, defer_build=True):
         subnets = {role: getattr(self, role) for role in type(self).model_fields}
         return {role: subnet for role, subnet in subnets.items() if subnet is not None}
 
-    @model_validator(mode="after")
-    def _one_network(self) -> Self:
+    @rule
+    def _one_network(self) -> None:
         home = network_of(self.compute.id)
         for role, subnet in self.by_role.items():
             if network_of(subnet.id) != home:
@@ -105,7 +157,6 @@ class ExistingSubnets(Model, defer_build=True):
                         "write the range that each subnet really has: az network vnet subnet list",
                         (role, "range"),
                     )
-        return self
 
 
 class Existing(Model, defer_build=True):
@@ -157,18 +208,17 @@ class Network(Model, defer_build=True):
         named(peerings)
         return peerings
 
-    @model_validator(mode="after")
-    def _existing_is_left_as_it_is(self) -> Self:
+    @rule
+    def _existing_is_left_as_it_is(self) -> None:
         for field in sorted(self.model_fields_set - _WITH_EXISTING) if self.existing else ():
             raise FieldError(
                 f"`{field}:` has no effect on an existing network",
                 "leave it out: it is up to the owner of the network",
                 (field,),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _dns_has_an_effect(self) -> Self:
+    @rule
+    def _dns_has_an_effect(self) -> None:
         if self.existing and self.dns.servers:
             raise FieldError(
                 "the owner of an existing network sets its DNS servers",
@@ -181,12 +231,11 @@ class Network(Model, defer_build=True):
                 "leave it out",
                 ("dns", "zones"),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _nodes_reach_their_storage(self) -> Self:
+    @rule
+    def _nodes_reach_their_storage(self) -> None:
         if self.existing or self.private_endpoints:
-            return self
+            return
         if "Microsoft.Storage" not in self.service_endpoints:
             raise FieldError(
                 "without private endpoints nodes reach the storage account through a "
@@ -194,10 +243,9 @@ class Network(Model, defer_build=True):
                 "keep `Microsoft.Storage` in it",
                 ("service_endpoints",),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _the_firewall_is_in_reach(self) -> Self:
+    @rule
+    def _the_firewall_is_in_reach(self) -> None:
         if isinstance(self.egress, Firewall) and not self.peerings:
             raise FieldError(
                 f"{self.egress.next_hop} is in no connected network",
@@ -211,13 +259,11 @@ class Network(Model, defer_build=True):
                 "keep one `gateway: true`",
                 ("peerings", gateways[1], "gateway"),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _the_proxy_is_in_reach(self) -> Self:
+    @rule
+    def _the_proxy_is_in_reach(self) -> None:
         for address in self.proxy.addresses if self.proxy else ():
             self._require_way_to(address)
-        return self
 
     def _require_way_to(self, address: IPv4Address) -> None:
         if self.existing or self.peerings or address in self.address_space:

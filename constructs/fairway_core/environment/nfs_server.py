@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.disks import disk_kind, disk_kinds
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, offered_size
 from fairway_core.fields import Days
@@ -64,8 +64,8 @@ class Disks(Model, defer_build=True):
     mbps: int | None = None
     """Throughput of each disk in MB/s; 125 by default for `premium_v2`."""
 
-    @model_validator(mode="after")
-    def _within_a_disk(self) -> Self:
+    @rule
+    def _within_a_disk(self) -> None:
         kind = disk_kind(self.kind)
         if not kind.least_gib <= self.gib <= kind.most_gib:
             raise FieldError(
@@ -78,7 +78,6 @@ class Disks(Model, defer_build=True):
             self._nothing_is_chosen()
         else:
             self._is_offered(kind.provisioned)
-        return self
 
     def _nothing_is_chosen(self) -> None:
         for field, value in (("iops", self.iops), ("mbps", self.mbps)):
@@ -176,13 +175,14 @@ class NfsServer(FileSystem, defer_build=True):
     backup: Backup | None = None
     """A daily backup of the disks; none without this section."""
 
+    resource_kind = "linux_virtual_machine"
     subnet_role = "storage"
     is_server = True
     egress = ("ubuntu",)
     encrypted: ClassVar = {"disks": "the disks of"}
 
-    @model_validator(mode="after")
-    def _size_carries_the_disks(self) -> Self:
+    @rule
+    def _size_carries_the_disks(self) -> None:
         try:
             size = offered_size(self.size)
         except FieldError as error:
@@ -200,7 +200,6 @@ class NfsServer(FileSystem, defer_build=True):
                 f"use `count: {size.max_data_disks}`, or a larger size: fairway sizes",
                 path=("disks", "count"),
             )
-        return self
 
     def _vm_mbps(self, size: VmSize) -> int | None:
         """What a VM of that size passes on of such disks; None where it is not known."""
@@ -209,6 +208,13 @@ class NfsServer(FileSystem, defer_build=True):
         # Azure tells these apart by whether the throughput of the disk is chosen.
         chosen = disk_kind(self.disks.kind).provisioned is not None
         return size.remote_disk_mbps if chosen else size.premium_ssd_mbps
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Its VM size, and how many disks of which size and kind."""
+        disks, sku = self.disks, disk_kind(self.disks.kind).sku
+        number = f"{disks.count} disks" if disks.count > 1 else "a disk"
+        return (f"VM, {self.size}", f"{number} of {disks.gib:,} GiB {sku}")
 
     @property
     def size_gib(self) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.resource_ids import ObjectId
 
 # Above what Azure and Ubuntu give to accounts, and below what systemd takes for its own.
@@ -49,8 +49,8 @@ class Person(Model, defer_build=True):
     """The user ID that owns the person's files, the same on every machine; by default it is derived
     from the name, and does not change when other people are added or removed."""
 
-    @model_validator(mode="after")
-    def _has_one_way_in(self) -> Self:
+    @rule
+    def _has_one_way_in(self) -> None:
         if (self.keys is None) == (self.entra is None):
             message = f"`{self.name}` signs in either with keys or with Entra ID"
             raise FieldError(message, "give `keys:` or `entra:`, not both", ("name",))
@@ -65,7 +65,6 @@ class Person(Model, defer_build=True):
         if self.entra is not None and self.uid is not None:
             message = "those who sign in with Entra ID get their user ids from the machine"
             raise FieldError(message, "leave it out", ("uid",))
-        return self
 
     @property
     def number(self) -> int:

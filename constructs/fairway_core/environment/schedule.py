@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field
 
-from fairway_core.catalog.timezones import windows_time_zone
-from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import as_field_error
-from fairway_core.findings import UserError
+from fairway_core.catalog.regions import windows_time_zone
+from fairway_core.documents import FieldError, Model, rule
+from fairway_core.environment.values import accepted_by
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 DAYS: tuple[Day, ...] = (
@@ -23,14 +22,6 @@ DAYS: tuple[Day, ...] = (
 )
 
 _MINUTES_A_DAY = 24 * 60
-
-
-def _time_zone(name: str) -> str:
-    try:
-        windows_time_zone(name)
-    except UserError as error:
-        raise as_field_error(error, ()) from None
-    return name
 
 
 def minutes(time: str) -> int:
@@ -60,11 +51,11 @@ class Schedule(Model, defer_build=True):
     `fairway nodes start`."""
     days: tuple[Day, ...] = Field(default=DAYS[:5], min_length=1)
     """The days on which nodes are stopped and started."""
-    timezone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    timezone: Annotated[str, accepted_by(windows_time_zone)] = "UTC"
     """Time zone of these times, for example `Europe/Berlin`; it follows daylight saving time."""
 
-    @model_validator(mode="after")
-    def _once_each(self) -> Self:
+    @rule
+    def _once_each(self) -> None:
         for index, day in enumerate(self.days):
             if day in self.days[:index]:
                 raise FieldError(f"{day} is named twice", "name it once", ("days", index))
@@ -74,7 +65,6 @@ class Schedule(Model, defer_build=True):
                 'for example start: "08:00"',
                 ("start",),
             )
-        return self
 
     @property
     def hours_a_week(self) -> float | None:

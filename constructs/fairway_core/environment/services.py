@@ -1,14 +1,15 @@
-"""The services beside the clusters: a container registry, and a vault for keys and secrets."""
+"""Smaller sections of the file: registry, vault, resource group, policies, ignored checks."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
+from fairway_core.environment.values import Location
 from fairway_core.fields import Days
-from fairway_core.resource_ids import RegistryId
+from fairway_core.resource_ids import RegistryId, ResourceGroupId
 
 # Azure's own range for a registry's retention, in days.
 _LONGEST_RETENTION = 365
@@ -32,8 +33,8 @@ class Registry(Model, defer_build=True):
     retention: Days | None = None
     """How long to keep manifests without a tag, with Premium only; by default 30 days."""
 
-    @model_validator(mode="after")
-    def _existing_is_left_as_it_is(self) -> Self:
+    @rule
+    def _existing_is_left_as_it_is(self) -> None:
         for field in ("sku", "retention") if self.existing else ("login_server",):
             if field in self.model_fields_set:
                 raise FieldError(
@@ -42,18 +43,11 @@ class Registry(Model, defer_build=True):
                     "leave it out",
                     (field,),
                 )
-        return self
 
-    @property
-    def existing_server(self) -> str:
-        """How the names of images begin in a registry that is there already."""
-        assert self.existing is not None
-        return self.login_server or f"{self.existing.rpartition('/')[2].lower()}.azurecr.io"
-
-    @model_validator(mode="after")
-    def _retention_is_offered(self) -> Self:
+    @rule
+    def _retention_is_offered(self) -> None:
         if self.retention is None:
-            return self
+            return
         if self.sku != "Premium":
             raise FieldError(
                 f"a {self.sku} registry keeps manifests without a tag for ever",
@@ -66,7 +60,6 @@ class Registry(Model, defer_build=True):
                 f"take {_LONGEST_RETENTION}d or less",
                 path=("retention",),
             )
-        return self
 
     def check_network(self, *, private_endpoints: bool) -> None:
         """Raises FieldError where nodes were to reach it inside the network and cannot."""
@@ -88,3 +81,55 @@ class Vault(Model, defer_build=True):
 
     sku: Literal["standard", "premium"] = "standard"
     """Whether keys are kept in software or in hardware."""
+
+
+class Checks(Model, defer_build=True):
+    """Checks to leave out because their findings are accepted; docs/checks.md lists all checks."""
+
+    ignore: tuple[str, ...] = Field(default=())
+    """IDs of checks that report nothing, for example `no-budget`."""
+
+
+class ResourceGroup(Model, defer_build=True):
+    """An existing resource group, in place of one per stack.
+
+    The group is neither changed nor deleted with the environment. The names of resources in it
+    begin with the environment's name, except private DNS zones, whose names Azure prescribes.
+    """
+
+    existing: ResourceGroupId
+    """The id of the group, in the subscription to which Terraform deploys; its region does not
+    matter."""
+
+
+Encrypted = Literal["storage", "files", "registry", "batch", "disks"]
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if not name.strip():
+            raise FieldError("a tag without a name", "name it, for example `cost-center`", (index,))
+        if name.lower() in seen:
+            raise FieldError(f"`{name}` is named twice", "name it once", (index,))
+        seen.add(name.lower())
+    return names
+
+
+class Policies(Model, defer_build=True):
+    """What Azure Policy denies in the subscription: an environment that breaks it is refused here.
+
+    These settings do not change what is deployed. To list your policies: az policy assignment list.
+    """
+
+    required_tags: Annotated[tuple[str, ...], AfterValidator(_each_once)] = ()
+    """Names of tags that every resource must have, with a value."""
+    locations: tuple[Location, ...] = ()
+    """The regions in which resources are allowed; by default all."""
+    deny_public_addresses: bool = False
+    """Whether public IP addresses are denied, such as those of a NAT gateway or a Bastion."""
+    deny_public_access: bool = False
+    """Whether storage, vault, registry and Batch must be closed to public networks, even to chosen
+    ranges."""
+    require_cmk: tuple[Encrypted, ...] = ()
+    """What must be encrypted with a customer-managed key."""

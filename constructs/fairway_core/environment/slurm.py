@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from fairway_core.catalog import limit, vm_size
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.cluster import Nodes, fits_local_disk
 from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64_size
 from fairway_core.fields import Span
@@ -81,10 +81,9 @@ def _slurm_version(version: str) -> str:
     return version
 
 
-def _apt_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][\w.+/-]*", name):
-        raise FieldError(f"`{name}` is no word of sources.list", "for example `stable`, `main`")
-    return name
+_APT_NAME = matching(
+    r"[A-Za-z0-9][\w.+/-]*", "`{}` is no word of sources.list", "for example `stable`, `main`"
+)
 
 
 class Qos(Model, defer_build=True):
@@ -133,9 +132,9 @@ class SlurmRepository(Model, defer_build=True):
     were not signed with it are refused."""
     version: Annotated[str, AfterValidator(_slurm_version)]
     """The version to install, such as "25.05.4"; machines that are made later get the same one."""
-    suite: Annotated[str, AfterValidator(_apt_name)] = "stable"
+    suite: Annotated[str, _APT_NAME] = "stable"
     """The suite, as in a line of sources.list."""
-    component: Annotated[str, AfterValidator(_apt_name)] = "main"
+    component: Annotated[str, _APT_NAME] = "main"
     """The component, as there."""
 
 
@@ -188,16 +187,15 @@ class Slurm(Model, defer_build=True):
     `srun --mpi=pmix` least of all.
     """
 
-    @model_validator(mode="after")
-    def _history_is_kept(self) -> Self:
+    @rule
+    def _history_is_kept(self) -> None:
         for name in ("accounts", "qos"):
             if getattr(self, name) and not self.accounting:
                 message = "Slurm keeps accounts and qualities of service in its database"
                 raise FieldError(message, "leave `accounting: false` out", (name,))
-        return self
 
-    @model_validator(mode="after")
-    def _preempts_what_there_is(self) -> Self:
+    @rule
+    def _preempts_what_there_is(self) -> None:
         for name, each in self.qos.items():
             for index, other in enumerate(each.preempts):
                 if other == name or other not in {_NORMAL, *self.qos}:
@@ -206,7 +204,6 @@ class Slurm(Model, defer_build=True):
                         f"name others of `qos:`, or `{_NORMAL}`",
                         ("qos", name, "preempts", index),
                     )
-        return self
 
     @field_validator("scheduler_size")
     @classmethod
@@ -234,16 +231,15 @@ class SlurmNodes(Nodes, defer_build=True):
     `full` also measures them by the HPC image's own checks, which take some minutes.
     """
 
-    @model_validator(mode="after")
-    def _the_image_can_check_it(self) -> Self:
+    @rule
+    def _the_image_can_check_it(self) -> None:
         known = vm_size(self.size).health is not None and self.chosen_image.hpc
         if self.health == "full" and not known:
             message = f"the HPC image has no health checks for {self.size}"
             raise FieldError(message, "leave it out", ("health",))
-        return self
 
-    @model_validator(mode="after")
-    def _one_placement_group_holds_them(self) -> Self:
+    @rule
+    def _one_placement_group_holds_them(self) -> None:
         most = limit("placement_group_vms")
         if self.node_range.max > most:
             raise FieldError(
@@ -251,18 +247,16 @@ class SlurmNodes(Nodes, defer_build=True):
                 "make several clusters for separate jobs",
                 most_nodes_path(self.nodes),
             )
-        return self
 
-    @model_validator(mode="after")
-    def _nodes_share_a_folder(self) -> Self:
+    @rule
+    def _nodes_share_a_folder(self) -> None:
         require_mounts(self.mounts, "scheduler and nodes need a folder that all of them see")
-        return self
 
-    @model_validator(mode="after")
-    def _slurm_brings_nodes_back_itself(self) -> Self:
+    @rule
+    def _slurm_brings_nodes_back_itself(self) -> None:
         spot = self.spot_options
         if spot is None:
-            return self
+            return
         if spot.eviction != "delete":
             raise FieldError(
                 "Slurm starts a new node when one was taken away",
@@ -275,7 +269,6 @@ class SlurmNodes(Nodes, defer_build=True):
                 "leave it out",
                 ("spot", "restore"),
             )
-        return self
 
     @property
     def has_local_disk(self) -> bool:
@@ -295,9 +288,7 @@ def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:
         if name == _SCHEDULER or (has_login and name.startswith(_LOGIN)):
             what = "the scheduler's" if name == _SCHEDULER else "a login node's"
             raise FieldError(
-                f"`{name}` is {what} own name",
-                "choose another name",
-                ("clusters", name),
+                f"`{name}` is {what} own name", "choose another name", ("clusters", name)
             )
     if _SLURMS_OWN in partitions:
         raise FieldError(

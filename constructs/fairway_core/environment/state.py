@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from functools import partial
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field
 
 from fairway_core.catalog.tables import table
-from fairway_core.documents import FieldError, Model
-from fairway_core.environment.values import as_field_error
-from fairway_core.findings import UserError
+from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.environment.values import accepted_by
 from fairway_core.naming import check_name
 from fairway_core.suggestions import did_you_mean
-
-_RESOURCE_GROUP = re.compile(r"[-\w.()]{0,89}[-\w()]", re.ASCII)
-
-
-def _resource_group(name: str) -> str:
-    if not _RESOURCE_GROUP.fullmatch(name):
-        raise FieldError(
-            f"`{name}` is not a valid name for a resource group",
-            "1 to 90 letters, digits, hyphens, underscores, dots and parentheses; no dot last",
-        )
-    return name
-
-
-def _named_as(kind: str) -> AfterValidator:
-    def check(name: str) -> str:
-        try:
-            check_name(kind, name)
-        except UserError as error:
-            raise as_field_error(error) from None
-        return name
-
-    return AfterValidator(check)
 
 
 class LocalState(Model, defer_build=True):
@@ -50,11 +28,18 @@ class AzurermState(Model, defer_build=True):
 
     backend: Literal["azurerm"]
     """`azurerm`: a blob."""
-    resource_group: Annotated[str, AfterValidator(_resource_group)]
+    resource_group: Annotated[
+        str,
+        matching(
+            r"(?a)[-\w.()]{0,89}[-\w()]",
+            "`{}` is not a valid name for a resource group",
+            "1 to 90 letters, digits, hyphens, underscores, dots and parentheses; no dot last",
+        ),
+    ]
     """The resource group of the storage account."""
-    storage_account: Annotated[str, _named_as("storage_account")]
+    storage_account: Annotated[str, accepted_by(partial(check_name, "storage_account"))]
     """The storage account's name, unique in all of Azure."""
-    container: Annotated[str, _named_as("storage_container")] = "tfstate"
+    container: Annotated[str, accepted_by(partial(check_name, "storage_container"))] = "tfstate"
     """The blob container in it."""
     public_access: bool = False
     """Whether the account can be reached from every address, as hosted build agents need, or only
@@ -71,8 +56,8 @@ class OtherState(Model, defer_build=True):
     settings: dict[str, str | int | bool | tuple[str, ...]] = Field(default_factory=dict)
     """Settings of the backend, by Terraform's own names, for example `bucket`."""
 
-    @model_validator(mode="after")
-    def _settings_are_known(self) -> Self:
+    @rule
+    def _settings_are_known(self) -> None:
         facts = table("backends")["backends"][self.backend]
         for name, value in self.settings.items():
             if isinstance(value, str) and re.match("[^/]+://[^/]*@", value):
@@ -99,7 +84,6 @@ class OtherState(Model, defer_build=True):
                 raise FieldError(
                     f"backend `{self.backend}` needs `{name}`", f"add `{name}:` under `settings:`"
                 )
-        return self
 
 
 State = Annotated[LocalState | AzurermState | OtherState, Field(discriminator="backend")]

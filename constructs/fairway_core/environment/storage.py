@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.values import as_field_error, named
 from fairway_core.fields import Days
 from fairway_core.findings import UserError
@@ -54,8 +54,8 @@ class Storage(Model, defer_build=True):
     )
     """The blob containers, by name."""
 
-    @model_validator(mode="after")
-    def _existing_is_left_as_it_is(self) -> Self:
+    @rule
+    def _existing_is_left_as_it_is(self) -> None:
         for field in _OWNERS if self.existing else ("private_endpoint",):
             if field in self.model_fields_set:
                 raise FieldError(
@@ -74,7 +74,6 @@ class Storage(Model, defer_build=True):
                     "leave it out, and ask the owner for a rule",
                     ("containers", name, "expire"),
                 )
-        return self
 
     @property
     def has_endpoint(self) -> bool:
@@ -109,8 +108,8 @@ class Storage(Model, defer_build=True):
                 path,
             )
 
-    @model_validator(mode="after")
-    def _names_fit(self) -> Self:
+    @rule
+    def _names_fit(self) -> None:
         if self.account is not None:
             try:
                 check_name("storage_account", self.account)
@@ -124,4 +123,3 @@ class Storage(Model, defer_build=True):
             raise FieldError(str(error), error.hint, ("containers", *error.path)) from None
         except UserError as error:
             raise as_field_error(error, ("containers",)) from None
-        return self

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
-from fairway_core.findings import UserError
+from fairway_core.environment.values import accepted_by
 from fairway_core.naming import DEFAULT_PATTERN, check_pattern
 
 if TYPE_CHECKING:
@@ -97,16 +97,7 @@ def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
 Tags = Annotated[dict[str, str], AfterValidator(_as_azure_takes_them)]
 
 
-def _pattern(text: str) -> str:
-    try:
-        check_pattern(text)
-    except UserError as error:
-        [finding] = error.findings
-        raise FieldError(finding.message, finding.hint) from None
-    return text
-
-
-NamePattern = Annotated[str, AfterValidator(_pattern)]
+NamePattern = Annotated[str, accepted_by(check_pattern)]
 
 
 class NamePatterns(Model):

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
-from fairway_core.documents import FieldError, Model, written_as
+from fairway_core.documents import FieldError, Model, matching, written_as
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fairway_core.catalog import VmSize
 
 # Wider than this is no range that someone owns, but a part of the internet.
 WIDEST_RANGE = 8
-_ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,10}[a-z0-9]")
+_ENVIRONMENT_NAME = r"[a-z][a-z0-9-]{0,10}[a-z0-9]"
 _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 # A file server's volume group is called as its file system, and so is a folder below /dev:
 # these are there already.
@@ -46,15 +46,6 @@ _SYSTEM_FOLDERS = frozenset(
     | {"proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"}
 )
 _LOCAL_DISKS = ("/mnt", "/mnt/resource", "/mnt/resource_nvme", "/mnt/batch")
-
-
-def _environment_name(name: str) -> str:
-    if not _ENVIRONMENT_NAME.fullmatch(name):
-        raise FieldError(
-            f"`{name}` is not a valid environment name",
-            "2 to 12 lower-case letters, digits and hyphens; first a letter, last no hyphen",
-        )
-    return name
 
 
 def _location(location: str) -> str:
@@ -135,11 +126,6 @@ def offered_size(name: str) -> VmSize:
     return size
 
 
-def _offered(name: str) -> str:
-    offered_size(name)
-    return name
-
-
 def x64_size(name: str, *, usual: str) -> str:
     """The size of a machine of Fairway's own as it was named or described; FieldError also for
     an Arm one."""
@@ -172,6 +158,19 @@ def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldE
     """The first finding of an error, as the fault of a field."""
     finding = error.findings[0]
     return FieldError(finding.message, finding.hint, path=path)
+
+
+def accepted_by(check: Callable[[str], object]) -> AfterValidator:
+    """Refuses text for which `check` raises an error, with its message."""
+
+    def accepted(text: str) -> str:
+        try:
+            check(text)
+        except UserError as error:
+            raise as_field_error(error) from None
+        return text
+
+    return AfterValidator(accepted)
 
 
 class DescribedSize(Model):
@@ -210,9 +209,15 @@ def _size_text(value: object) -> object:
 
 
 SizeText = Annotated[str, BeforeValidator(_size_text, json_schema_input_type=str | DescribedSize)]
-OfferedSize = Annotated[SizeText, AfterValidator(_offered)]
+OfferedSize = Annotated[SizeText, accepted_by(offered_size)]
 EnvironmentName = Annotated[
-    str, AfterValidator(_environment_name), written_as(_ENVIRONMENT_NAME.pattern)
+    str,
+    matching(
+        _ENVIRONMENT_NAME,
+        "`{}` is not a valid environment name",
+        "2 to 12 lower-case letters, digits and hyphens; first a letter, last no hyphen",
+    ),
+    written_as(_ENVIRONMENT_NAME),
 ]
 Location = Annotated[str, AfterValidator(_location), written_as(_LOCATION.pattern)]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, matching
 from fairway_core.environment.values import Range
 from fairway_core.public_ranges import is_private
 from fairway_core.resource_ids import VaultId
@@ -25,7 +25,6 @@ USER = "fairway-web"
 
 _URL = re.compile(r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_SECRET = re.compile(r"[A-Za-z0-9-]{1,127}")
 # By pip: what a file is called says which version of what it is.
 _WHEEL = re.compile(
     r"(https://[\w./%+~-]+|file:///[\w./%+~-]+)/fairway_hpc-[\w.+-]+\.whl#sha256=[0-9a-f]{64}"
@@ -39,13 +38,6 @@ def _id(text: str) -> str:
     return text.lower()
 
 
-def _secret_name(text: str) -> str:
-    if not _SECRET.fullmatch(text):
-        message = f"`{text}` cannot be a name in a key vault"
-        raise FieldError(message, "letters, digits and hyphens, at most 127")
-    return text
-
-
 def _private(network: IPv4Network) -> IPv4Network:
     if not is_private(network):
         message = f"nobody connects from `{network}`: the login node has no public address"
@@ -54,7 +46,14 @@ def _private(network: IPv4Network) -> IPv4Network:
 
 
 _Id = Annotated[str, AfterValidator(_id)]
-_SecretName = Annotated[str, AfterValidator(_secret_name)]
+_SecretName = Annotated[
+    str,
+    matching(
+        "[A-Za-z0-9-]{1,127}",
+        "`{}` cannot be a name in a key vault",
+        "letters, digits and hyphens, at most 127",
+    ),
+]
 
 
 class Web(Model, defer_build=True):

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.kubernetes import flux
 from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
 from fairway_core.kubernetes.pools import (
+    LUSTRE_DRIVER,
     ON_SYSTEM,
     has_nvidia,
     offers_infiniband,
     tolerations,
 )
-from fairway_core.kubernetes.volumes import LUSTRE_DRIVER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -83,12 +83,7 @@ def repository_files(
     }
     # As .gitignore has it: nothing but the folder.
     lines = ["/*", f"!/{folder}", *(f"/{folder}/{each}" for each in ignored)]
-    source = {
-        "interval": "24h",
-        "url": url,
-        "ref": {"tag": tag},
-        "ignore": "\n".join(lines) + "\n",
-    }
+    source = {"interval": "24h", "url": url, "ref": {"tag": tag}, "ignore": "\n".join(lines) + "\n"}
     applied = {
         "interval": "1h",
         "timeout": "30m",
@@ -99,10 +94,7 @@ def repository_files(
         "patches": [{"patch": text([tolerating])}],
     }
     kustomization = manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, NAMESPACE)
-    return [
-        {**_source("GitRepository", name), "spec": source},
-        {**kustomization, "spec": applied},
-    ]
+    return [{**_source("GitRepository", name), "spec": source}, {**kustomization, "spec": applied}]
 
 
 def _source(kind: str, name: str) -> Manifest:

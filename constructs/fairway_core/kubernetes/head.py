@@ -120,10 +120,7 @@ def _deployment(target: Target) -> Manifest:
         "name": "head",
         "image": access.head_image,
         "command": ["sh", "-c", _WAIT],
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "256Mi"},
-            "limits": {"memory": "2Gi"},
-        },
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}},
         "volumeMounts": mounts,
     }
     spec = {

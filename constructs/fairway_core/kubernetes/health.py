@@ -122,10 +122,7 @@ def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
             {"name": "FAIRWAY_PATH", "value": f"{_FOLDER}/bin"},
             {"name": "PYTHONPATH", "value": _FOLDER},
         ],
-        "resources": {
-            "requests": {"cpu": "20m", "memory": "64Mi"},
-            "limits": {"memory": "256Mi"},
-        },
+        "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         # For the devices of the driver, and the kernel's log.
         "securityContext": {"privileged": True},
         "volumeMounts": [

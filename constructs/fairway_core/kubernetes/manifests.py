@@ -15,8 +15,8 @@ from fairway_core.kubernetes import (
     head,
     health,
     node_setup,
+    pools,
     queues,
-    volumes,
 )
 from fairway_core.kubernetes.documents import Manifest, manifest
 from fairway_core.kubernetes.drivers import Versions
@@ -24,7 +24,7 @@ from fairway_core.kubernetes.drivers import Versions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_core.kubernetes.volumes import Volume
+    from fairway_core.kubernetes.pools import Volume
     from fairway_core.target import KubernetesAccess, Target
 
 
@@ -42,11 +42,7 @@ class Content:
 
 
 def manifests(
-    targets: Sequence[Target],
-    shared: Sequence[Volume],
-    content: Content,
-    *,
-    client_id: str = "",
+    targets: Sequence[Target], shared: Sequence[Volume], content: Content, *, client_id: str = ""
 ) -> dict[str, str]:
     """Files by their paths, for pools that are `targets` and the file systems that they mount.
 
@@ -61,7 +57,7 @@ def manifests(
             *admission.policy(targets),
             *admission.policy_of_head(_access(targets[0])),
         ],
-        "jobs/volumes.yaml": volumes.objects(shared, _access(targets[0]).namespace),
+        "jobs/volumes.yaml": pools.objects(shared, _access(targets[0]).namespace),
         "jobs/head.yaml": head.objects(_of_all(targets), client_id=client_id),
         "jobs/topologies.yaml": head.topologies(targets),
         "drivers/drivers.yaml": drivers.installation(targets, types, content.drivers),

@@ -117,10 +117,7 @@ def _queue(target: Target, *, atomic: bool) -> list[Manifest]:
         # Nobody's run is ended for another's.
         "preemption": {"withinClusterQueue": "Never"},
         "resourceGroups": [
-            {
-                "coveredResources": list(each_node),
-                "flavors": [{"name": name, "resources": quotas}],
-            }
+            {"coveredResources": list(each_node), "flavors": [{"name": name, "resources": quotas}]}
         ],
     }
     if atomic and target.nodes.scales:

@@ -1,4 +1,4 @@
-"""What a plan does with each resource, in words of our own for Terraform's lists of actions."""
+"""Changes of resources and outputs, in words of our own for Terraform's lists of actions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fairway_core.review.attributes import (
     attribute_changes,
     masked,
 )
+from fairway_core.secret_values import is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -221,3 +222,28 @@ def _change(
 def _provider(name: str) -> str:
     """The provider without its registry's host: `hashicorp/azurerm`."""
     return "/".join(name.split("/")[-2:])
+
+
+@dataclass(frozen=True)
+class OutputChange:
+    """One output: `old` and `new` are plain data, HIDDEN or UNKNOWN."""
+
+    name: str
+    action: Action
+    old: Any
+    new: Any
+
+
+def output_changes(plan: Plan) -> Iterator[OutputChange]:
+    """The outputs that change, by name."""
+    for name, change in sorted(plan.output_changes.items()):
+        action = _ACTIONS.get(tuple(change["actions"]))
+        if action is not None:
+            secret = is_secret_name(name)
+            old = masked(change.get("before"), secret or change.get("before_sensitive"))
+            new = masked(
+                change.get("after"),
+                secret or change.get("after_sensitive"),
+                change.get("after_unknown"),
+            )
+            yield OutputChange(name, action, old, new)

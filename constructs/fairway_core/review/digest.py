@@ -19,8 +19,7 @@ from fairway_core.review.attributes import HIDDEN, UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fairway_core.review.changes import Change
-    from fairway_core.review.outputs import OutputChange
+    from fairway_core.review.changes import Change, OutputChange
 
 # Each as no value could be written.
 _MARKERS = {marker: {"": repr(marker)} for marker in (HIDDEN, UNKNOWN)}

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.cost.meters import HOURS_A_MONTH
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.review.attributes import HIDDEN, UNKNOWN, AttributeChange
-from fairway_core.review.changes import Action, Change
+from fairway_core.review.changes import Action, Change, OutputChange
 from fairway_core.review.costs import CostChange, CostReview, PriceSource
-from fairway_core.review.outputs import OutputChange
 from fairway_core.review.review import Loss, Review, StackReview
 from fairway_core.review.untrusted import KeyTwice, is_deep, parsed
 

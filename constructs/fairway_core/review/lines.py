@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from fairway_core.review.attributes import AttributeChange
-    from fairway_core.review.changes import Change
+    from fairway_core.review.changes import Change, OutputChange
     from fairway_core.review.costs import CostReview
-    from fairway_core.review.outputs import OutputChange
     from fairway_core.review.review import Loss, Review, StackReview
 
 # Longer values are cut around the place at which old and new differ.

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from fairway_core.review.attributes import AttributeChange
-    from fairway_core.review.changes import Change
-    from fairway_core.review.outputs import OutputChange
+    from fairway_core.review.changes import Change, OutputChange
     from fairway_core.review.review import StackReview
 
 

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 
 from fairway_core.checks import check_plan
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_core.review.changes import Action, Change, changes_of, drift_of
+from fairway_core.review.changes import (
+    Action,
+    Change,
+    OutputChange,
+    changes_of,
+    drift_of,
+    output_changes,
+)
 from fairway_core.review.digest import digest_of, digest_of_stack
-from fairway_core.review.outputs import OutputChange, output_changes
 from fairway_core.review.plan import ROLES, UNLOCKED
 
 if TYPE_CHECKING:
@@ -312,8 +318,6 @@ def _each_once(plans: Sequence[Plan]) -> None:
     for plan in plans:
         if plan.stack in seen:
             raise UserError.of(
-                "two-plans",
-                f"two plans are of the stack `{plan.stack}`",
-                "name them: STACK=FILE",
+                "two-plans", f"two plans are of the stack `{plan.stack}`", "name them: STACK=FILE"
             )
         seen.add(plan.stack)

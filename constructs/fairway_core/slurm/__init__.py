@@ -18,12 +18,7 @@ from fairway_core.slurm.cluster import (
 from fairway_core.slurm.packages import DISTRIBUTION, MICROSOFT, Packages
 from fairway_core.slurm.rendering import render
 from fairway_core.slurm.rules import accounting_commands
-from fairway_core.slurm.scripts import (
-    NodeFacts,
-    cloud_programs,
-    install,
-    node_scripts,
-)
+from fairway_core.slurm.scripts import NodeFacts, cloud_programs, install, node_scripts
 
 __all__ = [
     "DISTRIBUTION",

@@ -1,4 +1,4 @@
-"""Sources of Slurm's packages, and the order of its releases.
+"""Sources of Slurm's packages, the order of its releases, and what its programs may do.
 
 Ubuntu's own have the names of its distribution. All others are built as SchedMD does: `slurm-smd…`,
 with the same programs at the same paths, but without the account that Slurm runs as.
@@ -75,3 +75,26 @@ def _ordinal(version: str) -> int | None:
     """The number of a release: there are two a year, in May and November, from 23.11 on."""
     found = _RELEASE.fullmatch(version)
     return int(found[1]) * 2 + (found[2] == "11") if found else None
+
+
+SCALES = (
+    "Microsoft.Compute/virtualMachineScaleSets/read",
+    "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
+    # One more, and one less by its number.
+    "Microsoft.Compute/virtualMachineScaleSets/write",
+    "Microsoft.Compute/virtualMachineScaleSets/delete/action",
+    # New instances stand in the subnet and have the identity of nodes.
+    "Microsoft.Network/virtualNetworks/subnets/join/action",
+    "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
+)
+"""On its scale sets, and on the subnet and the identity of their instances."""
+
+PLACES = "Microsoft.Compute/proximityPlacementGroups/write"
+"""A placement group is changed by what is put into it, and has no action of its own for that.
+Source: Azure documentation, AKS cluster identity permissions; "Azure permissions for Compute"."""
+
+READS_OPERATIONS = "Microsoft.Compute/locations/operations/read"
+"""Why Azure could not make an instance: operations lie beside the resources, at the location."""
+
+
+# Of jobs that name none, where no account is asked for.

@@ -67,10 +67,9 @@ def plan(
     from fairway_cli.ui.reviews import form_of, show_review
     from fairway_stacks.app import usual_outdir
     from fairway_stacks.plan.left import left_behind
-    from fairway_stacks.plan.options import files_can_be_written, say, tell
     from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
     from fairway_stacks.plan.review import Reviewer, add_summary, write_report
-    from fairway_stacks.plan.stacks import in_order
+    from fairway_stacks.plan.stacks import files_can_be_written, in_order, say, tell
 
     form = form_of(markdown=markdown, json_=json_)
     before = [plan for each in base or () for plan in base_plans(each, say)]
@@ -184,7 +183,7 @@ def deploy(
     """
     from fairway_cli.ui.reviews import print_review
     from fairway_stacks.plan.deploy import Person, deploy
-    from fairway_stacks.plan.options import files_can_be_written
+    from fairway_stacks.plan.stacks import files_can_be_written
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
 
@@ -244,7 +243,7 @@ def destroy(
     """
     from fairway_cli.ui.reviews import print_review
     from fairway_stacks.plan.destroy import destroy
-    from fairway_stacks.plan.options import files_can_be_written
+    from fairway_stacks.plan.stacks import files_can_be_written
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
 

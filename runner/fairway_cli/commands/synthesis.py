@@ -93,14 +93,14 @@ def diagram(
     Graphviz. An existing file is replaced. Nothing is deployed, and Azure is not asked.
     """
     from fairway_core.diagram import draw, markdown
+    from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
     from fairway_runner.output_file import require_writable, write_diagram
-    from fairway_stacks.app import stack_documents
 
     if output is not None:
         require_writable(output)
     file = environment_file(environment)
-    picture = draw(stack_documents(file, warn=warn), file.stem)
+    picture = draw(load_environment(file), file.stem)
     if output is None:
         print(markdown(picture), end="")
     else:
@@ -133,8 +133,8 @@ def lock(
     locks the azurerm of another registry; workflows run this before they sign in. Exits with 4 if
     the provider cannot be downloaded.
     """
-    from fairway_stacks.plan.options import files_can_be_written
     from fairway_stacks.plan.provider_lock import PLATFORMS, check_lock, write_lock
+    from fairway_stacks.plan.stacks import files_can_be_written
 
     if check:
         print(check_lock())
@@ -167,7 +167,7 @@ def bindings(
     again for another version of the provider.
     """
     from fairway_stacks.own_bindings import write_bindings
-    from fairway_stacks.plan.options import files_can_be_written
+    from fairway_stacks.plan.stacks import files_can_be_written
 
     with files_can_be_written():
         print("\n".join(write_bindings(types, into, schema)))

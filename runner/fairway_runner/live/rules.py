@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.roles import Permission, allowed
-from fairway_core.environment.researchers import data_roles, researchers_of
+from fairway_core.environment.access import data_roles, researchers_of
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live.management import NotAllowed, signed_in_to
 

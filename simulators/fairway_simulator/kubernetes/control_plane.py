@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 import trustme
 
 from fairway_agent.fanout.launchers import free_port
-from fairway_simulator.kubernetes import kubeconfig
+from fairway_simulator.command import write_private
 from fairway_simulator.kubernetes.client import Client, Refused
-from fairway_simulator.kubernetes.cluster import CONTEXT, default_nodes
+from fairway_simulator.kubernetes.cluster import CONTEXT, default_nodes, kubeconfig_text
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet
 from fairway_simulator.kubernetes.kubelet.network import network
-from fairway_simulator.private_file import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +65,7 @@ def _start(programs: Path, folder: Path, running: ExitStack) -> Path:
     token = secrets.token_urlsafe(32)
     write_private(folder / "tokens.csv", f"{token},admin,admin,system:masters\n")
     config = folder / "kubeconfig"
-    write_private(config, kubeconfig.text(CONTEXT, url, folder / "ca.pem", token, "default"))
+    write_private(config, kubeconfig_text(CONTEXT, url, folder / "ca.pem", token, "default"))
 
     def start(name: str, **flags: str | int | Path) -> None:
         words = [f"--{flag.replace('_', '-')}={value}" for flag, value in flags.items()]

@@ -29,7 +29,6 @@ from fairway_stacks.plan.approval import (
     in_deploy_order,
     read_approved,
 )
-from fairway_stacks.plan.options import say
 from fairway_stacks.plan.planning import (
     StackPlan,
     alone_in_outdir,
@@ -39,14 +38,13 @@ from fairway_stacks.plan.planning import (
     prepare_and_plan,
 )
 from fairway_stacks.plan.review import Reviewer, write_report
-from fairway_stacks.plan.stacks import StackFolder, synthesize
+from fairway_stacks.plan.stacks import StackFolder, say, synthesize
 from fairway_stacks.plan.terraform import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from fairway_core.review.changes import Change
     from fairway_core.review.review import Review, StackReview
 
 # How many names of resources a message has.
@@ -252,7 +250,11 @@ class _Deployment:
         """Makes the locks without which the stack was applied: that was approved with it."""
         plan, found = self._plan(stack)
         [planned] = found.stacks
-        more = [each.address for each in planned.changes if not _makes(each, locks)]
+        more = [
+            each.address
+            for each in planned.changes
+            if each.action is not Action.CREATE or each.address not in locks
+        ]
         more += [each.name for each in planned.outputs]
         if more:
             message = f"{stack.name} would do more than put {_some(locks)} back: {_some(more)}"
@@ -266,10 +268,6 @@ class _Deployment:
 def _is_done(stack: StackReview) -> bool:
     """Whether nothing is left to do, as where a deployment stopped after this stack."""
     return stack.state == "planned" and not (stack.changes or stack.outputs)
-
-
-def _makes(change: Change, addresses: Collection[str]) -> bool:
-    return change.action is Action.CREATE and change.address in addresses
 
 
 def _some(names: Sequence[str]) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.approval import read_approved
-from fairway_stacks.plan.options import say
 from fairway_stacks.plan.planning import (
     alone_in_outdir,
     live_terraform,
@@ -20,7 +19,7 @@ from fairway_stacks.plan.planning import (
     plan_to_destroy,
 )
 from fairway_stacks.plan.review import Reviewer, write_report
-from fairway_stacks.plan.stacks import synthesize
+from fairway_stacks.plan.stacks import say, synthesize
 from fairway_stacks.plan.terraform import require
 
 if TYPE_CHECKING:

@@ -16,13 +16,17 @@ from fairway_core.environment.selection import environment_file
 from fairway_core.findings import Finding, UserError
 from fairway_core.review.plan import UNLOCKED, WAITS_FOR, read_plan, read_plans
 from fairway_stacks.app import usual_outdir
-from fairway_stacks.plan.locks import alone_in
 from fairway_stacks.plan.loopback import FOREIGN, keep_states_in, loopback_azure
-from fairway_stacks.plan.private import private_for_now, write_private
-from fairway_stacks.plan.promised import outputs_of, reading
+from fairway_stacks.plan.promised import outputs_of, private_for_now, reading, write_private
 from fairway_stacks.plan.provider_lock import lock_of_project
 from fairway_stacks.plan.stacks import synthesize
-from fairway_stacks.plan.terraform import Terraform, cache_variables, require, waits_for_inputs
+from fairway_stacks.plan.terraform import (
+    Terraform,
+    alone_in,
+    cache_variables,
+    require,
+    waits_for_inputs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

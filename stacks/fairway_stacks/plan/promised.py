@@ -7,19 +7,40 @@ used, and what is known only after an apply is unknown here too. Nothing is appl
 from __future__ import annotations
 
 import json
+import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.review.plan import CROSS_STACK_INPUT, REMOTE_STATE
-from fairway_stacks.plan.private import private_for_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from fairway_stacks.plan.stacks import StackFolder
 
     Outputs = Mapping[str, Any]
+
+
+def write_private(file: Path, text: str) -> None:
+    """A file for nobody else to read, in place of one that is there."""
+    file.unlink(missing_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+@contextmanager
+def private_for_now(file: Path, text: str) -> Iterator[None]:
+    """Until it ends the file holds this text, for nobody else to read."""
+    before = file.read_text(encoding="utf-8")
+    write_private(file, text)
+    try:
+        yield
+    finally:
+        write_private(file, before)
+
 
 _LOCAL = "outputs-of-"
 # A plan does not know what `uuid` will answer, and so neither its type nor its value here.

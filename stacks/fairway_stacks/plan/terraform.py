@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.terraform_program import missing, program, registry
-from fairway_stacks.plan.locks import alone_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+
+@contextmanager
+def alone_in(folder: Path, *, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Holds the folder, which it makes; calls `waiting` where somebody else holds it.
+
+    The lock is on the folder itself and ends with this process, whatever becomes of it. A file
+    system without locks has none to give: then nothing is held.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(descriptor, waiting)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, waiting: Callable[[], None] | None) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if waiting is not None:
+            waiting()
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        return
+
 
 _MISSING = 4
 _FAILED = 5

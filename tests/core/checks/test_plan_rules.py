@@ -5,19 +5,29 @@ from typing import Any
 import pytest
 
 from fairway_core.checks import check_plan
+from fairway_core.findings import Finding
 
 LOCK = "azurerm_management_lock"
 SET = "azurerm_linux_virtual_machine_scale_set"
 SIZE = "Standard_ND96isr_H100_v5"
 
 
+def _resource(
+    type_: str, before: Any, after: Any, actions: str = "update", **more: Any
+) -> dict[str, Any]:
+    change = {"actions": actions.split(), "before": before, "after": after, **more}
+    return {"address": f"{type_}.x", "type": type_, "change": change}
+
+
+def _check(*resources: dict[str, Any], **given: Any) -> list[Finding]:
+    return check_plan({"resource_changes": resources}, **given)
+
+
 def _found(
     type_: str, before: Any, after: Any, actions: str = "update", **more: Any
 ) -> dict[str, str]:
     """Messages by id."""
-    change = {"actions": actions.split(), "before": before, "after": after, **more}
-    resource = {"address": f"{type_}.x", "type": type_, "change": change}
-    return {one.id: one.message for one in check_plan({"resource_changes": [resource]})}
+    return {one.id: one.message for one in _check(_resource(type_, before, after, actions, **more))}
 
 
 @pytest.mark.parametrize(
@@ -135,14 +145,8 @@ SERVER = {"fairway-role": "nfs-server", "fairway-name": "home"}
 def test_a_single_machine_is_a_node_and_a_server_is_none() -> None:
     machine = {"os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
     assert set(_found("azurerm_linux_virtual_machine", machine, None, "delete")) == {"lost-nodes"}
-    kind = "azurerm_linux_virtual_machine"
-    change = {
-        "actions": ["update"],
-        "before": {"size": "a", "tags": SERVER},
-        "after": {"size": "b", "tags": SERVER},
-    }
-    server = {"address": f"{kind}.any", "type": kind, "change": change}
-    (found,) = check_plan({"resource_changes": [server]})
+    before, after = ({"size": size, "tags": SERVER} for size in ("a", "b"))
+    (found,) = _check(_resource("azurerm_linux_virtual_machine", before, after))
     assert found.id == "replaced-server"
     assert "would restart, as size changes" in found.message
 
@@ -164,15 +168,11 @@ def test_slurm_is_told_what_it_can_read(old: str, new: str, ids: set[str]) -> No
             **({"fairway-slurm": version} if version else {}),
         }
 
-    kind = "azurerm_linux_virtual_machine"
-    change = {
-        "actions": ["delete", "create"],
-        "before": {"tags": tags(old), "custom_data": "a"},
-        "after": {"tags": tags(new), "custom_data": "b"},
-        "replace_paths": [["custom_data"]],
-    }
-    resource = {"address": f"{kind}.slurm-scheduler", "type": kind, "change": change}
-    found = {each.id: each for each in check_plan({"resource_changes": [resource]})}
+    before = {"tags": tags(old), "custom_data": "a"}
+    after = {"tags": tags(new), "custom_data": "b"}
+    why = {"replace_paths": [["custom_data"]]}
+    machine = _resource("azurerm_linux_virtual_machine", before, after, "delete create", **why)
+    found = {each.id: each for each in _check(machine)}
     assert set(found) == ids
     replaced = found["replaced-server"]
     assert ("no node is up" in replaced.hint) is bool(old)
@@ -283,9 +283,8 @@ def _of_batch(public: bool, *ranges: str, default: str = "Deny") -> dict[str, An
 @pytest.mark.parametrize("service", [_service, _of_batch])
 def test_service_that_opens_to_ranges_is_found_once_with_the_ranges(service: Any) -> None:
     def found(before: Any, after: Any) -> list[str]:
-        change = {"actions": ["update" if before else "create"], "before": before, "after": after}
-        account = {"address": "azurerm_x.x", "type": "azurerm_x", "change": change}
-        return [one.message for one in check_plan({"resource_changes": [account]})]
+        account = _resource("azurerm_x", before, after, "update" if before else "create")
+        return [one.message for one in _check(account)]
 
     admits = ["`azurerm_x.x` would admit 203.0.113.0/24"]
     opens = "`azurerm_x.x` would open: public_network_access_enabled = true"
@@ -367,87 +366,6 @@ def _loss(type_: str, before: Any, after: Any, actions: str = "update", **more: 
     return _found(type_, before, after, actions, **more).get("data-loss", "")
 
 
-ACCOUNT = "azurerm_storage_account"
-
-
-@pytest.mark.parametrize(
-    ("type_", "before", "after", "said"),
-    [
-        (
-            ACCOUNT,
-            {"blob_properties": [{"versioning_enabled": True}]},
-            {"blob_properties": [{"versioning_enabled": False}]},
-            "turn off blob_properties.versioning_enabled",
-        ),
-        (
-            ACCOUNT,
-            {"blob_properties": [{"delete_retention_policy": [{"days": 14}]}]},
-            {"blob_properties": [{"delete_retention_policy": []}]},
-            "days 14 → 0",
-        ),
-        (
-            ACCOUNT,
-            {"blob_properties": [{"container_delete_retention_policy": [{"days": 14}]}]},
-            {"blob_properties": [{"container_delete_retention_policy": [{"days": 7}]}]},
-            "days 14 → 7",
-        ),
-        (
-            ACCOUNT,
-            {"account_replication_type": "GZRS"},
-            {"account_replication_type": "ZRS"},
-            "no longer survive the loss of a region",
-        ),
-        (
-            ACCOUNT,
-            {"account_replication_type": "ZRS"},
-            {"account_replication_type": "GRS"},
-            "no longer survive the loss of a zone",
-        ),
-        (ACCOUNT, {"account_replication_type": "ZRS"}, {"account_replication_type": "GZRS"}, ""),
-        (
-            ACCOUNT,
-            {"blob_properties": [{"delete_retention_policy": [{"days": 7}]}]},
-            {"blob_properties": [{"delete_retention_policy": [{"days": 14}]}]},
-            "",
-        ),
-        (
-            "azurerm_recovery_services_vault",
-            {"storage_mode_type": "GeoRedundant", "soft_delete_enabled": True},
-            {"storage_mode_type": "LocallyRedundant", "soft_delete_enabled": False},
-            "turn off soft_delete_enabled; would no longer survive the loss of a region",
-        ),
-        (
-            "azurerm_backup_policy_vm",
-            {"retention_daily": [{"count": 30}]},
-            {"retention_daily": [{"count": 7}]},
-            "count 30 → 7",
-        ),
-        (
-            "azurerm_log_analytics_workspace",
-            {"retention_in_days": 90},
-            {"retention_in_days": 30},
-            "90",
-        ),
-        (
-            "azurerm_backup_protected_vm",
-            {"protection_state": "Protected"},
-            {"protection_state": "ProtectionStopped"},
-            "no longer be backed up",
-        ),
-        (
-            "azurerm_management_lock",
-            {"lock_level": "ReadOnly"},
-            {"lock_level": "CanNotDelete"},
-            "lock less",
-        ),
-    ],
-)
-def test_less_is_kept_than_before(type_: str, before: Any, after: Any, said: str) -> None:
-    found = _loss(type_, before, after)
-    assert said in found
-    assert bool(found) == bool(said)
-
-
 def test_plan_rules_treat_values_known_after_apply_as_no_loss() -> None:
     before = {"retention_in_days": 90}
     unknown = {"after_unknown": {"retention_in_days": True}}
@@ -455,8 +373,7 @@ def test_plan_rules_treat_values_known_after_apply_as_no_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    "type_",
-    ["resource_group", "backup_protected_vm", "netapp_pool", "log_analytics_workspace"],
+    "type_", ["resource_group", "backup_protected_vm", "netapp_pool", "log_analytics_workspace"]
 )
 def test_plan_rules_report_contents_lost_with_their_resource(type_: str) -> None:
     assert "with it what it holds" in _loss(f"azurerm_{type_}", {"id": "x"}, None, "delete")
@@ -473,11 +390,8 @@ def test_a_lock_is_told_unless_what_it_locks_goes_too() -> None:
     lock = "azurerm_management_lock"
     before = {"scope": "/x/disks/d"}
     assert "nothing keeps anybody from deleting `d`" in _loss(lock, before, None, "delete")
-    changes = [
-        {"address": f"{kind}.x", "type": kind, "change": {"actions": ["delete"], "before": values}}
-        for kind, values in ((lock, before), ("azurerm_managed_disk", {"id": "/x/disks/d"}))
-    ]
-    found = check_plan({"resource_changes": changes})
+    disk = _resource("azurerm_managed_disk", {"id": "/x/disks/d"}, None, "delete")
+    found = _check(_resource(lock, before, None, "delete"), disk)
     assert [one.path for one in found] == ["azurerm_managed_disk.x"]
 
 
@@ -525,16 +439,8 @@ def test_a_new_container_and_a_new_account_hold_nothing_to_lose() -> None:
 
     def found(account: str) -> list[Any]:
         made = {"storage_account_id": account, "name": "new"}
-        update = {"actions": ["update"], "before": _life(), "after": _life(("new/", 30))}
-        changes = [
-            {"address": f"{policy}.p", "type": policy, "change": update},
-            {
-                "address": f"{container}.c",
-                "type": container,
-                "change": {"actions": ["create"], "before": None, "after": made},
-            },
-        ]
-        return check_plan({"resource_changes": changes})
+        update = _resource(policy, _life(), _life(("new/", 30)))
+        return _check(update, _resource(container, None, made, "create"))
 
     assert found("/a") == []
     assert [one.id for one in found("/another")] == ["data-loss"]
@@ -558,11 +464,7 @@ def test_a_new_container_and_a_new_account_hold_nothing_to_lose() -> None:
             {"storage_account_type": "Premium_LRS"},
             "would change from PremiumV2_LRS to Premium_LRS, which Azure does for no existing disk",
         ),
-        (
-            {"storage_account_type": "StandardSSD_LRS"},
-            {"storage_account_type": "Premium_LRS"},
-            "",
-        ),
+        ({"storage_account_type": "StandardSSD_LRS"}, {"storage_account_type": "Premium_LRS"}, ""),
     ],
 )
 def test_plan_rules_report_disk_changes_that_azure_refuses(
@@ -585,11 +487,8 @@ def test_a_range_in_use_stays(prefixes: list[str], user: str, refused: bool) -> 
     subnet, nic = "azurerm_subnet", "azurerm_network_interface"
     before = {"id": "/s", "address_prefixes": ["10.40.0.0/17"]}
     after = {**before, "address_prefixes": prefixes}
-    change = {"actions": ["update"], "before": before, "after": after}
-    plan = {"resource_changes": [{"address": f"{subnet}.s", "type": subnet, "change": change}]}
-    stands = {"actions": ["no-op"], "before": {"ip_configuration": [{"subnet_id": user}]}}
-    other = {"address": f"{nic}.n", "type": nic, "change": stands}
-    found = check_plan(plan, others=[other])
+    other = _resource(nic, {"ip_configuration": [{"subnet_id": user}]}, None, "no-op")
+    found = _check(_resource(subnet, before, after), others=[other])
     assert [one.id for one in found] == ["refused-by-azure"] * refused
 
 
@@ -613,15 +512,9 @@ def test_deletion_below_a_lock_is_refused(kind: str, id_: str, held: bool, actio
     scope = {"scope": ACCOUNT, "lock_level": "CanNotDelete"}
 
     def found(*lock: str, before: Any = None, after: Any = None) -> list[tuple[str, str]]:
-        gone = {"actions": actions.split(), "before": {"id": id_}, "after": None}
-        kept = {"actions": list(lock), "before": before, "after": after}
-        changes = [
-            {"address": f"{kind}.x", "type": kind, "change": gone},
-            {"address": "azurerm_management_lock.l", "type": LOCK, "change": kept},
-        ]
-        of_locks = ("held-by-lock", "unlocked")
-        plan = check_plan({"resource_changes": changes})
-        return [(one.id, one.path) for one in plan if one.id in of_locks]
+        gone = _resource(kind, {"id": id_}, None, actions)
+        found = _check(gone, _resource(LOCK, before, after, " ".join(lock)))
+        return [(one.id, one.path) for one in found if one.id in ("held-by-lock", "unlocked")]
 
     refused = [("held-by-lock", f"{kind}.x")] * held
     assert found("no-op", before=scope, after=scope) == refused
@@ -632,30 +525,24 @@ def test_deletion_below_a_lock_is_refused(kind: str, id_: str, held: bool, actio
 
 @pytest.mark.parametrize("there", [True, False])
 def test_new_lock_on_what_is_there_says_that_it_had_none(there: bool) -> None:
-    account = {"actions": ["no-op"], "before": {"id": ACCOUNT} if there else None, "after": {}}
-    lock = {"actions": ["create"], "before": None, "after": {"scope": ACCOUNT.lower()}}
-    changes = [
-        {"address": "azurerm_storage_account.a", "type": "azurerm_storage_account"}
-        | {"change": account},
-        {"address": "azurerm_management_lock.l", "type": LOCK, "change": lock},
-    ]
-    found = [one.id for one in check_plan({"resource_changes": changes})]
+    before = {"id": ACCOUNT} if there else None
+    account = _resource("azurerm_storage_account", before, {}, "no-op")
+    lock = _resource(LOCK, None, {"scope": ACCOUNT.lower()}, "create")
+    found = [one.id for one in _check(account, lock)]
     assert found == ["unlocked"] * there
 
 
 def test_a_subnet_in_which_something_stays_cannot_go() -> None:
     subnet, nic = "azurerm_subnet", "azurerm_network_interface"
-    gone = {"actions": ["delete"], "before": {"id": "/s"}, "after": None}
-    plan = {"resource_changes": [{"address": f"{subnet}.s", "type": subnet, "change": gone}]}
+    gone = _resource(subnet, {"id": "/s"}, None, "delete")
     stands = {"ip_configuration": [{"subnet_id": "/s"}]}
 
-    def found(*actions: str, after: Any) -> list[str]:
-        change = {"actions": list(actions), "before": stands, "after": after}
-        others = [{"address": f"{nic}.n", "type": nic, "change": change}]
-        return [one.message for one in check_plan(plan, others=others)]
+    def found(actions: str, after: Any) -> list[str]:
+        others = [_resource(nic, stands, after, actions)]
+        return [one.message for one in _check(gone, others=others)]
 
     (said,) = found("no-op", after=stands)
-    assert f"would be deleted while {nic}.n uses it: Azure refuses that" in said
+    assert f"would be deleted while {nic}.x uses it: Azure refuses that" in said
     assert found("delete", after=None) == []
     assert found("update", after={"ip_configuration": [{"subnet_id": "/other"}]}) == []
 
@@ -678,17 +565,14 @@ def test_the_system_disk_of_a_machine_does_not_shrink() -> None:
     ],
 )
 def test_plan_rules_report_why_a_resource_is_replaced(why: Any, said: str) -> None:
-    change = {"actions": ["create", "delete"], "before": {"instances": 2}, "after": {}}
-    resource = {"address": f"{SET}.x", "type": SET, "change": change, **why}
-    (found,) = check_plan({"resource_changes": [resource]})
+    (found,) = _check(_resource(SET, {"instances": 2}, {}, "create delete") | why)
     assert said in found.message
     assert "cannot be changed in place" not in found.message
 
 
 def test_plan_rules_report_a_deposed_resource_as_left_over() -> None:
-    change = {"actions": ["delete"], "before": {"instances": 2}, "after": None}
-    resource = {"address": f"{SET}.x", "type": SET, "change": change, "deposed": "00000001"}
-    (found,) = check_plan({"resource_changes": [resource]})
+    old = _resource(SET, {"instances": 2}, None, "delete")
+    (found,) = _check(old | {"deposed": "00000001"})
     assert "as it was left over when another replaced it" in found.message
 
 
@@ -705,10 +589,8 @@ def test_plan_rules_report_a_deposed_resource_as_left_over() -> None:
 )
 def test_a_machine_that_is_stopped_for_a_change(before: Any, after: Any, said: str) -> None:
     for tags, id_ in (({}, "lost-nodes"), (SERVER, "replaced-server")):
-        kind = "azurerm_linux_virtual_machine"
-        change = {"actions": ["update"], "before": {**before, "tags": tags}, "after": after}
-        resource = {"address": f"{kind}.any", "type": kind, "change": change}
-        found = check_plan({"resource_changes": [resource]})
+        machine = {**before, "tags": tags}
+        found = _check(_resource("azurerm_linux_virtual_machine", machine, after))
         assert [one.id for one in found] == [id_] * bool(said)
         assert all(said in one.message for one in found)
 
@@ -716,10 +598,8 @@ def test_a_machine_that_is_stopped_for_a_change(before: Any, after: Any, said: s
 def test_a_server_is_one_at_any_address() -> None:
     kind = "azurerm_linux_virtual_machine"
     address = f'module.lab["a"].{kind}.second_nfs-home_7F1E314D[0]'
-    change = {"actions": ["delete"], "before": {"size": "a", "tags": SERVER}, "after": None}
-    (found,) = check_plan(
-        {"resource_changes": [{"address": address, "type": kind, "change": change}]}
-    )
+    server = _resource(kind, {"size": "a", "tags": SERVER}, None, "delete")
+    (found,) = _check(server | {"address": address})
     assert found.message.startswith("the file server `home` would be destroyed")
 
 
@@ -747,9 +627,8 @@ def test_a_narrow_grant_to_an_own_identity_is_not_warned_of() -> None:
     grant = {**GRANT, "role_definition_name": "Storage Blob Data Contributor", "scope": scope}
 
     def found(after: Any, own: tuple[str, ...] = ("a",), **unknown: bool) -> list[str]:
-        change = {"actions": ["create"], "before": None, "after": after, "after_unknown": unknown}
-        resource = {"address": f"{kind}.x", "type": kind, "change": change}
-        return [one.id for one in check_plan({"resource_changes": [resource]}, own=own)]
+        made = _resource(kind, None, after, "create", after_unknown=unknown)
+        return [one.id for one in _check(made, own=own)]
 
     assert found(grant) == []
     assert found(grant, own=()) == ["wider-grant"]
@@ -793,11 +672,8 @@ def test_plan_rules_report_network_openings_hidden_by_sensitive_marks(
     type_: str, after: dict[str, Any], marks: Any
 ) -> None:
     """`sensitive(…)` around a rule does not hide it from the review."""
-    change = {"actions": ["create"], "before": None, "after": after, "after_sensitive": marks}
-    resource = {"address": f"{type_}.x", "type": type_, "change": change}
-    found = [
-        one for one in check_plan({"resource_changes": [resource]}) if one.id == "network-opened"
-    ]
+    made = _resource(type_, None, after, "create", after_sensitive=marks)
+    found = [one for one in _check(made) if one.id == "network-opened"]
     assert found
     if marks is not True and "public_network_access_enabled" not in after:
         said = "is marked as a secret, so nobody can see whom it admits"
@@ -809,10 +685,8 @@ def test_a_life_cycle_of_an_account_that_is_there_is_looked_at_whatever_names_it
         action = {"base_blob": [{"delete_after_days_since_modification_greater_than": days}]}
         return {"rule": [{"name": "a", "actions": [action]}]}
 
-    change = {"actions": ["update"], "before": rules(3650), "after": rules(1)}
     type_ = "azurerm_storage_management_policy"
-    resource = {"address": f"{type_}.x", "type": type_, "change": change}
-    (found,) = check_plan({"resource_changes": [resource]})
+    (found,) = _check(_resource(type_, rules(3650), rules(1)))
     assert found.id == "data-loss"
     assert "after 1 days, before: after 3650 days" in found.message
 
@@ -870,9 +744,7 @@ def test_the_address_of_a_gateway_that_is_made_with_the_api_server_is_not_known_
     profile = {} if ranges is None else {"authorized_ip_ranges": ranges}
     after = {"local_account_disabled": True, "api_server_access_profile": [profile]}
     masked = {"api_server_access_profile": [{"authorized_ip_ranges": unknown}]}
-    change = {"actions": ["create"], "before": None, "after": after, "after_unknown": masked}
-    resource = {"address": f"{KUBERNETES}.x", "type": KUBERNETES, "change": change}
-    found = check_plan({"resource_changes": [resource]})
+    found = _check(_resource(KUBERNETES, None, after, "create", after_unknown=masked))
     assert [each.message for each in found if each.id == "api-server-opened"] == (
         [f"the API server of `{KUBERNETES}.x` {said}"] if said else []
     )

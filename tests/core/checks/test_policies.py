@@ -140,10 +140,7 @@ def test_the_disk_of_a_gateway_counts_too(tmp_path: Path) -> None:
     ("kinds", "more"),
     [
         ("storage", "storage: {customer_managed_key: true}\n"),
-        (
-            "storage",
-            f"storage: {{existing: {STORAGE}}}\n",
-        ),
+        ("storage", f"storage: {{existing: {STORAGE}}}\n"),
         ("registry", f"registry: {{existing: {REGISTRY}}}\n"),
         ("registry, batch, files", ""),
         ("disks", POOL),

@@ -125,11 +125,7 @@ def test_the_near_size_with_infiniband_is_named() -> None:
 def test_the_limit_that_binds_is_named_with_its_field(
     disks: int, vm: int, nic: int, named: str, field: str
 ) -> None:
-    limits = {
-        "its disks": disks,
-        "the disk limit of its VM size": vm,
-        "its network interface": nic,
-    }
+    limits = {"its disks": disks, "the disk limit of its VM size": vm, "its network interface": nic}
     (fault,) = starved_gpus(limits, gpus=8)
     assert named in fault.message
     assert field in fault.hint
@@ -332,11 +328,7 @@ def test_rules_report_a_broken_fabric_for_each_wrong_argument(argument: str, val
             {"fixed_scale": {"target_dedicated_nodes": 101}},
             "such a pool holds 100 nodes",
         ),
-        (
-            "azurerm_key_vault",
-            {"public_network_access_enabled": False},
-            "nobody can reach this",
-        ),
+        ("azurerm_key_vault", {"public_network_access_enabled": False}, "nobody can reach this"),
         (
             "azurerm_role_assignment",
             {"role_definition_name": "Reader"},

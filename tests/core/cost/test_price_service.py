@@ -130,10 +130,7 @@ def test_price_service_gives_up_before_its_deadline_is_over(
     failures: list[str] = []
     watched = SimpleNamespace(failed=failures.append)
     service = PriceService(
-        wait=waits.append,
-        deadline=10,
-        watch=lambda: nullcontext(watched),
-        clock=lambda: sum(waits),
+        wait=waits.append, deadline=10, watch=lambda: nullcontext(watched), clock=lambda: sum(waits)
     )
     price_server.refusals = [500] * 100
     with pytest.raises(UserError, match="HTTP 500, 4 times"):

@@ -19,9 +19,8 @@ from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, queues
 from fairway_core.kubernetes.drivers import Versions
 from fairway_core.kubernetes.manifests import Content, manifests
-from fairway_core.kubernetes.pools import SYSTEM_TAINT
+from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume
 from fairway_core.kubernetes.resources import of_node
-from fairway_core.kubernetes.volumes import Volume
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
@@ -156,10 +155,7 @@ def test_the_server_takes_every_object(
     ],
 )
 def test_kubernetes_manifest_schemas_report_wrong_fields(
-    kind: str,
-    change: dict[str, Any],
-    said: str,
-    faults: Callable[[dict[str, Any]], list[str]],
+    kind: str, change: dict[str, Any], said: str, faults: Callable[[dict[str, Any]], list[str]]
 ) -> None:
     """The schemas that are written here refuse as the published ones do."""
     found = one(
@@ -434,10 +430,7 @@ class TestQueues:
 
     @pytest.mark.parametrize(
         ("nodes", "content"),
-        [
-            ({"min": 0, "max": 8}, Content(atomic_scale_up=False)),
-            ({"min": 8, "max": 8}, Content()),
-        ],
+        [({"min": 0, "max": 8}, Content(atomic_scale_up=False)), ({"min": 8, "max": 8}, Content())],
         ids=["turned-off", "fixed"],
     )
     def test_nobody_is_asked_for_nodes_where_that_is_turned_off_or_there_are_no_more(

@@ -348,10 +348,7 @@ SAID: dict[Change, tuple[dict[str, int], int]] = {
     remove_batch: ({"data-loss": 1, "lost-nodes": 1}, 3),
     rename_fs: ({"data-loss": 2, "replaced-server": 1, "failed-plan": 1}, 3),
     zone: ({"data-loss": 3, "replaced-server": 2, "lost-nodes": 2, "failed-plan": 1}, 3),
-    location: (
-        {"data-loss": 10, "replaced-server": 2, "lost-nodes": 2, "failed-plan": 1},
-        3,
-    ),
+    location: ({"data-loss": 10, "replaced-server": 2, "lost-nodes": 2, "failed-plan": 1}, 3),
     unprotect: ({"data-loss": 5}, 3),
     batch_grow: ({}, 0),
     batch_size: ({"lost-nodes": 1}, 0),

@@ -52,12 +52,7 @@ def _reviewed(name: str, folder: Path) -> Review:
 SAID: dict[str, dict[str, int]] = {
     "add-fs": {},
     "add-fs-mounted": {},
-    "address": {
-        "refused-by-azure": 4,
-        "mixed-nodes": 3,
-        "lost-nodes": 1,
-        "replaced-server": 2,
-    },
+    "address": {"refused-by-azure": 4, "mixed-nodes": 3, "lost-nodes": 1, "replaced-server": 2},
     "base": {},
     "container-rename": {"data-loss": 1, "held-by-lock": 3},
     "disk-count-down": {"data-loss": 1, "replaced-server": 1},

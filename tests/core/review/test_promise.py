@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fairway_core.review.attributes import HIDDEN, UNKNOWN, AttributeChange
-from fairway_core.review.changes import Action, Change
-from fairway_core.review.outputs import OutputChange
+from fairway_core.review.changes import Action, Change, OutputChange
 from fairway_core.review.promise import not_as_promised
 from fairway_core.review.review import StackReview
 

@@ -1,4 +1,4 @@
-"""What a review says of plans: actions, losses, the base, drift, costs and the digest."""
+"""Reviews: what plans would do, set against a base, and the lines on costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 from fairway_core.cost.prices import Price, PriceTable
 from fairway_core.findings import Severity, UserError
 from fairway_core.review.changes import Action
+from fairway_core.review.costs import CostChange, CostReview
 from fairway_core.review.facts import review_facts
+from fairway_core.review.lines import Given, cost_lines
 from fairway_core.review.markdown import markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import Review, review
@@ -449,3 +451,25 @@ def test_a_sensitive_output_is_hidden(make_plan: Any) -> None:
 def test_two_plans_of_one_stack(make_plan: Any) -> None:
     with pytest.raises(UserError, match="two plans are of the stack `s`"):
         _review("s=" + make_plan("a"), "s=" + make_plan("b"))
+
+
+def _change(address: str, difference: float | None, *, whole: bool = False) -> CostChange:
+    return CostChange("compute", address, "VM", 0.0, difference, difference, difference, whole)
+
+
+def _first(*changes: CostChange, most: int | None = None) -> str:
+    line = next(cost_lines(CostReview("USD", changes, ()), most=most))
+    return "".join(part.text if isinstance(part, Given) else part for part in line)
+
+
+@pytest.mark.parametrize("known", [None, 0.5])
+def test_cost_lines_name_changes_without_a_price(known: float | None) -> None:
+    said = _first(_change("vm.files", None), _change("vm.b", known), _change("vm.c", known))
+    assert "3 of 3 changes (vm.files, vm.b, vm.c)" in said
+
+
+def test_cost_lines_count_many_changes_without_a_price() -> None:
+    known = _change("vm.known", 1.0, whole=True)
+    said = _first(known, *(_change(f"vm.n{n}", None) for n in range(1, 1203)), most=2)
+    assert "1202 of 1203 changes (vm.n1, vm.n2 and 1,200 more)" in said
+    assert "vm.known" not in said

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from fairway_core.catalog import VmSize
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import EnvironmentSubject
+    from fairway_core.checks.check import EnvironmentSubject, Occurrence
 
 # Long enough to move to another size, and to ask for its quota.
 _SIZE_NOTICE_DAYS = 365

@@ -12,8 +12,7 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import EnvironmentSubject
+    from fairway_core.checks.check import EnvironmentSubject, Occurrence
 
 
 # The field by which each limit of a file system is raised.
@@ -67,12 +66,9 @@ def starved_gpus(limits_mbps: Mapping[str, float], gpus: int) -> Iterator[Fault]
     binding = min(limits_mbps, key=lambda what: limits_mbps[what])
     gives, wanted = int(limits_mbps[binding]), gpus * limit("gpu_read_mbps")
     if gives < wanted:
+        give = "give" if binding.endswith("disks") else "gives"
         yield Fault(
-            f"{gpus} GPUs read up to {wanted} MB/s, and {binding} give{_s(binding)} {gives} MB/s",
+            f"{gpus} GPUs read up to {wanted} MB/s, and {binding} {give} {gives} MB/s",
             f"{_RAISED.get(binding, 'raise that limit')}, or keep the data on the nodes' own NVMe "
             "disks",
         )
-
-
-def _s(subject: str) -> str:
-    return "" if subject.endswith("disks") else "s"

@@ -12,8 +12,7 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import EnvironmentSubject
+    from fairway_core.checks.check import EnvironmentSubject, Occurrence
 
 
 def _location(subject: EnvironmentSubject) -> Iterator[Occurrence]:

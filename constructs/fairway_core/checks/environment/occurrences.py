@@ -9,8 +9,7 @@ from fairway_core.catalog import vm_size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import EnvironmentSubject
+    from fairway_core.checks.check import EnvironmentSubject, Occurrence
     from fairway_core.environment import AnyCluster
 
 

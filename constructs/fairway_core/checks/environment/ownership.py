@@ -14,8 +14,7 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import EnvironmentSubject
+    from fairway_core.checks.check import EnvironmentSubject, Occurrence
 
 
 def _tags(subject: EnvironmentSubject) -> Iterator[Occurrence]:

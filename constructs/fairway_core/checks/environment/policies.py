@@ -12,8 +12,7 @@ from fairway_core.public_ranges import seen_outside
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import EnvironmentSubject
+    from fairway_core.checks.check import EnvironmentSubject, Occurrence
     from fairway_core.environment import Environment
 
 
@@ -67,8 +66,7 @@ def policy_region(location: str, allowed: Collection[str]) -> Iterator[Fault]:
     """
     if location not in allowed:
         yield Fault(
-            f"`policies.locations` does not allow {location}",
-            f"take {' or '.join(allowed)}",
+            f"`policies.locations` does not allow {location}", f"take {' or '.join(allowed)}"
         )
 
 

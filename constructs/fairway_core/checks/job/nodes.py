@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.catalog import VmSize
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import JobSubject
+    from fairway_core.checks.check import JobSubject, Occurrence
 
 # As in `pytorch:2.4.0-cuda12.4-cudnn9` and `nvidia/cuda:12.4.1-base`.
 _CUDA = re.compile(r"cuda[-:_]?(\d+)\.(\d+)", re.IGNORECASE)
@@ -78,7 +77,7 @@ def old_cuda(image: str, size: VmSize) -> Iterator[Fault]:
     Right:
         container: {image: "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime"}
     """
-    from fairway_core.catalog.cuda import least_cuda
+    from fairway_core.catalog.gpu_faults import least_cuda
 
     gpu, named = size.gpu, _CUDA.search(image)
     least = least_cuda(gpu.architecture) if gpu else None

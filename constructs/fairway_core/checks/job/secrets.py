@@ -11,8 +11,7 @@ from fairway_core.secret_values import secrets_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import JobSubject
+    from fairway_core.checks.check import JobSubject, Occurrence
 
 
 def _texts(subject: JobSubject) -> Iterator[Occurrence]:

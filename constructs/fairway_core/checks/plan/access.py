@@ -14,9 +14,8 @@ from fairway_core.review.attributes import HIDDEN, masked
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Occurrence, PlanSubject
     from fairway_core.checks.resource_change import ResourceChange
-    from fairway_core.checks.subjects import PlanSubject
 
 _GROUP, _RULE = "azurerm_network_security_group", "azurerm_network_security_rule"
 _ASSOCIATIONS = frozenset(

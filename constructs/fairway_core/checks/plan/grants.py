@@ -12,15 +12,10 @@ from fairway_core.json_values import blocks, listed
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import PlanSubject
+    from fairway_core.checks.check import Occurrence, PlanSubject
 
 _GRANTS = frozenset(
-    {
-        "azurerm_federated_identity_credential",
-        "azurerm_role_assignment",
-        "azurerm_role_definition",
-    }
+    {"azurerm_federated_identity_credential", "azurerm_role_assignment", "azurerm_role_definition"}
 )
 # Who presents a token with all of these acts as the identity.
 _TRUSTED = ("issuer", "subject", "audience")

@@ -22,9 +22,8 @@ from fairway_core.naming import NAME_TAG, ROLE_TAG
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Occurrence, PlanSubject
     from fairway_core.checks.resource_change import ResourceChange
-    from fairway_core.checks.subjects import PlanSubject
 
 _MACHINES = ("azurerm_linux_virtual_machine", "azurerm_windows_virtual_machine")
 _ACCOUNT = "azurerm_batch_account"
@@ -53,7 +52,11 @@ def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
             change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
     type_, before, after = change.type, change.before, change.after
-    differ = [key for key in made_with(type_) if _differ(before.get(key), after.get(key))]
+    differ = [
+        key
+        for key in made_with(type_)
+        if _without_nothing(before.get(key)) != _without_nothing(after.get(key))
+    ]
     count, later = _nodes(type_, before), _nodes(type_, after)
     if isinstance(count, int) and isinstance(later, int):
         count = min(count, later)  # those that go are not among them
@@ -183,10 +186,7 @@ def _of_pool(pool: Mapping[str, Any]) -> tuple[int, int] | None:
     dedicated, low = (
         scale.get(key) for key in ("target_dedicated_nodes", "target_low_priority_nodes")
     )
-    return (
-        dedicated if isinstance(dedicated, int) else 0,
-        low if isinstance(low, int) else 0,
-    )
+    return (dedicated if isinstance(dedicated, int) else 0, low if isinstance(low, int) else 0)
 
 
 def _fewer(type: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:  # noqa: A002
@@ -202,11 +202,6 @@ def _counted(count: object, change: ResourceChange) -> str:
     known = isinstance(count, int)
     nodes = "the nodes" if not known else "the 1 node" if count == 1 else f"the {count} nodes"
     return f"{nodes} of `{change.address}`"
-
-
-def _differ(old: Any, new: Any) -> bool:
-    """Whether two values differ in more than in how they say nothing."""
-    return bool(_without_nothing(old) != _without_nothing(new))
 
 
 def _without_nothing(value: Any) -> Any:

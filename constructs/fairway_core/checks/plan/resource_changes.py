@@ -11,8 +11,7 @@ from fairway_core.json_values import at
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import PlanSubject
+    from fairway_core.checks.check import Occurrence, PlanSubject
 
 SCALE_SETS = (
     "azurerm_linux_virtual_machine_scale_set",
@@ -52,9 +51,7 @@ def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     return changed
 
 
-def held(
-    changes: Collection[ResourceChange],
-) -> Iterator[tuple[ResourceChange, ResourceChange]]:
+def held(changes: Collection[ResourceChange]) -> Iterator[tuple[ResourceChange, ResourceChange]]:
     """Each deletion below a lock that the plan keeps or makes, with that lock.
 
     What has a lock of its own goes with it. Source: Azure documentation, "Lock your Azure

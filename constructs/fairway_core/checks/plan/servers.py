@@ -15,9 +15,8 @@ from fairway_core.slurm.packages import reads_state
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Occurrence, PlanSubject
     from fairway_core.checks.resource_change import ResourceChange
-    from fairway_core.checks.subjects import PlanSubject
 
 _MACHINE = "azurerm_linux_virtual_machine"
 _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"

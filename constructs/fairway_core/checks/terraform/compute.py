@@ -12,8 +12,7 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import StackSubject
+    from fairway_core.checks.check import Occurrence, StackSubject
 
 _SCALE_SET = "azurerm_linux_virtual_machine_scale_set"
 

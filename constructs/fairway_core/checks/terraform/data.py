@@ -18,8 +18,7 @@ from fairway_core.secret_values import secrets_in
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import StackSubject
+    from fairway_core.checks.check import Occurrence, StackSubject
 
 
 def _holders(subject: StackSubject) -> Iterator[Occurrence]:
@@ -91,7 +90,9 @@ def _services(subject: StackSubject) -> Iterator[Occurrence]:
             yield (
                 (type_, name),
                 {
-                    "open_to_all": not (closed or any(map(_denies, rules))),
+                    "open_to_all": not (
+                        closed or any(rule.get("default_action") == "Deny" for rule in rules)
+                    ),
                     "reached": f"{type_}.{name}" in served
                     or (not closed and any(rule.get(key) for rule in rules for key in _LETS_IN)),
                     "asked": arguments.get("name") in subject.asked.public_accounts
@@ -123,10 +124,6 @@ def _vaults_of_batch(subject: StackSubject) -> set[str]:
         if f"azurerm_key_vault.{name}" in named
         and any(rules.get("bypass") == "AzureServices" for rules in _rules_of(vault))
     }
-
-
-def _denies(rule: Mapping[str, Any]) -> bool:
-    return rule.get("default_action") == "Deny"
 
 
 @check("public-service", Severity.ERROR, Subject.TERRAFORM, at=_services)

@@ -13,8 +13,7 @@ from fairway_core.json_values import blocks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import StackSubject
+    from fairway_core.checks.check import Occurrence, StackSubject
 
 _INTERNET = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0", "0.0.0.0"})  # noqa: S104
 _BASTION_SUBNET = "AzureBastionSubnet"

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.subjects import StackSubject
+from fairway_core.checks.check import StackSubject
 
 if TYPE_CHECKING:
-    from fairway_core.checks.check import Occurrence
-    from fairway_core.checks.subjects import Asked
+    from fairway_core.checks.check import Asked, Occurrence
 
 Resources = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The resources of a stack: arguments by name, by type."""
