@@ -10,13 +10,12 @@ from fairway_boot.files import Fault
 
 # Each is imported when it is wanted: a node runs many.
 _COMMANDS = {
-    "prepare": ("batch.preparation", "prepare"),
-    "release": ("batch.preparation", "release"),
-    "coordinate": ("batch.preparation", "coordinate"),
-    "task": ("batch.attempt", "run_task"),
-    "tell": ("batch.notifications", "send"),
-    "watch": ("batch.events", "watch_for_main"),
-    "serve": ("fanout.sshd_mesh", "serve"),
+    "prepare": ("preparation", "prepare"),
+    "release": ("preparation", "release"),
+    "coordinate": ("preparation", "coordinate"),
+    "task": ("attempt", "run_task"),
+    "tell": ("notifications", "send"),
+    "watch": ("events", "watch_for_main"),
 }
 
 
@@ -24,12 +23,16 @@ def main() -> int:
     """Runs the command that the arguments name; returns the exit code."""
     use_proxy()
     name, *words = sys.argv[1:]
+    if name == "serve":
+        from fairway_agent.fanout.sshd_mesh import serve
+
+        return serve(*words)
     if name not in _COMMANDS:
         print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
         return 2
     module, function = _COMMANDS[name]
     try:
-        code: int = getattr(import_module(f"fairway_agent.{module}"), function)(*words)
+        code: int = getattr(import_module(f"fairway_agent.batch.{module}"), function)()
     except Fault as fault:
         print(f"fairway: {fault}", file=sys.stderr)  # noqa: T201
         return 74  # "I/O error" in sysexits.h
