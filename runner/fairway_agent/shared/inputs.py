@@ -40,13 +40,20 @@ def forget(shared: Path, run: str) -> None:
     """The run is removed, and so are those of its inputs that no other run has."""
     everybody = shared / FOLDER / ".users"
     for users in list(everybody.iterdir()) if everybody.is_dir() else ():
-        (users / run).unlink(missing_ok=True)
-        for user in users.iterdir():
-            if not (shared / "runs" / user.name).is_dir():
+        give_up(shared / FOLDER, users.name, run)
+
+
+def give_up(base: Path, name: str, run: str) -> None:
+    """A run does not use the folder of that name below `base` any more; the last to do so removes
+    it."""
+    users = base / ".users" / name
+    (users / run).unlink(missing_ok=True)
+    with suppress(OSError):  # others have it, or none ever had
+        for user in list(users.iterdir()):
+            if not (base.parent / "runs" / user.name).is_dir():
                 user.unlink(missing_ok=True)  # it was taken back while it was submitted
-        with suppress(OSError):  # others have it
-            users.rmdir()
-            shutil.rmtree(shared / FOLDER / users.name, ignore_errors=True)
+        users.rmdir()
+        shutil.rmtree(base / name, ignore_errors=True)
 
 
 def adopt(base: Path, name: str, run: str, what: str) -> Path:

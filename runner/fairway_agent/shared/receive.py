@@ -84,7 +84,8 @@ def remove(folder: Path) -> None:
     gone = folder.with_name(f".{folder.name}.removed")
     if folder.is_dir():
         shared = folder.parents[1]
-        _forget_code(shared, str(facts_of(folder / "provenance.json").get("code", "")), folder.name)
+        if digest := str(facts_of(folder / "provenance.json").get("code", "")):
+            inputs.give_up(shared / "code", digest[:16], folder.name)
         inputs.forget(shared, folder.name)
         shutil.rmtree(gone, ignore_errors=True)
         folder.rename(gone)
@@ -98,19 +99,6 @@ def facts_of(path: Path) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _forget_code(shared: Path, digest: str, run: str) -> None:
-    if not digest:
-        return  # of a run whose record is damaged
-    code = digest[:16]
-    users = shared / "code" / ".users" / code
-    (users / run).unlink(missing_ok=True)
-    try:
-        users.rmdir()
-    except OSError:
-        return  # others have it, or none ever had
-    shutil.rmtree(shared / "code" / code, ignore_errors=True)
 
 
 _INDEX = "tasks.offsets"
