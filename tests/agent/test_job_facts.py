@@ -84,7 +84,8 @@ def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path:
         setup="make",
     )
     assert (job.container, job.secrets, job.setup_is_admin) == (None, {}, False)
-    assert job.priority_word == "normal"
+    words = [JobFacts(priority=number).priority_word for number in (None, 500, 7)]
+    assert (job.priority_word, words) == ("normal", ["normal", "high", ""])
     assert target == TargetFacts("pair", "ssh", most_nodes=2, queue="/data/fairway-queue")
     assert pods_of(tmp_path) is None
 

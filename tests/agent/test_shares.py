@@ -9,11 +9,11 @@ import select
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import resources, scratch
+from fairway_agent import resources
 from fairway_agent.allocators import machine
 from fairway_agent.allocators.cluster_nodes import Nodes, Queue
 from fairway_agent.allocators.machine import Host, Machine, lend
@@ -426,66 +426,3 @@ def test_share_pins_the_process_to_its_cores() -> None:
 def test_numbers_of_refuses_text_that_is_no_list_of_numbers(text: str) -> None:
     with pytest.raises(ValueError, match="not a list of numbers"):
         numbers_of(text)
-
-
-class TestScratch:
-    """What a task finds on a node that others use too."""
-
-    def start(self, lease: str, **variables: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, scratch.LEASE: lease, **variables}
-        process = subprocess.Popen(
-            ["sh", "-c", "echo; read _"],
-            env=environment,
-            start_new_session=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        # Popen returns in the middle of exec, when /proc may not show the environment yet.
-        assert process.stdout.readline()
-        return process
-
-    def lease(self, task: str, *cores: int) -> str:
-        share = Share((), cores, 0.5, (0, 0)) if cores else None
-        host: Any = Host(os.uname().nodename, "localhost", share=share)
-        return scratch.lease(self.run, task, 0, [host])
-
-    @pytest.fixture(autouse=True)
-    def _run(self, tmp_path: Path) -> None:
-        self.run = tmp_path / "runs" / "sweep-a"
-
-    def test_leftovers_of_its_own_devices_alone_are_ended(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        # Other tests of this machine may have tasks on it.
-        inside = scratch.processes.environments
-        mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
-        monkeypatch.setattr(scratch.processes, "environments", mine)
-        monkeypatch.setattr(scratch, "_GRACE", 0.0)
-        names = {"FAIRWAY_RUN": "sweep-a"}
-        other = self.start(self.lease("1", 2, 3), FAIRWAY_TASK="1", **names)
-        left = self.start(self.lease("2", 1, 9), FAIRWAY_TASK="2", **names)
-        folder = tmp_path / "tasks"
-        for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
-            (folder / name).mkdir(parents=True)
-        try:
-            environment = {
-                scratch.LEASE: self.lease("0", 0, 1),
-                "FAIRWAY_CORES": "0-1",
-                "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-0"),
-            }
-            scratch.prepare(environment)
-            assert left.wait(300) < 0
-            assert other.poll() is None
-            assert sorted(each.name for each in folder.iterdir()) == ["sweep-a-0", "sweep-a-1"]
-            # Who has the whole node finds nobody there who may stay.
-            whole = {
-                scratch.LEASE: self.lease("3"),
-                "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-3"),
-            }
-            scratch.prepare(whole)
-            assert other.wait(300) < 0
-            assert [each.name for each in folder.iterdir()] == ["sweep-a-3"]
-        finally:
-            for process in (other, left):
-                process.kill()
-                process.communicate()

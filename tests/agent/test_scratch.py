@@ -1,0 +1,137 @@
+"""A node's local disk: what a task finds there, and copies that share their bytes with files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pytest
+
+from fairway_agent import scratch
+from fairway_agent.allocators.machine import Host
+from fairway_agent.resources import Share
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "run.sh"
+    file.write_text("true\n")
+    file.chmod(0o750)
+    os.utime(file, (1, 2))
+    return file
+
+
+def is_copy(file: Path) -> bool:
+    facts = file.stat()
+    return (file.read_text(), facts.st_mode & 0o777, facts.st_mtime) == ("true\n", 0o750, 2)
+
+
+def test_a_copy_has_all_that_the_file_had(script: Path, tmp_path: Path) -> None:
+    """On whatever file system this is."""
+    copy = tmp_path / "copy"
+    scratch.copy(script, copy)
+    assert is_copy(copy)
+    copy.write_text("false\n")
+    assert script.read_text() == "true\n"
+
+
+def test_clone_on_a_sharing_file_system_copies_no_bytes(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def share(new: BinaryIO, request: int, old: int) -> int:
+        assert request == 0x40049409
+        new.write(os.pread(old, 99, 0))
+        return 0
+
+    monkeypatch.setattr(fcntl, "ioctl", share)
+    monkeypatch.setattr(shutil, "copyfile", None)
+    (tmp_path / "tree").mkdir()
+    script.rename(tmp_path / "tree/run.sh")
+    shutil.copytree(tmp_path / "tree", tmp_path / "copy", copy_function=scratch.copy)
+    assert is_copy(tmp_path / "copy/run.sh")
+
+
+def test_links_are_as_they_are_asked_for(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("run.sh")
+    scratch.copy(tmp_path / "link", tmp_path / "followed")
+    scratch.copy(tmp_path / "link", tmp_path / "kept", follow_symlinks=False)
+    assert is_copy(tmp_path / "followed")
+    assert not (tmp_path / "followed").is_symlink()
+    assert os.readlink(tmp_path / "kept") == "run.sh"  # noqa: PTH115
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(shutil.SpecialFileError):
+        scratch.copy(tmp_path / "pipe", tmp_path / "copy")
+    with pytest.raises(FileNotFoundError):
+        scratch.copy(tmp_path / "none", tmp_path / "copy")
+
+
+class TestScratch:
+    """What a task finds on a node that others use too."""
+
+    def start(self, lease: str, **variables: str) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, scratch.LEASE: lease, **variables}
+        process = subprocess.Popen(
+            ["sh", "-c", "echo; read _"],
+            env=environment,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        # Popen returns in the middle of exec, when /proc may not show the environment yet.
+        assert process.stdout.readline()
+        return process
+
+    def lease(self, task: str, *cores: int) -> str:
+        share = Share((), cores, 0.5, (0, 0)) if cores else None
+        host: Any = Host(os.uname().nodename, "localhost", share=share)
+        return scratch.lease(self.run, task, 0, [host])
+
+    @pytest.fixture(autouse=True)
+    def _run(self, tmp_path: Path) -> None:
+        self.run = tmp_path / "runs" / "sweep-a"
+
+    def test_leftovers_of_its_own_devices_alone_are_ended(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Other tests of this machine may have tasks on it.
+        inside = scratch.processes.environments
+        mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
+        monkeypatch.setattr(scratch.processes, "environments", mine)
+        monkeypatch.setattr(scratch, "_GRACE", 0.0)
+        names = {"FAIRWAY_RUN": "sweep-a"}
+        other = self.start(self.lease("1", 2, 3), FAIRWAY_TASK="1", **names)
+        left = self.start(self.lease("2", 1, 9), FAIRWAY_TASK="2", **names)
+        folder = tmp_path / "tasks"
+        for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
+            (folder / name).mkdir(parents=True)
+        try:
+            environment = {
+                scratch.LEASE: self.lease("0", 0, 1),
+                "FAIRWAY_CORES": "0-1",
+                "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-0"),
+            }
+            scratch.prepare(environment)
+            assert left.wait(300) < 0
+            assert other.poll() is None
+            assert sorted(each.name for each in folder.iterdir()) == ["sweep-a-0", "sweep-a-1"]
+            # Who has the whole node finds nobody there who may stay.
+            whole = {
+                scratch.LEASE: self.lease("3"),
+                "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-3"),
+            }
+            scratch.prepare(whole)
+            assert other.wait(300) < 0
+            assert [each.name for each in folder.iterdir()] == ["sweep-a-3"]
+        finally:
+            for process in (other, left):
+                process.kill()
+                process.communicate()
