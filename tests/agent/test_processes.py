@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,6 @@ import pytest
 from fairway_agent import process_limits, processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
@@ -24,37 +24,37 @@ POLITE = UP.format(how="signal.signal(15, lambda *_: sys.exit(3))")
 DEAF = UP.format(how="signal.signal(15, signal.SIG_IGN)")
 
 
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
 @pytest.fixture
-def started() -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes to be ended with the test."""
+def start() -> Iterator[Start]:
+    """Starts a program in a session of its own, which says that it is up; ends it with the test."""
     programs: list[subprocess.Popen[str]] = []
-    yield programs
+
+    def begin(*command: str, **environment: str) -> subprocess.Popen[str]:
+        program = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **environment},
+        )
+        programs.append(program)
+        assert program.stdout.readline() == "up\n"
+        return program
+
+    yield begin
     for program in programs:
         with program:
             processes.kill({program.pid})
 
 
-def start(
-    started: list[subprocess.Popen[str]], *command: str, **environment: str
-) -> subprocess.Popen[str]:
-    """A program in a session of its own, which has said that it is up."""
-    program = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, **environment},
-    )
-    started.append(program)
-    assert program.stdout.readline() == "up\n"
-    return program
-
-
 def test_processes_of_another_user_are_not_waited_for(
-    started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+    start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task's `sudo` has children that its user may not end: nothing waits for them for ever."""
-    program = start(started, sys.executable, "-c", POLITE)
+    program = start(sys.executable, "-c", POLITE)
     kill = os.kill
 
     def refuse(pid: int, number: int) -> None:
@@ -71,31 +71,31 @@ def test_processes_of_another_user_are_not_waited_for(
     assert program.poll() is None
 
 
-def test_a_deaf_program_is_killed(started: list[subprocess.Popen[str]]) -> None:
-    program = start(started, sys.executable, "-c", DEAF)
+def test_a_deaf_program_is_killed(start: Start) -> None:
+    program = start(sys.executable, "-c", DEAF)
     processes.end({program.pid}, grace=0)
     assert program.wait() == -signal.SIGKILL
 
 
-def test_a_waiting_shell_outlives_what_it_waits_for(started: list[subprocess.Popen[str]]) -> None:
-    program = start(started, "bash", "-c", '"$0" -c "$1"; echo "code $?"', sys.executable, POLITE)
+def test_a_waiting_shell_outlives_what_it_waits_for(start: Start) -> None:
+    program = start("bash", "-c", '"$0" -c "$1"; echo "code $?"', sys.executable, POLITE)
     assert len(processes.members({program.pid})) == 2
     processes.end({program.pid}, grace=60)
     assert program.communicate()[0] == "code 3\n"
 
 
-def test_a_shell_with_a_trap_is_told(started: list[subprocess.Popen[str]]) -> None:
+def test_a_shell_with_a_trap_is_told(start: Start) -> None:
     script = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; done"
-    program = start(started, "bash", "-c", script)
+    program = start("bash", "-c", script)
     processes.end({program.pid}, grace=60)
     assert "told" in program.communicate()[0]
     assert program.returncode == 0
 
 
-def test_a_shell_that_only_waits_is_not_told(started: list[subprocess.Popen[str]]) -> None:
+def test_a_shell_that_only_waits_is_not_told(start: Start) -> None:
     """Its trap keeps it alive where a launcher signals it together with what it waits for."""
     script = 'trap : TERM; "$@"; echo "code $?"'
-    shell = start(started, "bash", "-c", script, "fairway-waits", sys.executable, "-c", POLITE)
+    shell = start("bash", "-c", script, "fairway-waits", sys.executable, "-c", POLITE)
     told: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "kill", lambda pid, _: told.append(pid))
@@ -106,11 +106,11 @@ def test_a_shell_that_only_waits_is_not_told(started: list[subprocess.Popen[str]
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_shell_is_told_before_the_program_that_it_waits_for(
-    started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, turned: bool
+    start: Start, monkeypatch: pytest.MonkeyPatch, turned: bool
 ) -> None:
     """It would go on when that has ended, and could end without its trap."""
     script = 'trap \'exit 0\' TERM; "$0" -c "$1"; true'
-    shell = start(started, "bash", "-c", script, sys.executable, POLITE)
+    shell = start("bash", "-c", script, sys.executable, POLITE)
     [child] = processes.members({shell.pid}) - {shell.pid}
     told: list[int] = []
     with monkeypatch.context() as patch:
@@ -120,15 +120,13 @@ def test_a_shell_is_told_before_the_program_that_it_waits_for(
     assert told == [shell.pid, child]
 
 
-def test_a_shell_alone_is_told_too(started: list[subprocess.Popen[str]]) -> None:
-    program = start(started, "bash", "-c", "echo up; while :; do :; done")
+def test_a_shell_alone_is_told_too(start: Start) -> None:
+    program = start("bash", "-c", "echo up; while :; do :; done")
     processes.end({program.pid}, grace=60)
     assert program.wait() == -signal.SIGTERM
 
 
-def test_sessions_are_found_by_their_run(
-    started: list[subprocess.Popen[str]], tmp_path: Path
-) -> None:
+def test_sessions_are_found_by_their_run(start: Start, tmp_path: Path) -> None:
     """Another project may have a run of the same ID."""
     folder, mark = tmp_path / "a#b" / "job-222222", "_FAIRWAY_MARK"
     folder.mkdir(parents=True)
@@ -140,17 +138,17 @@ def test_sessions_are_found_by_their_run(
         {mark: f"{folder}#0"},
         {mark: f"{tmp_path}/link/job-222222#0#1#node"},
     ]
-    mine = [start(started, *program, **own, **each).pid for each in marks]
-    start(started, *program, FAIRWAY_RUN="job-2222222")
-    start(started, *program, **own, _FAIRWAY_MARK=f"{tmp_path}/other/job-222222#0")
+    mine = [start(*program, **own, **each).pid for each in marks]
+    start(*program, FAIRWAY_RUN="job-2222222")
+    start(*program, **own, _FAIRWAY_MARK=f"{tmp_path}/other/job-222222#0")
     assert processes.sessions_of(folder, mark) == set(mine)
 
 
 def test_names_with_spaces_and_brackets_are_no_trouble(
-    started: list[subprocess.Popen[str]],
+    start: Start,
 ) -> None:
     rename = "open('/proc/self/comm', 'w').write(') Z 1 2 (x'); " + POLITE
-    program = start(started, sys.executable, "-c", rename)
+    program = start(sys.executable, "-c", rename)
     assert processes.members({program.pid}) == {program.pid}
 
 

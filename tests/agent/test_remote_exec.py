@@ -8,17 +8,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from fairway_agent.fanout import remote_exec_server, sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 
@@ -82,11 +80,19 @@ class Node:
         self.process.stdin = None
 
 
+Run = Callable[..., Node]
+
+
 @pytest.fixture
-def started() -> Iterator[list[Node]]:
-    """What a test has started."""
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Has a node run a command, which ends with the test."""
     nodes: list[Node] = []
-    yield nodes
+
+    def begin(*argv: str, **facts: Any) -> Node:
+        nodes.append(Node([*argv], tmp_path, **facts))
+        return nodes[-1]
+
+    yield begin
     for node in nodes:
         node.process.kill()
         for stray in node.strays:
@@ -95,35 +101,25 @@ def started() -> Iterator[list[Node]]:
         node.process.communicate()
 
 
-def run(started: list[Node], folder: Path, script: str) -> Node:
-    node = Node(["bash", "-c", script], folder)
-    started.append(node)
-    return node
-
-
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 7", 7), ("exit 255", 254), ("kill -9 $$", 137)]
 )
-def test_the_exit_code_is_the_commands(
-    started: list[Node], tmp_path: Path, script: str, code: int
-) -> None:
+def test_the_exit_code_is_the_commands(run: Run, script: str, code: int) -> None:
     """But for 255, which says that a connection failed."""
-    assert run(started, tmp_path, script).process.wait(300) == code
+    assert run("bash", "-c", script).process.wait(300) == code
 
 
 def test_a_long_command_is_read_once_and_what_follows_it_is_obeyed(
-    started: list[Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(12):
         monkeypatch.setenv(f"TEXT{number}", "x" * 120_000)
-    node = Node(["sleep", "600"], tmp_path, behind=b"signal SIGTERM\n")
-    started.append(node)
+    node = run("sleep", "600", behind=b"signal SIGTERM\n")
     assert node.process.wait(300) == 128 + signal.SIGTERM
 
 
-def test_a_program_that_is_not_there_is_named(started: list[Node], tmp_path: Path) -> None:
-    node = Node(["no-such-program"], tmp_path)
-    started.append(node)
+def test_a_program_that_is_not_there_is_named(run: Run) -> None:
+    node = run("no-such-program")
     _, errors = node.process.communicate(timeout=300)
     assert (node.process.returncode, errors) == (
         127,
@@ -131,12 +127,10 @@ def test_a_program_that_is_not_there_is_named(started: list[Node], tmp_path: Pat
     )
 
 
-def test_signals_reach_the_program_and_not_the_shell_around_it(
-    started: list[Node], tmp_path: Path
-) -> None:
+def test_signals_reach_the_program_and_not_the_shell_around_it(run: Run) -> None:
     program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: (print('told'), exit(5)));"
     program += "print('up', flush=True); signal.pause()"
-    node = run(started, tmp_path, f'{sys.executable} -c "{program}"; exit $?')
+    node = run("bash", "-c", f'{sys.executable} -c "{program}"; exit $?')
     assert node.hear() == "up"
     node.say(b"signal SIGUSR1\n")
     assert node.hear() == "told"
@@ -153,11 +147,9 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["hangs up", "is silent"])
-def test_a_side_that_is_gone_ends_the_command(
-    started: list[Node], tmp_path: Path, how: str
-) -> None:
+def test_a_side_that_is_gone_ends_the_command(run: Run, how: str) -> None:
     """All of it, also what has left its session."""
-    node = run(started, tmp_path, "setsid sleep 600 & echo $!; sleep 600")
+    node = run("bash", "-c", "setsid sleep 600 & echo $!; sleep 600")
     stray = int(node.hear())
     node.strays.append(stray)
     if how == "hangs up":
@@ -168,12 +160,11 @@ def test_a_side_that_is_gone_ends_the_command(
     assert not is_alive(stray)
 
 
-def test_a_command_that_was_told_has_its_grace_once(started: list[Node], tmp_path: Path) -> None:
+def test_a_command_that_was_told_has_its_grace_once(run: Run) -> None:
     """What the job's own grace has left of it: the run is not said to have ended before."""
     program = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True));"
     program += "print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
-    node = Node([sys.executable, "-c", program], tmp_path, grace=100_000.0)
-    started.append(node)
+    node = run(sys.executable, "-c", program, grace=100_000.0)
     assert node.hear() == "up"
     node.say(b"signal SIGTERM\n")
     assert node.hear() == "told"
@@ -182,14 +173,14 @@ def test_a_command_that_was_told_has_its_grace_once(started: list[Node], tmp_pat
     assert node.process.wait(300) == remote_exec_server.LOST
 
 
-def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> None:
+def test_beats_keep_the_command_alive(run: Run) -> None:
     """For longer than a silence may last."""
     # A signal that comes before it is waited for is not lost: it is blocked until then.
     program = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, {s.SIGUSR1});"
     program += "print('up', flush=True);"
     program += "[(s.sigwait({s.SIGUSR1}), print('told', flush=True)) for _ in range(12)];"
     program += "print('done')"
-    node = run(started, tmp_path, f'exec {sys.executable} -c "{program}"')
+    node = run("bash", "-c", f'exec {sys.executable} -c "{program}"')
     assert node.hear() == "up"
     for beat in range(12):
         node.set_clock(0.9 * _SILENCE * (beat + 1))
@@ -203,13 +194,13 @@ def test_beats_keep_the_command_alive(started: list[Node], tmp_path: Path) -> No
     ("number", "code"), [(signal.SIGHUP, 0), (signal.SIGTERM, remote_exec_server.LOST)]
 )
 def test_the_command_is_not_ended_by_signals_to_its_keeper(
-    started: list[Node], tmp_path: Path, number: signal.Signals, code: int
+    run: Run, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     """Only through the channel; and it has their default actions. SIGTERM says that the node shuts
     down: even what ends with 0 has not succeeded."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    node = run(started, tmp_path, f"grep SigIgn /proc/self/status; read -r _ <{gate}")
+    node = run("bash", "-c", f"grep SigIgn /proc/self/status; read -r _ <{gate}")
     ignored = int(node.hear().split()[1], 16)
     node.process.send_signal(number)
     with gate.open("w") as opened:
