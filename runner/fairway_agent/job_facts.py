@@ -91,7 +91,7 @@ class TargetFacts(NamedTuple):
             mounts=fields.variables("mounts"),
             account_url=(storage.text_or_none("account_url") or "").rstrip("/"),
             vault_url=fields.text_or_none("vault_url") or "",
-            most_nodes=nodes.count_or_none("max") or 0,
+            most_nodes=nodes.or_none("max", nodes.count) or 0,
             queue=ssh.text_or_none("queue") or "",
             identity=batch.text_or_none("identity") or "",
         )

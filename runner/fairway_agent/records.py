@@ -54,7 +54,7 @@ def shown(value: object) -> str:
 
 class Fields:
     """The fields of one mapping; Unfit, which names field and record, for one that is missing or
-    of another kind. What ends in `_or_none` may be null, or missing."""
+    of another kind. What is read `or_none` may be null, or missing."""
 
     __slots__ = ("facts", "what")
 
@@ -99,19 +99,7 @@ class Fields:
         return float(self._between(name, (int, float), -_HUGE, _HUGE))
 
     def text_or_none(self, name: str) -> str | None:
-        return self._or_none(name, self.text)
-
-    def count_or_none(self, name: str) -> int | None:
-        return self._or_none(name, self.count)
-
-    def whole_or_none(self, name: str) -> int | None:
-        return self._or_none(name, self.whole)
-
-    def span_or_none(self, name: str) -> float | None:
-        return self._or_none(name, self.span)
-
-    def moment_or_none(self, name: str) -> float | None:
-        return self._or_none(name, self.moment)
+        return self.or_none(name, self.text)
 
     def flag(self, name: str) -> bool:
         """Yes or no; no where it is missing."""
@@ -152,7 +140,8 @@ class Fields:
             return number
         raise self.unfit(name)
 
-    def _or_none(self, name: str, read: Callable[[str], T]) -> T | None:
+    def or_none(self, name: str, read: Callable[[str], T]) -> T | None:
+        """A field that may be null, or missing, else read as one of these fields is."""
         return None if self.facts.get(name) is None else read(name)
 
 

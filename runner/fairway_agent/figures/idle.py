@@ -71,7 +71,7 @@ def _uses(sample: Fields, gpus: Sequence[int] | None) -> list[float]:
     found = {}
     for each in sample.each("gpus"):
         gpu = Fields(each, "a GPU")
-        found[gpu.count("index")] = gpu.span_or_none("use")
+        found[gpu.count("index")] = gpu.or_none("use", gpu.span)
     uses = list(found.values()) if gpus is None else [found.get(gpu) for gpu in gpus]
     known = [use for use in uses if use is not None]
     return known if len(known) == len(uses) else []

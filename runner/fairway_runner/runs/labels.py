@@ -129,7 +129,7 @@ def actions(folder: Path, submitted: float) -> list[dict[str, Any]]:
         try:
             fields = Fields(json.loads(line), "an action")
             known = {name: fields.text(name) for name in ("action", "by")}
-            moment = fields.moment_or_none("at")
+            moment = fields.or_none("at", fields.moment)
         except (ValueError, RecursionError, Unfit):
             continue
         if moment is not None:
