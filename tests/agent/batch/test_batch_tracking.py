@@ -367,24 +367,15 @@ def test_batch_endings_of_other_jobs_and_damaged_files_are_skipped(tmp_path: Pat
 
 
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> Path:
+def node(folders: Folders, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> Path:
     """A node `n1` on which the job's release task runs; its folder of endings."""
-    prepared, work = tmp_path / "prepared", tmp_path / "release"
-    (prepared / "record").mkdir(parents=True)
     hears = Hears("secret:HOOK", ("failed", "succeeded"), "auto", "HOOK")
     plan = RunPlan("job-a", "/x", tasks=2, secrets=("HOOK",), notify=hears)
-    (prepared / "record" / "plan.json").write_text(plan.text())
-    for name, value in (
-        ("AZ_BATCH_JOB_PREP_WORKING_DIR", str(prepared)),
-        ("AZ_BATCH_TASK_WORKING_DIR", str(work)),
-        ("AZ_BATCH_JOB_ID", "job-a"),
-        ("AZ_BATCH_NODE_ID", "n1"),
-    ):
-        monkeypatch.setenv(name, value)
+    (folders.record / "plan.json").write_text(plan.text())
     monkeypatch.setenv("HOOK", "")  # and gone again after the test
     monkeypatch.setattr(Folders, "secret_values", lambda _: {"HOOK": receiver.url})
     monkeypatch.setattr(notifications, "PAID_PAUSES", (0.0, 0.0))
-    return work / notifications.BROUGHT
+    return folders.work / notifications.BROUGHT
 
 
 def bring(folder: Path, *endings: Ending) -> None:

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -70,17 +71,23 @@ def test_only_names_of_secrets_are_asked_for(name: str) -> None:
         secret_for("ada", name, FakeVault())
 
 
+@contextmanager
+def serving(path: Path) -> Iterator[None]:
+    with secret_server(path, FakeVault(), PEOPLE.__getitem__) as found:
+        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield
+        found.shutdown()
+        thread.join()
+
+
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The service, to which this process is the user `uid`."""
     path = tmp_path / "socket"
-    with secret_server(path, FakeVault(), lambda uid: PEOPLE[uid]) as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    with serving(path):
         monkeypatch.setattr(access, "_SERVICE", path)
         yield path
-        found.shutdown()
-        thread.join()
 
 
 def _be(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
@@ -141,9 +148,7 @@ def test_the_kernel_says_who_asks() -> None:
     with TemporaryDirectory(prefix="fairway-secrets-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        with secret_server(folder / "socket", FakeVault(), PEOPLE.__getitem__) as found:
-            thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
-            thread.start()
+        with serving(folder / "socket"):
             words = [python, "-I", "-S", "-c", _ASK, str(folder / "socket")]
             said = {
                 uid: json.loads(
@@ -153,8 +158,6 @@ def test_the_kernel_says_who_asks() -> None:
                 )
                 for uid in PEOPLE
             }
-            found.shutdown()
-            thread.join()
     assert said[30_001] == {"value": "for ada's eyes"}
     assert set(said[30_002]) == {"error"}
 

@@ -86,13 +86,25 @@ def tell_host(lab: Lab, name: str) -> None:
     lab.set(key_values=str(lab.folder / "kvp"))
 
 
+def start_node(lab: Lab) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
+    return subprocess.Popen(command, env=lab.environment)
+
+
+def want(settings: Settings, *names: str, seen: tuple[str, ...] = ()) -> None:
+    """Slurm asks for these nodes, and these instances were `seen` without a name."""
+    with opened(settings, "nd") as registry:
+        registry.want(list(names))
+        if seen:
+            registry.see(list(seen))
+
+
 class TestClaims:
     """An instance asks the scheduler which node it is."""
 
     def test_an_instance_gets_the_name_that_is_wanted_and_keeps_it(self, service: Settings) -> None:
         assert node.ask_for_name(service, ME) is None
-        with opened(service, "nd") as registry:
-            registry.want(["nd-3", "nd-4"])
+        want(service, "nd-3", "nd-4")
         assert node.ask_for_name(service, ME) == "nd-3"
         assert node.ask_for_name(service, ME) == "nd-3"
         with opened(service, "nd") as registry:
@@ -155,8 +167,7 @@ class TestClaims:
     def test_an_answer_of_somebody_without_the_key_is_not_taken(
         self, service: Settings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with opened(service, "nd") as registry:
-            registry.want(["nd-3"])
+        want(service, "nd-3")
         monkeypatch.setattr(
             "fairway_boot.slurm.claim_service.munge.encode", lambda _, message: json.dumps(message)
         )
@@ -170,8 +181,7 @@ class TestClaims:
 
     def test_a_node_starts_with_key_and_name(self, service: Settings, lab: Lab) -> None:
         lab.azure.secret = base64.b64encode(b"k" * 128).decode()
-        with opened(service, "nd") as registry:
-            registry.want(["nd-0"])
+        want(service, "nd-0")
         done = lab.run("node")
         assert done.returncode == 0, done.stderr
         assert (lab.folder / "munge.key").read_bytes() == b"k" * 128
@@ -187,16 +197,14 @@ class TestClaims:
         assert not (lab.folder / "munge-restarted").exists(), "the key is the same"
 
     def test_a_node_waits_for_the_key_and_for_its_name(self, service: Settings, lab: Lab) -> None:
-        command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
-        process = subprocess.Popen(command, env=lab.environment)
+        process = start_node(lab)
         try:
             until(lambda: "GET /secrets" in " ".join(lab.azure.requests))
             lab.azure.secret = base64.b64encode(b"k" * 128).decode()
             until(lambda: "GET /metadata/instance" in " ".join(lab.azure.requests))
             assert process.poll() is None
             assert not (lab.folder / "slurmd-started").exists()
-            with opened(service, "nd") as registry:
-                registry.want(["nd-0"])
+            want(service, "nd-0")
             assert process.wait(timeout=300) == 0
         finally:
             process.kill()
@@ -207,8 +215,7 @@ class TestClaims:
     ) -> None:
         assert service.poll < 1
         lab.azure.secret = base64.b64encode(b"o" * 128).decode()
-        command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
-        process = subprocess.Popen(command, env=lab.environment)
+        process = start_node(lab)
         try:
             until(lambda: (lab.folder / "munge.key").exists())
             lab.azure.secret = base64.b64encode(b"n" * 128).decode()
@@ -227,9 +234,7 @@ class TestClaims:
             (commands / name).symlink_to(shutil.which(name) or "")
         lab.set(bin=str(commands))
         lab.azure.change(1)
-        with opened(service, "nd") as registry:
-            registry.want(["nd-0"])
-            registry.see(["7"])
+        want(service, "nd-0", seen=("7",))
         done = lab.run("node")
         assert done.returncode == 1
         why = "slurmd not installed: see /var/log/cloud-init-output.log"
@@ -244,9 +249,7 @@ class TestClaims:
         lab.azure.secret = base64.b64encode(b"k" * 128).decode()
         tell_host(lab, "DSM01XYZ")
         lab.set(check=["sh", "-c", "echo 'hardware: 7 of 8 GPUs; '; exit 1"], settle=0)
-        with opened(service, "nd") as registry:
-            registry.want(["nd-0"])
-            registry.see(["7"])
+        want(service, "nd-0", seen=("7",))
         assert lab.run("node").returncode == 1
         assert not (lab.folder / "slurmd-started").exists(), "no job sees it"
         with opened(service, "nd") as registry:
@@ -269,9 +272,7 @@ class TestClaims:
         lab.azure.secret = base64.b64encode(b"k" * 128).decode()
         tell_host(lab, "DSM01XYZ")
         lab.set(check=["sh", "-c", "echo '/data is not mounted; '; exit 1"], settle=0)
-        with opened(service, "nd") as registry:
-            registry.want(["nd-0"])
-            registry.see(["7"])
+        want(service, "nd-0", seen=("7",))
         assert lab.run("node").returncode == 1
         with opened(service, "nd") as registry:
             assert registry.troubles["7"] == "/data is not mounted;"
@@ -286,8 +287,7 @@ class TestClaims:
     ) -> None:
         tell_host(lab, "DSM01XYZ")
         settings = load(str(lab.folder / "settings.json"))
-        with opened(service, "nd") as registry:
-            registry.want(["nd-0", "nd-1"])
+        want(service, "nd-0", "nd-1")
         assert node.ask_for_name(settings, ME) == "nd-0"
         with opened(service, "nd") as registry:
             assert registry.claims["nd-0"].host == "DSM01XYZ"
@@ -308,8 +308,7 @@ class TestClaims:
         for name in ("munge", "unmunge"):
             (lab.folder / "bin" / name).symlink_to(shutil.which(name) or "")
         settings = load(str(lab.folder / "settings.json"))
-        with opened(service, "nd") as registry:
-            registry.want(["nd-0"])
+        want(service, "nd-0")
         me = replace(ME, id="/subscriptions/s/resourceGroups/g/virtualMachines/7")
         question = {"scale_set": "nd", "vm": me.vm, "id": "7", "host": "DSM01XYZ"}
         signed = munge.encode(settings, {**question, "resource": me.id})

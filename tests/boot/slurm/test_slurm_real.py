@@ -220,17 +220,22 @@ class Cluster:
         for daemon in reversed(self._daemons):
             daemon.stop()
 
-    def ask(self, *command: str) -> str:
-        """What one of Slurm's commands says."""
-        done = subprocess.run(
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Runs one of Slurm's commands."""
+        return subprocess.run(
             command,
             env=self.environment,
             capture_output=True,
             text=True,
             timeout=300,
-            check=True,
+            check=False,
             cwd=self.folder,
         )
+
+    def ask(self, *command: str) -> str:
+        """What one of Slurm's commands says."""
+        done = self.run(*command)
+        done.check_returncode()
         return done.stdout.strip()
 
     def state(self, node: str) -> str:
@@ -370,14 +375,7 @@ def test_nodes_have_what_they_were_said_to_have(cluster: Cluster) -> None:
     jobs = [cluster.ask(*asked, f"--nice={nice}") for nice in (0, 1000, 2000)]
     first, normal, last = (int(cluster.ask("squeue", "-h", "-j", j, "-o", "%Q")) for j in jobs)
     assert (first - normal, normal - last) == (1000, 1000), "priorities are kept apart"
-    refused = subprocess.run(
-        ["srun", "--gres=gpu:3", "true"],
-        env=cluster.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    refused = cluster.run("srun", "--gres=gpu:3", "true")
     assert refused.returncode != 0, "a job that can never run is refused at once"
 
 
@@ -387,14 +385,7 @@ def test_no_job_spans_scale_sets(cluster: Cluster) -> None:
     found = [re.sub(r"Level=0 LinkSpeed=\d+ ", "", line).strip() for line in shown]
     assert found == ["SwitchName=n Nodes=n-0", "SwitchName=nd Nodes=nd-[0-2]"]
     cluster.ask("scontrol", "create", "partitionname=all", "nodes=n-0,nd-[0-2]")
-    refused = subprocess.run(
-        ["sbatch", "-p", "all", "-N", "4", "--wrap", "true"],
-        env=cluster.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    refused = cluster.run("sbatch", "-p", "all", "-N", "4", "--wrap", "true")
     assert "Requested node configuration is not available" in refused.stderr
     job = cluster.ask("sbatch", "--parsable", "-p", "all", "-N", "3", "-o", "out", "--wrap", "true")
     cluster.until(lambda: cluster.job(job) == "COMPLETED")
