@@ -26,7 +26,7 @@ def main() -> int:
     if name == "serve":
         from fairway_agent.fanout.sshd_mesh import serve
 
-        return serve(*words)
+        return serve(words[0])
     if name not in _COMMANDS:
         print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
         return 2
