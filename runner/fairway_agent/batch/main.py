@@ -23,15 +23,15 @@ def main() -> int:
     """Runs the command that the arguments name; returns the exit code."""
     use_proxy()
     name, *words = sys.argv[1:]
-    if name == "serve":
-        from fairway_agent.fanout.sshd_mesh import serve
-
-        return serve(words[0])
-    if name not in _COMMANDS:
+    if name not in (*_COMMANDS, "serve"):
         print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
         return 2
-    module, function = _COMMANDS[name]
     try:
+        if name == "serve":
+            from fairway_agent.fanout.sshd_mesh import serve
+
+            return serve(words[0])
+        module, function = _COMMANDS[name]
         code: int = getattr(import_module(f"fairway_agent.batch.{module}"), function)()
     except Fault as fault:
         print(f"fairway: {fault}", file=sys.stderr)  # noqa: T201

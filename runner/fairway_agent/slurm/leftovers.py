@@ -66,10 +66,10 @@ def _others(shared: Path, environment: Mapping[str, str]) -> dict[int, tuple[str
     own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
     found = {}
     for pid, variables in processes.environments():
-        told = dict(each.partition("=")[::2] for each in variables)
+        known = dict(each.partition("=")[::2] for each in variables)
         # A launcher passes this one on to other nodes too.
-        folder, job = told.get(_RUN, ""), told.get(_JOB, "")
-        key = (job, told.get(_TIMES, "0"))
+        folder, job = known.get(_RUN, ""), known.get(_JOB, "")
+        key = (job, known.get(_TIMES, "0"))
         if job and key != own and Path(folder).is_relative_to(shared / "runs"):
             found[pid] = key
     return found
@@ -91,9 +91,9 @@ def end_all(run: str, task: str, grace: float) -> None:
     """Ends what carries the task's names, wherever it is on this node."""
     if processes_of(run, task):
         signal_task(run, task, signal.SIGTERM)
-    told = time.monotonic()
-    while (alive := processes_of(run, task)) and time.monotonic() < told + grace + _PATIENCE:
-        if time.monotonic() >= told + grace:
+    began = time.monotonic()
+    while (alive := processes_of(run, task)) and time.monotonic() < began + grace + _PATIENCE:
+        if time.monotonic() >= began + grace:
             for pid in alive:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
