@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-_FILE, _CLIENT, _TENANT, _AUTHORITY = (
-    "AZURE_FEDERATED_TOKEN_FILE",
-    "AZURE_CLIENT_ID",
-    "AZURE_TENANT_ID",
-    "AZURE_AUTHORITY_HOST",
-)
+_FILE, _AUTHORITY = "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"
+_CLIENT, _TENANT = "AZURE_CLIENT_ID", "AZURE_TENANT_ID"
 _PUBLIC = "https://login.microsoftonline.com"
 _KIND = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")

@@ -221,6 +221,11 @@ def _announce(world: World, *names: str) -> Path:
     return folder
 
 
+def _age(file: Path) -> None:
+    old = time.time() - cluster.FRESH - 1
+    os.utime(file, (old, old))
+
+
 def test_idle_stop_of_several_nodes_waits_until_all_are_idle(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,8 +237,7 @@ def test_idle_stop_of_several_nodes_waits_until_all_are_idle(
     (folder / "idle" / "node-10").write_text("7199")
     assert world.look(60).endswith("; node-10 has not been idle for so long")
     (folder / "idle" / "node-10").write_text("7200")
-    old = time.time() - cluster.FRESH - 1
-    os.utime(folder / "idle" / "node-10", (old, old))
+    _age(folder / "idle" / "node-10")
     assert world.look(60).endswith("; node-10 has not been idle for so long"), "nobody knows now"
     for junk in ("", "{", "null", "[" * 100_000, '"idle"'):
         (folder / "idle" / "node-10").write_text(junk)
@@ -253,8 +257,7 @@ def test_a_node_that_is_gone_keeps_none_from_stopping(
     world.others, world.id = True, f"{SETS}/pair/virtualMachines/0"
     folder = _announce(world, "node-1", "node-2")
     monkeypatch.setattr(cluster, "own_name", lambda: "node-2")
-    old = time.time() - cluster.FRESH - 1
-    os.utime(folder / "hosts" / "node-1", (old, old))
+    _age(folder / "hosts" / "node-1")
     world.look()
     assert world.look(2 * HOUR).endswith(": it stops")
 
@@ -268,9 +271,8 @@ def test_idle_stop_of_nodes_that_do_not_announce_themselves_stops_none(
     said = "; it does not announce itself, so that nobody knows of the other nodes"
     assert world.look(2 * HOUR).endswith(said)
     folder = _announce(world, "node-1", "node-2")
-    old = time.time() - cluster.FRESH - 1
     for name in ("node-1", "node-2"):
-        os.utime(folder / "hosts" / name, (old, old))
+        _age(folder / "hosts" / name)
     assert world.look(60).endswith(said)
     assert world.asked == []
 
@@ -323,22 +325,16 @@ class TestProgram:
 class TestGpus:
     """How busy GPUs are at one moment, by a program in the place of nvidia-smi."""
 
-    def smi(self, folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
-        (folder / "nvidia-smi").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-
-    def test_gpu_use_is_read_for_each_gpu(
+    def test_gpu_use_is_read_for_each_gpu_and_unknown_where_the_program_fails(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        program = tmp_path / "nvidia-smi"
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         lines = "echo '0, 97, 70123, 81559, 643.21'; echo '1, [N/A], 10, 81559, 60.1'; echo junk"
-        self.smi(tmp_path, lines, monkeypatch)
+        program.write_text(f"#!/bin/sh\n{lines}\n")
+        program.chmod(0o755)
         assert gpus.use_now() == {0: 0.97, 1: None}
-
-    def test_a_program_that_fails_tells_nothing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.smi(tmp_path, "echo '0, 0, 1, 2, 3'; exit 9", monkeypatch)
+        program.write_text(f"#!/bin/sh\n{lines}; exit 9\n")
         assert gpus.use_now() is None
 
     def test_without_it_the_driver_of_amd_is_asked(

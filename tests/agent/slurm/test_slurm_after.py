@@ -12,7 +12,7 @@ from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.nodes.srun import SlurmNodes
 from fairway_agent.shared import receive
-from fairway_agent.shared.reports import SubmitRequest
+from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import job, submit
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.job import Slurm
@@ -70,6 +70,11 @@ def ends(shared: Path, name: str, state: str) -> None:
     state_files.write(shared / "runs" / name, RunState(state, ended=1.0))
 
 
+def submit_own(shared: Path, submission: int = 0) -> SubmitReport:
+    request = SubmitRequest("own", submission, "c", partition="nd")
+    return submit.answer(shared, request, io.BytesIO())
+
+
 def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:
     """The job of the run that comes after the others, as it starts, and its task."""
     run = shared / "runs" / "own"
@@ -84,8 +89,7 @@ def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:
 def test_slurm_after_is_submitted_as_afterok_and_afterany_dependencies(
     shared: Path, said: list[str]
 ) -> None:
-    request = SubmitRequest("own", 0, "c", partition="nd")
-    submit.answer(shared, request, io.BytesIO())
+    submit_own(shared)
     [words] = [each for each in said if each.startswith("sbatch")]
     assert " --dependency=afterok:70,afterany:71:72 " in words
 
@@ -94,9 +98,8 @@ def test_slurm_after_with_an_unmet_condition_is_refused_before_sbatch(
     shared: Path, said: list[str]
 ) -> None:
     ends(shared, "coded", "succeeded")
-    request = SubmitRequest("own", 0, "c", partition="nd")
     with pytest.raises(Fault, match=r"`after`: coded succeeded with exit code 0"):
-        submit.answer(shared, request, io.BytesIO())
+        submit_own(shared)
     assert not any(each.startswith("sbatch") for each in said)
 
 
@@ -140,15 +143,13 @@ def test_slurm_after_job_stops_waiting_when_slurm_ends_it(shared: Path) -> None:
 
 
 def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> None:
-    request = SubmitRequest("own", 0, "c", partition="nd")
-    submit.answer(shared, request, io.BytesIO())
+    submit_own(shared)
     for name, state in (("well", "succeeded"), ("mended", "failed"), ("coded", "succeeded")):
         ends(shared, name, state)
     folder = shared / "runs" / "own"
     files.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
     jobs = sum(words.startswith("sbatch") for words in said)
-    report = submit.answer(shared, SubmitRequest("own", 1, "c", partition="nd"), io.BytesIO())
-    assert report.jobs == ()
+    assert submit_own(shared, 1).jobs == ()
     assert sum(words.startswith("sbatch") for words in said) == jobs
     reconcile_all([folder])
     found = state_files.read_run(folder)
@@ -172,8 +173,7 @@ def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
 def test_slurm_after_job_that_slurm_dropped_is_cancelled_with_its_reason(shared: Path) -> None:
     """Else another would begin that wants it to have failed. Nothing is known of its job any more,
     and there is no accounting."""
-    request = SubmitRequest("own", 0, "c", partition="nd")
-    submit.answer(shared, request, io.BytesIO())
+    submit_own(shared)
     ends(shared, "well", "failed")
     reconcile_all([shared / "runs/own"])
     found = state_files.read_run(shared / "runs/own")
