@@ -1,4 +1,4 @@
-"""Runs of a pool as they are seen here, while others submit, retry or cancel them."""
+"""Runs of a pool as they are seen here, while other commands submit, retry or cancel them."""
 
 from __future__ import annotations
 
