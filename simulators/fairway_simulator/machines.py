@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,3 +92,32 @@ SHARED_CORES = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "OMPI_MCA_pml": "ob1",
 }
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that these have."""
+    found, left = [], [pid]
+    while left:
+        try:
+            path = f"/proc/{left[0]}/task/{left.pop(0)}/children"
+            with open(path, encoding="ascii") as file:  # noqa: PTH123
+                children = [int(word) for word in file.read().split()]
+        except OSError:
+            continue
+        found += children
+        left += children
+    return found
+
+
+def cut_sessions(pid: int) -> int:
+    """Ends the connections that an sshd below the process has, and says how many; their commands
+    may go on."""
+    ended = 0
+    for each in descendants(pid):
+        # It may be gone by now.
+        with suppress(OSError), open(f"/proc/{each}/cmdline", "rb") as file:  # noqa: PTH123
+            title = file.read()
+            if title.startswith(b"sshd") and b"[listener]" not in title:
+                os.kill(each, signal.SIGKILL)
+                ended += 1
+    return ended

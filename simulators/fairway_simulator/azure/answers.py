@@ -16,7 +16,7 @@ from fairway_simulator.azure.compute import SCALE_SETS
 from fairway_simulator.azure.resource_ids import ResourcePath, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from fairway_simulator.azure.compute import Compute
     from fairway_simulator.azure.store import ResourceStore
@@ -45,7 +45,10 @@ def answer(compute: Compute, method: str, path: ResourcePath, filter_: str, body
     store = compute.store
     locked = list(_locked(store, path)) if method == "DELETE" else []
     if locked:
-        return _scope_locked(path, locked)
+        scopes = ", ".join(f"'{scope}'" for scope in locked)
+        start = f"The scope '{path.text}' cannot perform delete operation because following "
+        said = f"scope(s) are locked: {scopes}. Please remove the lock and try again."
+        return refused(409, "ScopeLocked", start + said)
     of_compute = compute.answer(method, path, body)
     if of_compute is not None:
         return of_compute
@@ -124,7 +127,7 @@ def _special(compute: Compute, path: ResourcePath) -> dict[str, Any] | None:
 def _act(store: ResourceStore, path: ResourcePath) -> Answer:
     """What is done to a resource by POST, the last part of the path."""
     action = path.name.lower()
-    subject = ResourcePath("/" + "/".join(path.parts[:-1]))
+    subject = path.parent_of_action()
     if action == "checknameavailability":
         return 200, {"nameAvailable": True}
     if action == "register":
@@ -156,15 +159,6 @@ def _locked(store: ResourceStore, path: ResourcePath) -> Iterator[str]:
         scope = lock.scope.lower()
         if f"{path.key}/".startswith(f"{scope}/") or scope.startswith(f"{path.key}/"):
             yield lock.scope
-
-
-def _scope_locked(path: ResourcePath, locked: Sequence[str]) -> Answer:
-    scopes = ", ".join(f"'{scope}'" for scope in locked)
-    message = (
-        f"The scope '{path.text}' cannot perform delete operation because following scope(s) "
-        f"are locked: {scopes}. Please remove the lock and try again."
-    )
-    return refused(409, "ScopeLocked", message)
 
 
 def _missing(path: ResourcePath) -> Answer:

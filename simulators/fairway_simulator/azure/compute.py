@@ -65,7 +65,9 @@ class Compute:
     def answer(self, method: str, path: ResourcePath, body: Any) -> tuple[int, Any] | None:
         """The status and the body of a request; None where it is about nothing of this."""
         if path.key.startswith(_OPERATIONS.lower()):
-            return self._look(path)
+            with self._lock:
+                end = self._operations.get(path.key)
+            return (200, end) if end else refused(404, "NotFound", "no such operation")
         if path.type == SCALE_SETS and path.is_resource:
             return self._scale_set(method, path, body or {})
         subject = path.parent_of_action()
@@ -147,8 +149,13 @@ class Compute:
             missing = wanted - len(before)
         for number in made:
             self.on_make(path.text, number)
+        if not missing:
+            return self._start()
         text = "Allocation failed. We do not have sufficient capacity for the requested VM size."
-        return self._start(_ended("AllocationFailed", text) if missing else None)
+        # The reason is as deep as Azure puts it.
+        details = [{"code": "AllocationFailed", "message": text}]
+        error = {"code": "VMFailure", "details": details}
+        return self._start({"status": "Failed", "error": error})
 
     def _beyond_quota(self, path: ResourcePath, more: int) -> str:
         """What Azure says of a quota that a change would exceed; empty where it would not."""
@@ -214,11 +221,6 @@ class Compute:
             self._operations[path.lower()] = failure or {"status": "Succeeded"}
         return 202, Started(path)
 
-    def _look(self, path: ResourcePath) -> tuple[int, Any]:
-        with self._lock:
-            end = self._operations.get(path.key)
-        return (200, end) if end else refused(404, "NotFound", "no such operation")
-
     def _of(self, key: str) -> dict[int, str]:
         """The instances of a scale set: as many as it was put with, when it is first seen."""
         if key not in self._instances:
@@ -238,12 +240,6 @@ class Compute:
 
 def _capacity(scale_set: dict[str, Any]) -> int:
     return int((scale_set.get("sku") or {}).get("capacity") or 0)
-
-
-def _ended(code: str, message: str) -> dict[str, Any]:
-    """An operation that failed, with its reason as deep as Azure puts it."""
-    inner = {"code": code, "message": message}
-    return {"status": "Failed", "error": {"code": "VMFailure", "details": [inner]}}
 
 
 def _instance(scale_set: dict[str, Any], number: int, state: str) -> dict[str, Any]:

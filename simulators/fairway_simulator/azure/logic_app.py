@@ -77,7 +77,10 @@ class LogicApp:
                 assert inputs["interval"]["unit"] == "Minute"
                 self.minutes += inputs["interval"]["count"]
             case "Http":
-                return self._request(inputs)
+                status = self.send(inputs)
+                for _ in range(_RETRIES):
+                    status = self.send(inputs) if status in _REPEATED else status
+                return "Succeeded" if status < 400 else "Failed"
             case "Until":
                 return self._until(action)
             case "If":
@@ -89,13 +92,6 @@ class LogicApp:
             case unknown:
                 raise NotImplementedError(unknown)
         return "Succeeded"
-
-    def _request(self, inputs: Mapping[str, Any]) -> str:
-        for _ in range(1 + _RETRIES):
-            status = self.send(inputs)
-            if status not in _REPEATED:
-                break
-        return "Succeeded" if status < 400 else "Failed"
 
     def _until(self, action: Mapping[str, Any]) -> str:
         """The state of the last turn is that of the loop, also where the limit ended it."""

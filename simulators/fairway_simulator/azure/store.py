@@ -18,7 +18,8 @@ class ResourceStore:
     """Resources by their paths. Every answer is a copy; threads may share a store."""
 
     def __init__(self, vault_host: str) -> None:
-        self._vault_host = vault_host
+        self.vault_host = vault_host
+        """The host and port at which vaults are said to be."""
         self._lock = threading.RLock()
         self._resources: dict[str, tuple[ResourcePath, dict[str, Any]]] = {}
         self._roles: dict[str, dict[str, Any]] = {}
@@ -84,11 +85,6 @@ class ResourceStore:
         """The paths of all resources of a type, given in lower case."""
         with self._lock:
             return tuple(path for path, _ in self._resources.values() if path.type == type_)
-
-    @property
-    def vault_host(self) -> str:
-        """The host and port at which vaults are said to be."""
-        return self._vault_host
 
 
 def _merged(old: Any, new: Any) -> Any:

@@ -68,7 +68,11 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
                 cluster.queue("sim", cluster.capacity())
             prepared.publish(cluster, project)
             with published(cluster.environment, options.env, _COMMAND.process):
-                _say_ready(cluster)
+                sys.stderr.write(
+                    f"ready: {cluster.url}, target {CONTEXT}, claim {prepared.CLAIM}\n"
+                )
+                program = shlex.quote(kubectl_program())
+                sys.stderr.write(f"with these variables set, try: {program} get nodes\n")
                 ready()
                 ending.wait()
         finally:
@@ -100,12 +104,6 @@ def _options() -> argparse.Namespace:
         help="accept any image name for this machine's programs",
     )
     return parser.parse_args()
-
-
-def _say_ready(cluster: KubernetesCluster) -> None:
-    program = shlex.quote(kubectl_program())
-    sys.stderr.write(f"ready: {cluster.url}, target {CONTEXT}, claim {prepared.CLAIM}\n")
-    sys.stderr.write(f"with these variables set, try: {program} get nodes\n")
 
 
 if __name__ == "__main__":

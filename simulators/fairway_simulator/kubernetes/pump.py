@@ -43,24 +43,17 @@ def both_ways(left: socket.socket, right: socket.socket) -> None:
                     return
                 moved = moved or sent > 0
                 side.pending = side.pending[sent:]
-            if not moved and not over:
-                _wait(*sides)
-            elif not moved:
-                _wait_to_write(*sides)
+            if not moved:
+                _wait(*sides, over)
 
 
-def _wait(left: _Side, right: _Side) -> None:
-    """Until something can be read or written."""
-    readers = [a.connection for a, b in ((left, right), (right, left)) if len(b.pending) < _MOST]
+def _wait(left: _Side, right: _Side, over: bool) -> None:
+    """Until something can be read, unless all is said, or written."""
+    ways = () if over else ((left, right), (right, left))
+    readers = [source.connection for source, other in ways if len(other.pending) < _MOST]
     writers = [side.connection for side in (left, right) if side.pending]
     with suppress(OSError, ValueError):
         select.select(readers, writers, [], _PATIENCE)
-
-
-def _wait_to_write(*sides: _Side) -> None:
-    writers = [side.connection for side in sides if side.pending]
-    with suppress(OSError, ValueError):
-        select.select([], writers, [], _PATIENCE)
 
 
 def _read(side: socket.socket) -> bytes | None:

@@ -210,7 +210,11 @@ class SlurmCluster:
         for name in self.node_names():
             self.start_node(name)
         self.login.start()
-        self._daemons["slurmctld"].await_ready(self._is_ready)
+        idle = ["idle"] * self.nodes
+        listed = ("sinfo", "-h", "-N", "-p", "sim", "-o", "%T")
+        self._daemons["slurmctld"].await_ready(
+            lambda: self.run(*listed, check=False).split() == idle
+        )
 
     def _start_munge(self) -> None:
         folder = self.folder / "munge"
@@ -223,10 +227,6 @@ class SlurmCluster:
         daemon = Daemon.start("munged", words, folder / "out", {"PATH": SEARCH_PATH})
         self._daemons["munged"] = daemon
         daemon.await_ready((folder / "s").exists)
-
-    def _is_ready(self) -> bool:
-        listed = self.run("sinfo", "-h", "-N", "-p", "sim", "-o", "%T", check=False)
-        return listed.split() == ["idle"] * self.nodes
 
     def _environment(self) -> dict[str, str]:
         return {"PATH": SEARCH_PATH, "SLURM_CONF": str(self.conf), "HOME": str(Path.home())}

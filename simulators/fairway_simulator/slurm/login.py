@@ -5,12 +5,11 @@ from __future__ import annotations
 import getpass
 import os
 import socket
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent.fanout.launchers import free_port
-from fairway_simulator.machines import make_key, sshd_config
+from fairway_simulator.machines import cut_sessions, make_key, sshd_config
 from fairway_simulator.slurm.daemon import SEARCH_PATH, Daemon, find
 
 if TYPE_CHECKING:
@@ -79,8 +78,7 @@ class Login:
     def cut(self) -> None:
         """Breaks every connection at once and takes no new ones, until `start`."""
         assert self.daemon is not None, "it was started"
-        for session in _descendants(self.daemon.process.pid):
-            subprocess.run(["kill", "-KILL", str(session)], check=False, capture_output=True)
+        cut_sessions(self.daemon.process.pid)
         self.daemon.kill()
         self.daemon = None
 
@@ -97,16 +95,3 @@ class Login:
     def _answers(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-
-def _descendants(pid: int) -> list[int]:
-    """The sshd processes of the sessions: their commands may go on."""
-    listed = subprocess.run(
-        ["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True
-    ).stdout
-    parents = [line.split(None, 2) for line in listed.splitlines()]
-    found, new = [], {str(pid)}
-    while new:
-        new = {each[0] for each in parents if each[1] in new and each[2].startswith("sshd")}
-        found += [int(each) for each in new]
-    return found

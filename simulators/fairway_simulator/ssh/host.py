@@ -10,7 +10,6 @@ Killing its first process ends all that runs there, as a power cut would.
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import signal
 import socket
@@ -19,7 +18,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_simulator.machines import sshd_config
+from fairway_simulator.machines import cut_sessions, descendants, sshd_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +72,12 @@ class Host:
         temporary.mkdir(exist_ok=True)
         temporary.chmod(0o1777)
         config = self.folder / "sshd_config"
-        config.write_text(self._configuration(temporary), encoding="utf-8")
+        # A home of its own, in which no start-up file of this machine's user changes PATH.
+        settings = {**self.environment, "TMPDIR": str(temporary), "HOME": str(self.folder)}
+        key, keys = str(self.common / "host_key"), str(self.common / "key.pub")
+        config.write_text(
+            sshd_config(self.address, self.port, key, keys, settings, self.people), encoding="utf-8"
+        )
         boot = _BOOT.format(
             name=shlex.quote(self.name),
             accounts=_ACCOUNTS.format(etc=shlex.quote(str(self.people.etc))) if self.people else "",
@@ -102,46 +106,18 @@ class Host:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
-            self._await_end()
+            # Until its port is closed, so that it can be started again.
+            deadline = time.monotonic() + _PATIENCE
+            while self._answers() and time.monotonic() < deadline:
+                time.sleep(0.02)
 
     def cut(self) -> int:
         """Ends the connections that are open, and says how many; new ones can be made."""
-        ended = 0
-        for pid in self.pids():
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-                    title = file.read()
-            except OSError:
-                continue
-            if title.startswith(b"sshd: ") and b"[listener]" not in title:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-                ended += 1
-        return ended
+        return cut_sessions(self.process.pid) if self.process else 0
 
     def pids(self) -> list[int]:
         """The ids, as this machine has them, of the processes that run there."""
-        if self.process is None:
-            return []
-        found, left = [], [self.process.pid]
-        while left:
-            try:
-                path = f"/proc/{left[0]}/task/{left.pop(0)}/children"
-                with open(path, encoding="ascii") as file:  # noqa: PTH123
-                    children = [int(word) for word in file.read().split()]
-            except OSError:
-                continue
-            found += children
-            left += children
-        return found
-
-    def _configuration(self, temporary: Path) -> str:
-        # A home of its own, in which no start-up file of this machine's user changes PATH.
-        settings = {**self.environment, "TMPDIR": str(temporary), "HOME": str(self.folder)}
-        key, keys = str(self.common / "host_key"), str(self.common / "key.pub")
-        return sshd_config(self.address, self.port, key, keys, settings, self.people)
+        return descendants(self.process.pid) if self.process else []
 
     def _await_port(self) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -150,12 +126,6 @@ class Host:
             if dead or time.monotonic() > deadline:
                 said = (self.folder / "sshd.log").read_text(errors="replace")[-400:]
                 raise RuntimeError(f"{self.name} did not start: {said}")
-            time.sleep(0.02)
-
-    def _await_end(self) -> None:
-        """Until its port is closed, so that it can be started again."""
-        deadline = time.monotonic() + _PATIENCE
-        while self._answers() and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def _answers(self) -> bool:

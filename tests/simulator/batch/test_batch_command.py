@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,10 +17,8 @@ from azure.batch import BatchClient
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.storage.blob import BlobServiceClient
 
-from fairway_agent.fanout import sshd_mesh
 from fairway_core.documents import read
 from fairway_core.project import Project
-from fairway_simulator.batch import __main__ as command
 from fairway_simulator.batch.__main__ import DATA
 
 if TYPE_CHECKING:
@@ -191,13 +188,6 @@ def test_a_folder_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
     assert not (tmp_path / "theirs" / "data").exists()
 
 
-def test_batch_simulator_tells_that_nodes_share_the_network(start: Any) -> None:
-    process = start("--nodes", "0", "--shared-network")
-    ready(process)
-    said = process.stderr.readline()
-    assert said == "note: nodes share this machine's network: its ports and addresses\n"
-
-
 def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:
     script = (
         "import sys; from fairway_simulator.batch import azurite; azurite.program = lambda: None;"
@@ -209,13 +199,3 @@ def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:
     )
     assert done.returncode == 4
     assert "npm install" in done.stderr
-
-
-@pytest.mark.parametrize(("sshd", "notes"), [(None, 1), ("/usr/sbin/sshd", 0)])
-def test_batch_simulator_tells_at_start_that_sshd_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: Any, sshd: str | None, notes: int
-) -> None:
-    monkeypatch.setattr(sshd_mesh, "program", lambda: sshd)
-    service: Any = SimpleNamespace(endpoint="http://127.0.0.1:1", nodes_share_network=True)
-    command._say_ready(service)
-    assert capsys.readouterr().err.count("openssh-server") == notes

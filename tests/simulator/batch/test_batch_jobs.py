@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from shlex import quote
 from typing import Any
 
 import pytest
 from azure.batch.models import BatchJobUpdateOptions
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
-
-
-def bash(script: str) -> str:
-    return f"/bin/bash -c {quote(script)}"
+from command_lines import bash
 
 
 def make(client: Any, name: str = "j", **spec: Any) -> str:
@@ -192,35 +188,6 @@ PREPARED = {
         "commandLine": bash("echo $AZ_BATCH_NODE_ID >>$AZ_BATCH_NODE_MOUNTS_DIR/shared/released")
     },
 }
-
-
-def test_preparation_runs_once_on_a_node_and_release_at_the_end(service: Any, client: Any) -> None:
-    make(client, **PREPARED)
-    for name in "123456":
-        add(client, name, "cat $AZ_BATCH_JOB_PREP_DIR/stdout.txt")
-    for name in "123456":
-        service.wait_for_task("j", name)
-    states = list(client.list_job_preparation_and_release_task_status("j"))
-    used = {client.get_task("j", name).node_info.node_id for name in "123456"}
-    assert {state.node_id for state in states} == used
-    for state in states:
-        info = state.job_preparation_task_execution_info
-        assert (info.state, info.exit_code, info.result) == ("completed", 0, "success")
-    output = b"".join(client.download_task_file("j", "1", "stdout.txt")).decode()
-    assert output.startswith("prepared\n")
-    client.begin_terminate_job("j", {"terminateReason": "done"}, polling_interval=0.05).result()
-    service.wait_for_job("j")
-    assert set((service.shared_folder / "released").read_text().split()) == used
-
-
-def test_a_task_is_preparing_while_its_node_is_prepared(service: Any, client: Any) -> None:
-    script = "until [[ -e $AZ_BATCH_NODE_MOUNTS_DIR/shared/go ]]; do :; done"
-    make(client, jobPreparationTask={"commandLine": bash(script)})
-    add(client, "1")
-    service.wait_for_task("j", "1", "preparing")
-    (service.shared_folder / "go").touch()
-    service.wait_for_task("j", "1")
-    assert client.get_task("j", "1").previous_state == "running"
 
 
 def test_batch_job_runs_no_task_on_a_node_with_failed_preparation(

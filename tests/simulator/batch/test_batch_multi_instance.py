@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Any
 
 import pytest
-
-
-def bash(script: str) -> str:
-    return f"/bin/bash -c {quote(script)}"
+from command_lines import bash
 
 
 def wide(nodes: int, coordination: str, script: str, **spec: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from command_lines import bash
 
 from fairway_simulator.batch import BatchSimulator
 from fairway_simulator.batch.agent.network import address_of
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 FAST = {"polling_interval": 0.05}
 ONE = "tvm-sim-1_d"
-
-
-def bash(script: str) -> str:
-    return f"/bin/bash -c {quote(script)}"
 
 
 def close(error: Any) -> int:
@@ -109,13 +106,6 @@ if sys.argv[1:]:
     import time
     time.sleep(300)
 """
-
-
-def test_a_notice_comes_before_preemption(service: Any, client: Any, run: Any, read: Any) -> None:
-    service.preempt(ONE, notice=3600)
-    run(f"python3 -c {quote(ASK)}")
-    assert read() == "Preempt True\n"
-    assert client.get_node("sim", ONE).state == "idle"
 
 
 def test_a_notice_that_is_approved_is_not_waited_for(service: Any, client: Any, job: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Any
 
 import pytest
+from command_lines import bash
 
 from fairway_simulator.batch import BatchSimulator
 from fairway_simulator.batch.agent import process_space
@@ -19,23 +19,19 @@ def _apart() -> None:
         pytest.skip("nodes share this machine's processes: it takes root")
 
 
-def _bash(script: str) -> str:
-    return f"/bin/bash -c {quote(script)}"
-
-
 def test_a_task_sees_and_ends_nothing_of_another_node(
     service: Any, client: Any, job: str, sleep: Any, read: Any
 ) -> None:
     """Not even with a signal to all that it may send one to."""
     pid = "$AZ_BATCH_NODE_MOUNTS_DIR/shared/$AZ_BATCH_TASK_ID"
-    waits = _bash(f"sleep {sleep.seconds} & echo $! >{pid}; wait")
+    waits = bash(f"sleep {sleep.seconds} & echo $! >{pid}; wait")
     for name in ("a", "b"):
         client.create_task(job, {"id": name, "commandLine": waits})
     for name in ("a", "b"):
         service.wait_until(lambda name=name: (service.shared_folder / name).exists())
     service.wait_until(sleep.lives)
     looks = "tr '\\0' ' ' </proc/1/cmdline; echo; kill -KILL -1; echo alone"
-    client.create_task(job, {"id": "1", "commandLine": _bash(looks)})
+    client.create_task(job, {"id": "1", "commandLine": bash(looks)})
     service.wait_for_task(job, "1")
     said = read().splitlines()
     assert said == ["cat ", "alone"], "process 1 is the node's own"
@@ -50,7 +46,7 @@ def test_batch_node_processes_end_with_the_simulator(
     with BatchSimulator(tmp_path, nodes=1) as service:
         client = connect(service)
         client.create_job({"id": "job", "poolInfo": {"poolId": "sim"}})
-        line = _bash(f"setsid sleep {sleep.seconds} & wait")
+        line = bash(f"setsid sleep {sleep.seconds} & wait")
         client.create_task("job", {"id": "1", "commandLine": line})
         service.wait_until(sleep.lives)
     assert not sleep.lives()
@@ -58,11 +54,11 @@ def test_batch_node_processes_end_with_the_simulator(
 
 def test_mnt_is_a_nodes_own_and_root_s(client: Any, service: Any, job: str) -> None:
     """As on Azure, where the temporary disk is mounted there."""
-    mine = _bash("test ! -e /mnt/mine && echo >/mnt/mine && sleep 0.2")
+    mine = bash("test ! -e /mnt/mine && echo >/mnt/mine && sleep 0.2")
     for number in range(3):
         task = {"id": str(number), "commandLine": mine, "userIdentity": ADMIN}
         client.create_task(job, task)
-    client.create_task(job, {"id": "user", "commandLine": _bash("echo >/mnt/other")})
+    client.create_task(job, {"id": "user", "commandLine": bash("echo >/mnt/other")})
     for name in ("0", "1", "2", "user"):
         service.wait_for_task(job, name)
     found = [client.get_task(job, str(number)) for number in range(3)]

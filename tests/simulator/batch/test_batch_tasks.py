@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
-from shlex import quote
 from typing import Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError
-
-
-def bash(script: str) -> str:
-    return f"/bin/bash -c {quote(script)}"
+from command_lines import bash
 
 
 def test_a_task_runs_in_its_folder_with_the_variables_of_the_service(run: Any, read: Any) -> None:

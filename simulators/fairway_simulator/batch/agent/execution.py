@@ -127,7 +127,11 @@ class Execution:
             task_folder.make()
         try:
             require_fit(self.nodes[0].pool.spec, self.task.spec.get("containerSettings"))
-            self._fetch()
+            settings = self.task.spec.get("multiInstanceSettings") or {}
+            for task_folder in self._common:
+                fetch(self._agent.blobs, settings.get("commonResourceFiles"), task_folder.host)
+            main = self.task_folders[0].host / "wd"
+            fetch(self._agent.blobs, self.task.spec.get("resourceFiles"), main)
         except ContainerError as error:
             return Outcome("preprocessing", None, failure(error.code, str(error)))
         except TransferError as error:
@@ -144,13 +148,6 @@ class Execution:
         if bad is not None or self._stopped:
             return bad
         return self._command(0, self.task.spec["commandLine"])
-
-    def _fetch(self) -> None:
-        settings = self.task.spec.get("multiInstanceSettings") or {}
-        for task_folder in self._common:
-            fetch(self._agent.blobs, settings.get("commonResourceFiles"), task_folder.host)
-        main = self.task_folders[0].host / "wd"
-        fetch(self._agent.blobs, self.task.spec.get("resourceFiles"), main)
 
     def _coordinate(self) -> Outcome | None:
         """Runs the coordination command on every node at once; what failed, or None."""

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from azure.storage.blob import ContainerClient
-
-
-_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -63,27 +58,9 @@ class Blobs:
         self._identity = identity
 
     def download_url(self, url: str, target: Path, *, identity: str) -> None:
-        """Brings one file from a URL; `identity` is as it was named, "" for none."""
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if identity:
-            container, name = self._split(url)
-            _download(self.container(container, identity=identity), name, target)
-            return
-        if urlsplit(url).scheme not in {"http", "https"}:
-            raise TransferError("BlobDownloadMiscError", f"{url} is no http URL", url)
-        try:
-            request = urllib.request.Request(url)  # noqa: S310 - http or https, as checked above
-            with (
-                urllib.request.urlopen(request, timeout=_TIMEOUT) as source,  # noqa: S310
-                target.open("wb") as file,
-            ):
-                while chunk := source.read(1 << 20):
-                    file.write(chunk)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise TransferError(_code(error.code), str(error.reason), _bare(url)) from error
-        except OSError as error:
-            raise TransferError("BlobDownloadMiscError", str(error), _bare(url)) from error
+        """Brings one file; `identity` is as it was named, "" for none."""
+        container, name = self._split(url)
+        _download(self.container(container, identity=identity), name, target)
 
     def download_container(
         self, url: str, prefix: str, *, identity: str
@@ -96,7 +73,7 @@ class Blobs:
             names = [blob.name for blob in container.list_blobs(name_starts_with=prefix or None)]
         except HttpResponseError as error:
             code = "ResourceContainerListDiagnosticFailed"
-            raise TransferError(code, str(error.message), _bare(url)) from error
+            raise TransferError(code, str(error.message), url) from error
         for name in names:
             yield name, lambda target, name=name: _download(container, name, target)
 
@@ -111,33 +88,29 @@ class Blobs:
         except HttpResponseError as error:
             codes = {404: "FileUploadContainerNotFound", 403: "FileUploadAccessDenied"}
             code = codes.get(error.status_code or 0, "FileUploadMiscError")
-            raise TransferError(code, str(error.message), _bare(url)) from error
+            raise TransferError(code, str(error.message), url) from error
         except AzureError as error:
-            raise TransferError("FileUploadMiscError", str(error), _bare(url)) from error
+            raise TransferError("FileUploadMiscError", str(error), url) from error
 
     def container(self, url: str, *, identity: str, uploads: bool = False) -> ContainerClient:
-        """A client for the container at a URL, by the key where an identity is meant."""
+        """A client for the container at a URL. Fairway signs no URL: without an identity nobody
+        reads or writes anything."""
         from azure.storage.blob import ContainerClient
 
-        if not identity:
-            return ContainerClient.from_container_url(url)
         is_own = identity.lower() == self._identity.lower()
         if self.access is None or not self.access.owns(url) or not is_own:
             code = "FileUploadAccessDenied" if uploads else "BlobAccessDenied"
             why = "has no access to this storage" if is_own else "is not the pool's"
-            raise TransferError(code, f"the identity {identity} {why}", url)
+            raise TransferError(code, f"the identity {identity or '(none)'} {why}", url)
         credential = {"account_name": self.access.account, "account_key": self.access.key}
         return ContainerClient.from_container_url(url, credential=credential)
 
     def _split(self, url: str) -> tuple[str, str]:
         """A blob's URL as its container's URL and its name."""
-        from urllib.parse import unquote
-
         if self.access is None or not self.access.owns(url):
             message = "the pool's identity has no access to this storage"
             raise TransferError("BlobAccessDenied", message, url)
-        rest = urlsplit(url)._replace(query="", fragment="").geturl()
-        container, _, name = rest[len(self.access.url.rstrip("/")) + 1 :].partition("/")
+        container, _, name = url[len(self.access.url.rstrip("/")) + 1 :].partition("/")
         return f"{self.access.url.rstrip('/')}/{container}", unquote(name)
 
 
@@ -159,11 +132,6 @@ def _code(status: int) -> str:
     if status == 404:
         return "BlobNotFound"
     return "BlobAccessDenied" if status in {401, 403, 409} else "BlobDownloadMiscError"
-
-
-def _bare(url: str) -> str:
-    """A URL without its query, which may hold a signature."""
-    return urlsplit(url)._replace(query="", fragment="").geturl()
 
 
 def fetch(blobs: Blobs, files: Iterable[dict[str, Any]] | None, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_simulator.batch.agent.network import address_of
 from fairway_simulator.batch.model.entity import http_date
@@ -13,9 +13,12 @@ from fairway_simulator.batch.model.pool import Node
 from fairway_simulator.batch.scheduling.lifecycle import leave
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.account import Account
+    from fairway_simulator.batch.model.outcome import Attempt
     from fairway_simulator.batch.model.pool import Pool
 
 
@@ -68,18 +71,16 @@ class Fleet:
         """Takes a node out of its pool, its tasks as the option says."""
         node.leaving = True
         left = leave(node, option, self._account.clock.now())
-        if left and option == "taskcompletion":
-            self._spawn(self._remove_after, node, left)
-        else:
+        if not left or option != "taskcompletion":
             self._remove_now(node)
+            return
 
-    def _remove_after(self, node: Node, left: list[Any]) -> None:
-        for execution in left:
-            execution.done.wait()
-        with self._account.changed:
+        def then() -> None:
             self._remove_now(node)
             self.settle(node.pool)
             self._account.changed.notify_all()
+
+        self._when_done(left, then)
 
     def _remove_now(self, node: Node) -> None:
         node.become("leavingpool", self._account.clock.now())
@@ -104,17 +105,11 @@ class Fleet:
             self._ready(node)
             return
         node.become("starting", self._account.clock.now())
-        self._spawn(self._boot, node, node.generation)
+        self._after(node, self.boot_seconds, lambda: self._ready(node))
 
     def _ready(self, node: Node) -> None:
         node.become("idle" if node.schedulable else "offline", self._account.clock.now())
         self._account.changed.notify_all()
-
-    def _boot(self, node: Node, generation: int) -> None:
-        self._stopping.wait(self.boot_seconds)
-        with self._account.changed:
-            if node.generation == generation and not self._stopping.is_set():
-                self._ready(node)
 
     # -- what happens to a node -----------------------------------------------------------
 
@@ -149,40 +144,45 @@ class Fleet:
             "DurationInSeconds": -1,
         }
         node.events.append(event)
-        self._spawn(self._preempt_after, node, node.generation, notice)
-
-    def _preempt_after(self, node: Node, generation: int, notice: float) -> None:
-        self._stopping.wait(notice)
-        with self._account.changed:
-            if node.generation == generation and not self._stopping.is_set():
-                self.lose(node, "preempted")
+        self._after(node, notice, lambda: self.lose(node, "preempted"))
 
     def restart(self, node: Node, option: str, *, wipe: bool) -> None:
         """Boots a node again, with `wipe` from a new disk; its tasks as the option says."""
         node.become("reimaging" if wipe else "rebooting", self._account.clock.now())
         left = leave(node, option, self._account.clock.now())
-        waits = left if option != "requeue" else []
-        self._spawn(self._restart, node, waits, wipe)
+        self._when_done(left if option != "requeue" else [], lambda: self.restore(node, wipe=wipe))
 
-    def _restart(self, node: Node, waits: list[Any], wipe: bool) -> None:
-        for execution in waits:
-            execution.done.wait()
-        with self._account.changed:
-            self._stop_all(node)
-            if wipe:
-                self._agent.layout.clear(node)
-                node.unfit_for.clear()
-            self.boot(node)
-
-    def restore(self, node: Node) -> None:
+    def restore(self, node: Node, *, wipe: bool = True) -> None:
         """A node that was lost comes back, as a new machine."""
         self._stop_all(node)
-        self._agent.layout.clear(node)
-        node.unfit_for.clear()
+        if wipe:
+            self._agent.layout.clear(node)
+            node.unfit_for.clear()
         self.boot(node)
 
-    def _spawn(self, target: Any, *arguments: object) -> None:
-        thread = threading.Thread(target=target, args=arguments, daemon=True)
+    def _after(self, node: Node, seconds: float, act: Callable[[], None]) -> None:
+        """Acts later, unless the node is lost or starts again before."""
+        generation = node.generation
+
+        def wait() -> None:
+            self._stopping.wait(seconds)
+            with self._account.changed:
+                if node.generation == generation and not self._stopping.is_set():
+                    act()
+
+        self._spawn(wait)
+
+    def _when_done(self, executions: Sequence[Attempt], act: Callable[[], None]) -> None:
+        def wait() -> None:
+            for execution in executions:
+                execution.done.wait()
+            with self._account.changed:
+                act()
+
+        self._spawn(wait)
+
+    def _spawn(self, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=target, daemon=True)
         self._threads = [t for t in self._threads if t.is_alive()] + [thread]
         thread.start()
 

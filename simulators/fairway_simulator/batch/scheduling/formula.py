@@ -210,7 +210,8 @@ class _Evaluation:
             other = self._binary(level + 1, live)
             if live:
                 try:
-                    value = _as_double(operation(_bare(value), _bare(other)))
+                    value = operation(_bare(value), _bare(other))
+                    value = float(value) if isinstance(value, bool | int) else value
                 except (TypeError, ZeroDivisionError) as error:
                     raise FormulaError(str(error)) from None
         return value
@@ -309,10 +310,6 @@ def _tokens(formula: str) -> list[str]:
         if match.lastgroup != "skip":
             tokens.append(match[match.lastgroup or 0])
     return tokens
-
-
-def _as_double(value: Any) -> Any:
-    return float(value) if isinstance(value, bool | int) else value
 
 
 def _bare(value: Any) -> Any:

@@ -86,15 +86,12 @@ class JobEnds:
         now = self._account.clock.now()
         if job.state == "deleting":
             self._account.jobs.pop(job.key, None)
-            self._remove_files(job)
+            for pool in self._account.pools.values():
+                for node in pool.nodes.values():
+                    shutil.rmtree(node.folder / "workitems" / job.id, ignore_errors=True)
         else:
             job.info["endTime"] = now
             job.become("completed", now)
-
-    def _remove_files(self, job: Job) -> None:
-        for pool in self._account.pools.values():
-            for node in pool.nodes.values():
-                shutil.rmtree(node.folder / "workitems" / job.id, ignore_errors=True)
 
     def _executions(self, job: Job) -> list[Attempt]:
         with self._account.changed:

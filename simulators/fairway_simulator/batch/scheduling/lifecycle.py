@@ -112,7 +112,11 @@ class Lifecycle:
                 if outcome is None:
                     _wait_again(task, self._account.clock.now())
                 elif self.will_retry(task, outcome):
-                    self._retry(task)
+                    now = self._account.clock.now()
+                    task.info["retryCount"] += 1
+                    task.info["lastRetryTime"] = now
+                    task.job.become_task(task, "active", now)
+                    task.job.ready[task.sequence] = task
                 else:
                     self._complete(task, outcome)
             self._release(execution, outcome)
@@ -128,12 +132,6 @@ class Lifecycle:
             node.total_run += 1
             node.total_succeeded += bool(outcome and outcome.failure is None)
             node.remember(_recent(task, index))
-
-    def _retry(self, task: Task) -> None:
-        task.info["retryCount"] += 1
-        task.info["lastRetryTime"] = self._account.clock.now()
-        task.job.become_task(task, "active", self._account.clock.now())
-        task.job.ready[task.sequence] = task
 
     def _complete(self, task: Task, outcome: Outcome) -> None:
         now = self._account.clock.now()
@@ -152,9 +150,6 @@ class Lifecycle:
         span = (task.spec.get("constraints") or {}).get("retentionTime")
         keep = seconds(span) if span else _WEEK
         task.files_until = self._account.clock.time().timestamp() + keep
-        self._consequences(task, outcome)
-
-    def _consequences(self, task: Task, outcome: Outcome) -> None:
         job = task.job
         if satisfies(task.spec.get("exitConditions") or {}, outcome):
             job.satisfy(task)

@@ -130,18 +130,16 @@ class Scheduler:
         # Spread: the emptiest nodes first, in the order of their addresses.
         fit.sort(key=lambda node: node.slots_used)
         chosen = fit[: task.instances]
-        preparing = bool(task.job.spec.get("jobPreparationTask")) and any(
-            not self._is_prepared(task.job, node) for node in chosen
+        preparing = bool(task.job.spec.get("jobPreparationTask")) and not all(
+            (known := task.job.prepared.get(node.id))
+            and known.generation == node.generation
+            and known.done.is_set()
+            for node in chosen
         )
         execution = Execution(task, chosen, self._agent, self._lifecycle)
         self._lifecycle.placed(execution, preparing=preparing)
         execution.start()
         return True
-
-    @staticmethod
-    def _is_prepared(job: Job, node: Node) -> bool:
-        known = job.prepared.get(node.id)
-        return bool(known and known.generation == node.generation and known.done.is_set())
 
     @staticmethod
     def _reserves(task: Task, pool: Pool) -> bool:

@@ -91,7 +91,8 @@ class Access:
     def require(self, identity: Identity, action: Action) -> None:
         """403 where they may not."""
         if not self.allows(identity, action):
-            raise ApiError(403, _refusal(identity, action), details=_details(action))
+            details = {"name": action.name, "group": action.group, "kind": action.resource}
+            raise ApiError(403, _refusal(identity, action), details=details)
 
     def allows(self, identity: Identity, action: Action) -> bool:
         """Whether somebody may do something."""
@@ -167,7 +168,3 @@ def _refusal(identity: Identity, action: Action) -> str:
         f'{subject} is forbidden: User "{identity.user}" cannot {action.verb} resource '
         f'"{resource}" in API group "{action.group}" {where}'
     )
-
-
-def _details(action: Action) -> dict[str, Any]:
-    return {"name": action.name, "group": action.group, "kind": action.resource}

@@ -34,7 +34,6 @@ def complete(resource: Resource, found: Object) -> None:
         "jobs": _job,
         "pods": _pod,
         "deployments": _deployment,
-        "replicasets": _replica_set,
         "persistentvolumeclaims": _claim,
         "namespaces": _namespace,
         "secrets": _secret,
@@ -81,12 +80,6 @@ def _deployment(deployment: Object) -> None:
     strategy = spec.setdefault("strategy", {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         strategy.setdefault("rollingUpdate", {"maxUnavailable": "25%", "maxSurge": "25%"})
-    _pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
-
-
-def _replica_set(found: Object) -> None:
-    spec = found.setdefault("spec", {})
-    spec.setdefault("replicas", 1)
     _pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
 
 

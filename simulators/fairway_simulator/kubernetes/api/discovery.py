@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Column = Callable[[Object], Any]
 
 
-_ALL = ("pods", "services", "deployments", "replicasets", "jobs")
+_ALL = ("pods", "services", "deployments", "jobs")
 """What `kubectl get all` means."""
 _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 

@@ -66,7 +66,11 @@ def delete(store: Store, resource: Resource, found: Object, options: Options) ->
     if options.version and options.version != metadata["resourceVersion"]:
         raise conflict(resource, metadata["name"])
     if resource is NAMESPACES:
-        return _terminating(store, found)
+        # It is emptied before it goes.
+        status = {**found["status"], "phase": "Terminating"}
+        # A grace so that it is not over at once.
+        marked = {"deletionGracePeriodSeconds": 1, "deletionTimestamp": now(), **metadata}
+        return store.replace(NAMESPACES, {**found, "metadata": marked, "status": status})
     grace = _grace(found, options) if resource is PODS else 0
     finalizers = _finalizers(metadata.get("finalizers") or [], options.propagation)
     marked = {**metadata, "finalizers": finalizers}
@@ -79,14 +83,6 @@ def delete(store: Store, resource: Resource, found: Object, options: Options) ->
         store.remove(resource, {**found, "metadata": marked})
         return None
     return store.replace(resource, {**found, "metadata": marked})
-
-
-def _terminating(store: Store, namespace: Object) -> Object:
-    """A namespace that is emptied before it goes."""
-    status = {**namespace["status"], "phase": "Terminating"}
-    metadata = {"deletionTimestamp": now(), **namespace["metadata"]}
-    kept = {"deletionGracePeriodSeconds": 1, **metadata}  # so that it is not over at once
-    return store.replace(NAMESPACES, {**namespace, "metadata": kept, "status": status})
 
 
 def _grace(pod: Object, options: Options) -> int:
@@ -165,13 +161,14 @@ class Objects:
             ]
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         limit = int(request.option("limit") or 0)
-        if token := request.option("continue"):
-            start = self._start(token)
+        if said := request.option("continue"):
+            start = self._start(said)
             found = [each for each in found if _key(each) > start]
         if limit and len(found) > limit:
             rest = len(found) - limit
             found = found[:limit]
-            metadata |= {"continue": _token(version, found[-1]), "remainingItemCount": rest}
+            token = base64.urlsafe_b64encode(json.dumps([version, *_key(found[-1])]).encode())
+            metadata |= {"continue": token.decode(), "remainingItemCount": rest}
         return Answer(
             {
                 "kind": f"{resource.kind}List",
@@ -302,7 +299,3 @@ def _wanted(request: ApiRequest, object_path: ObjectPath) -> Callable[[Object], 
 
 def _key(found: Object) -> tuple[str, str]:
     return found["metadata"].get("namespace", ""), found["metadata"]["name"]
-
-
-def _token(version: int, last: Object) -> str:
-    return base64.urlsafe_b64encode(json.dumps([version, *_key(last)]).encode()).decode()

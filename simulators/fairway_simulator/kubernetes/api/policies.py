@@ -149,7 +149,7 @@ def require_quota(store: Store, resource: Resource, found: Object) -> None:
         asked = {name: wanted[key] for name, key in counted.items() if wanted[key]}
         if not asked:
             continue
-        used = _used(store, resource, namespace)
+        used = sum((_use(resource, each) for each in store.items(resource, namespace)), Counter())
         over = [name for name in asked if asked[name] + used[counted[name]] > parse(hard[name])]
         if over:
             words = (
@@ -161,9 +161,8 @@ def require_quota(store: Store, resource: Resource, found: Object) -> None:
                 f"{title}: {','.join(f'{name}={_text(amounts[name])}' for name in sorted(over))}"
                 for title, amounts in words
             )
-            raise _forbidden(
-                resource, found, f"exceeded quota: {quota['metadata']['name']}, {said}"
-            )
+            start = f'{resource.qualified} "{found["metadata"]["name"]}" is forbidden: '
+            raise ApiError(403, f"{start}exceeded quota: {quota['metadata']['name']}, {said}")
 
 
 def _require_stated(pod: Object, hard: dict[str, Any], quota: Object) -> None:
@@ -188,13 +187,6 @@ def _is_known(name: str) -> bool:
     return bool(_OF_PODS.fullmatch(name))
 
 
-def _used(store: Store, resource: Resource, namespace: str) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for each in store.items(resource, namespace):
-        total.update(_use(resource, each))
-    return total
-
-
 def _use(resource: Resource, found: Object) -> Counter[str]:
     """What an object counts for, by the names of quotas."""
     total: Counter[str] = Counter({f"count/{resource.qualified}": 1})
@@ -215,10 +207,6 @@ def _use(resource: Resource, found: Object) -> Counter[str]:
         for name, types in _SERVICES.items():
             total[name] += spec.get("type", "ClusterIP") in types
     return total
-
-
-def _forbidden(resource: Resource, found: Object, why: str) -> ApiError:
-    return ApiError(403, f'{resource.qualified} "{found["metadata"]["name"]}" is forbidden: {why}')
 
 
 def _text(amount: Fraction | int | str) -> str:

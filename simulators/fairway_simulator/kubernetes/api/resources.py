@@ -91,7 +91,6 @@ VOLUMES = _core(
 QUOTAS = _core("resourcequotas", "ResourceQuota", status=True, short=("quota",))
 JOBS = _of("batch", "jobs", "Job", status=True)
 DEPLOYMENTS = _of("apps", "deployments", "Deployment", status=True, short=("deploy",))
-REPLICA_SETS = _of("apps", "replicasets", "ReplicaSet", status=True, short=("rs",))
 STORAGE_CLASSES = _of(
     "storage.k8s.io", "storageclasses", "StorageClass", namespaced=False, short=("sc",)
 )
@@ -145,7 +144,6 @@ BUILT_IN = (
     QUOTAS,
     JOBS,
     DEPLOYMENTS,
-    REPLICA_SETS,
     STORAGE_CLASSES,
     ROLES,
     ROLE_BINDINGS,

@@ -24,7 +24,7 @@ _FIELDS = re.compile(r"^([\w.\-\[\]'/]+)(==|!=|=)(.*)$")
 
 def by_labels(text: str) -> Test:
     """A selector of requests: `a=b,c!=d,e in (f,g),h,!i`."""
-    tests = [_label_test(term.strip()) for term in _terms(text) if term.strip()]
+    tests = [_label_test(term.strip()) for term in re.split(r",(?![^(]*\))", text) if term.strip()]
     return lambda labels: all(test(labels) for test in tests)
 
 
@@ -57,10 +57,6 @@ def _field(found: Object, path: list[str]) -> Any:
     for name in path:
         value = value.get(name, "") if isinstance(value, dict) else ""
     return value
-
-
-def _terms(text: str) -> list[str]:
-    return re.split(r",(?![^(]*\))", text)
 
 
 def _label_test(term: str) -> Test:

@@ -180,7 +180,7 @@ def causes(resource: Resource, found: Object) -> Iterator[str]:
     elif resource.plural == "jobs":
         yield from pod_rules.job_causes(found)
         yield from pod_rules.pod_causes(found["spec"]["template"]["spec"], "spec.template.spec")
-    elif resource.plural in ("deployments", "replicasets"):
+    elif resource.plural == "deployments":
         yield from _template(found)
     elif resource.plural in _STORAGE:
         yield from storage_causes(resource.plural, found)
@@ -201,7 +201,7 @@ def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
     if resource.plural in ("rolebindings", "clusterrolebindings"):
         if before.get("roleRef") != found.get("roleRef"):
             return [f"roleRef: Invalid value: {_json(found.get('roleRef'))}: cannot change roleRef"]
-    elif resource.plural in ("deployments", "replicasets"):
+    elif resource.plural == "deployments":
         selector = found["spec"].get("selector")
         if before["spec"].get("selector") != selector:
             return [f"spec.selector: Invalid value: {_json(selector)}: field is immutable"]

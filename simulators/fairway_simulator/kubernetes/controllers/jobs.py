@@ -88,12 +88,17 @@ class Jobs(Controller):
         if state.is_decided:
             self._end([pod for pod in pods if not is_ended(pod)])
         elif job["spec"]["suspend"]:
-            self._suspend(state, pods)
+            if state.suspend():
+                self._recorder.record(JOBS, job, "Suspended", "Job suspended")
+            self._end([pod for pod in pods if not is_ended(pod)])
         else:
             if state.resume():
                 self._recorder.record(JOBS, job, "Resumed", "Job resumed")
             self._make(key, job, state)
-            self._shrink(job, state)
+            for pod in state.surplus():
+                said = f"Deleted pod: {pod['metadata']['name']}"
+                self._recorder.record(JOBS, job, "SuccessfulDelete", said)
+                self._end([pod])
         state.finish()
         self._store.set_status(JOBS, job, state.wire())
         self._release(counted)
@@ -128,18 +133,6 @@ class Jobs(Controller):
             self._recorder.record(JOBS, job, "SuccessfulCreate", f"Created pod: {name}")
             state.added(pod)
             room -= 1
-
-    def _shrink(self, job: Object, state: JobState) -> None:
-        """Ends pods beyond what may run at once."""
-        for pod in state.surplus():
-            name = pod["metadata"]["name"]
-            self._recorder.record(JOBS, job, "SuccessfulDelete", f"Deleted pod: {name}")
-            self._end([pod])
-
-    def _suspend(self, state: JobState, pods: list[Object]) -> None:
-        if state.suspend():
-            self._recorder.record(JOBS, state.job, "Suspended", "Job suspended")
-        self._end([pod for pod in pods if not is_ended(pod)])
 
     def _left_to_wait(self, state: JobState, index: int, failures: int) -> float:
         ended = state.last_failure(index)

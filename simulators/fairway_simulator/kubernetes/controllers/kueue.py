@@ -145,12 +145,10 @@ class Kueue(Controller):
             "ownerReferences": [JOBS.as_owner(job)],
         }
         pods = {"name": "main", "count": count, "template": copy.deepcopy(spec["template"])}
-        wanted = {"queueName": _queue(job), "podSets": [pods], "priority": self._priority(job)}
+        named = (metadata.get("labels") or {}).get(_PRIORITY, "")
+        level = (self._store.find(WORKLOAD_PRIORITIES, "", named) or {}).get("value", 0)
+        wanted = {"queueName": _queue(job), "podSets": [pods], "priority": int(level)}
         return {"metadata": about, "spec": {**wanted, "active": True}, "status": {}}
-
-    def _priority(self, job: Object) -> int:
-        name = (job["metadata"].get("labels") or {}).get(_PRIORITY, "")
-        return int((self._store.find(WORKLOAD_PRIORITIES, "", name) or {}).get("value", 0))
 
     def _admit(self, workload: Object) -> None:
         found = self._cluster_queue(workload)
@@ -159,7 +157,8 @@ class Kueue(Controller):
             return
         name = found["metadata"]["name"]
         admitted = [each for each in self._store.items(WORKLOADS) if _holds(each, name)]
-        assignment = assign(found, workload, admitted, self._flavors())
+        flavors = {each["metadata"]["name"]: each for each in self._store.items(FLAVORS)}
+        assignment = assign(found, workload, admitted, flavors)
         if isinstance(assignment, Refusal):
             self._preempt(found, workload, admitted, assignment)
             self._refuse(workload, assignment)
@@ -178,9 +177,6 @@ class Kueue(Controller):
         if why_inactive(self._store, found) is not None:
             return Refusal("Misconfigured", f"ClusterQueue {name} is inactive")
         return found
-
-    def _flavors(self) -> dict[str, Object]:
-        return {each["metadata"]["name"]: each for each in self._store.items(FLAVORS)}
 
     def _reserve(self, workload: Object, queue: str, assignment: Assignment) -> None:
         (pods,) = workload["spec"]["podSets"]

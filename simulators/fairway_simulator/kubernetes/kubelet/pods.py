@@ -120,7 +120,10 @@ class PodRunner(threading.Thread):
         if not self._lost:
             self._tell("Failed" if self._evicted else phase)
             if self._grace is not None and not self._evicted:
-                self._forget()
+                # Nothing of it is left.
+                body = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
+                self._host.send("DELETE", self._path(), body)
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     def _hold_to_limits(self, ended: threading.Event) -> None:
         """Ends the pod where a volume has more than its limit. Source: Kubernetes, "Local ephemeral
@@ -147,8 +150,8 @@ class PodRunner(threading.Thread):
                 self._host.event(self.pod, "FailedMount", str(why), bad=True)
                 if self._wait(_PAUSE):
                     return False
-        for spec, state in self._all():
-            if not self._host.has_image(spec["image"]) and not self._pull(spec, state):
+        for state in (*self._first, *self._main):
+            if not self._host.has_image(state.image) and not self._pull(state):
                 return False
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
         self._hostname = hostname[:63].rstrip("-.")
@@ -160,13 +163,16 @@ class PodRunner(threading.Thread):
                 self._host.event(self.pod, "FailedCreatePodSandBox", message, bad=True)
                 if self._wait(_PAUSE):
                     return False
-        self.pod = {**self.pod, "status": {**self.pod.get("status", {}), **self._addresses()}}
+        address = self._sandbox.address
+        own = {"podIP": address, "podIPs": [{"ip": address}]} if address else {}
+        known = {**self.pod.get("status", {}), "hostIP": self._host.address, **own}
+        self.pod = {**self.pod, "status": known}
         self._mounts = common_mounts(self.folder, self._sandbox.address, self._hostname)
         return True
 
-    def _pull(self, spec: Mapping[str, Any], state: ContainerState) -> bool:
+    def _pull(self, state: ContainerState) -> bool:
         """Waits for an image that nobody has, until the pod is to end."""
-        image = spec["image"]
+        image = state.image
         why = f'failed to pull and unpack image "{image}": failed to resolve reference '
         why += f'"{image}": not found'
         pause = _PAUSE
@@ -344,16 +350,6 @@ class PodRunner(threading.Thread):
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{self.uid}-{name}-{number}"
 
-    def _all(self) -> list[tuple[dict[str, Any], ContainerState]]:
-        spec = self.pod["spec"]
-        specs = [*(spec.get("initContainers") or ()), *spec["containers"]]
-        return list(zip(specs, [*self._first, *self._main], strict=True))
-
-    def _addresses(self) -> dict[str, Any]:
-        address = self._sandbox.address if self._sandbox else ""
-        found: dict[str, Any] = {"hostIP": self._host.address}
-        return found | ({"podIP": address, "podIPs": [{"ip": address}]} if address else {})
-
     def _wait(self, seconds: float) -> bool:
         """Waits, and says whether the pod is to end."""
         with self._changed:
@@ -372,12 +368,6 @@ class PodRunner(threading.Thread):
         patch = {"metadata": {"uid": self.uid}, "status": found}
         self._host.send("PATCH", f"{self._path()}/status", patch, STRATEGIC)
         self.pod["status"] = {**self.pod.get("status", {}), "startTime": found["startTime"]}
-
-    def _forget(self) -> None:
-        """Says that nothing of the pod is left."""
-        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
-        self._host.send("DELETE", self._path(), body)
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self) -> str:
         metadata = self.pod["metadata"]

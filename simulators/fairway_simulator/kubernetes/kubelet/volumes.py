@@ -194,11 +194,7 @@ class Volumes:
         claim = self._found("persistentvolumeclaims", name)
         if claim.get("status", {}).get("phase") != "Bound":
             raise NotReady(f'persistentvolumeclaim "{name}" is not bound')
-        try:
-            volume = self._client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
-        except Refused as refused:
-            raise NotReady(str(refused)) from None
-        given = volume["spec"]
+        given = self._ask(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")["spec"]
         if "nfs" in given:
             return self._make_nfs(given["nfs"], given.get("mountOptions") or ())
         if "csi" in given:
@@ -225,7 +221,9 @@ class Volumes:
                 if kind == "configMap":
                     self._write_map(part["name"], part, folder)
                 elif kind == "downwardAPI":
-                    self._write_fields(part, folder, _mode(spec))
+                    for item in part.get("items") or ():
+                        text = field_of(self._pod, item["fieldRef"]["fieldPath"])
+                        _write(folder / item["path"], text.encode(), item.get("mode", _mode(spec)))
                 elif kind == "serviceAccountToken":
                     self._tokens[folder / part["path"]] = part
                     _write(folder / part["path"], self._token(part).encode(), 0o644)
@@ -241,15 +239,8 @@ class Volumes:
         for name, field in (("expirationSeconds",) * 2, ("audience", "audiences")):
             if name in part:
                 spec[field] = [part[name]] if field == "audiences" else part[name]
-        try:
-            found = self._client.send(
-                "POST",
-                path,
-                {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec},
-            )
-        except Refused as refused:
-            raise NotReady(str(refused)) from None
-        return str(found["status"]["token"])
+        sent = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec}
+        return str(self._ask(path, sent)["status"]["token"])
 
     def _write_map(self, name: str, spec: Mapping[str, Any], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -260,15 +251,13 @@ class Volumes:
                 raise NotReady(f"references non-existent configmap key: {item['key']}")
             _write(folder / item["path"], values[item["key"]].encode(), _mode(spec))
 
-    def _write_fields(self, spec: Mapping[str, Any], folder: Path, mode: int) -> None:
-        for item in spec.get("items") or ():
-            text = field_of(self._pod, item["fieldRef"]["fieldPath"])
-            _write(folder / item["path"], text.encode(), item.get("mode", mode))
-
     def _found(self, plural: str, name: str) -> dict[str, Any]:
         namespace = self._pod["metadata"]["namespace"]
+        return self._ask(f"/api/v1/namespaces/{namespace}/{plural}/{quote(name)}")
+
+    def _ask(self, path: str, sent: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
-            return self._client.get(f"/api/v1/namespaces/{namespace}/{plural}/{quote(name)}")
+            return self._client.send("POST" if sent else "GET", path, sent)
         except Refused as refused:
             raise NotReady(str(refused)) from None
 

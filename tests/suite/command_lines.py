@@ -1,0 +1,10 @@
+"""Command lines of Batch, which has no shell unless one is named."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+
+def bash(script: str) -> str:
+    """A script as a command line."""
+    return f"/bin/bash -c {quote(script)}"
