@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from raised import note_printed
 from registries import Registry, registry
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 from fairway_agent import processes
 from fairway_agent.task.task import Nodes
@@ -128,12 +127,12 @@ class Fairway:
 
     def show_waiting(self, run: str) -> dict[str, Any]:
         """The same of a run that is queued, once it says why: a scheduler looks in its own time."""
-        deadline = time.monotonic() + PATIENCE
-        facts = self.show(run)
-        while facts["state"] == "queued" and not facts["reason"]:
-            assert time.monotonic() < deadline, facts
+
+        def said() -> dict[str, Any]:
             facts = self.show(run)
-        return facts
+            return facts if facts["state"] != "queued" or facts["reason"] else {}
+
+        return until(said)
 
     def record(self, run: str) -> dict[str, Any]:
         """The run's `state.json`."""

@@ -170,18 +170,6 @@ def test_a_job_file_may_be_a_pipe(fairway: Fairway) -> None:
     assert "echo hello" in run.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("lcoal", "no target `lcoal` [unknown-target]\n  did you mean `local`?"),
-        ("\x1b[1m", "no ta"),
-    ],
-)
-def test_an_unknown_target_is_refused(fairway: Fairway, name: str, says: str) -> None:
-    job = fairway.job("echo")
-    check_refused(fairway.within("submit", job, "--target", name), fairway.folder, says)
-
-
 @pytest.mark.parametrize("command", ["show", "logs", "wait", "cancel"])
 @pytest.mark.parametrize("name", ["nope", "", "..", "../../etc", "\x1b[31m"])
 def test_a_run_that_does_not_exist(fairway: Fairway, command: str, name: str) -> None:
@@ -288,35 +276,11 @@ def test_a_file_where_runs_should_be(fairway: Fairway) -> None:
     assert fairway.within("list").stdout.startswith("no runs yet")
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"id": "job-222222"}'])
-def test_a_damaged_run_is_one_message(fairway: Fairway, damage: str) -> None:
-    folder = fairway.folder / ".fairway" / "runs" / "job-222222"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(damage)
-    shown = fairway.within("show", "job-2")
-    assert shown.returncode == 2
-    assert shown.stderr.startswith(f"error: {folder / 'run.json'}: damaged: ")
-    assert str(folder) in shown.stderr.splitlines()[1]
-    # One damaged run does not hide the others.
-    listed = fairway.within("list")
-    assert listed.returncode == 0
-    assert f"{folder / 'run.json'}: damaged: " in listed.stderr
-
-
 def test_list_skips_files_and_folders_that_are_no_run(fairway: Fairway) -> None:
     runs = fairway.folder / ".fairway" / "runs"
     (runs / "half-removed").mkdir(parents=True)
     (runs / "note.txt").write_text("mine")
     assert fairway.within("list", "--json").stdout == "[]\n"
-
-
-def test_a_removed_folder_is_one_message(fairway: Fairway) -> None:
-    gone = fairway.folder / "gone"
-    gone.mkdir()
-    script = 'rmdir "$0" && exec "$@"'
-    command = ["sh", "-c", script, str(gone), sys.executable, "-m", "fairway_cli.main", "list"]
-    run = subprocess.run(command, cwd=gone, capture_output=True, text=True, check=False)
-    check_refused(run, fairway.folder, "the current folder was removed")
 
 
 def test_more_ranks_than_a_machine_can_run_are_refused(fairway: Fairway) -> None:

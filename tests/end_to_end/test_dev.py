@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import until
 
 if TYPE_CHECKING:
     from conftest import Fairway, Gate, Pipe
@@ -93,11 +94,8 @@ def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
     job = fairway.job("true", env={"MINE": "of the job"})
     process = fairway.start("dev", "local", "--job", str(job), "--jupyter")
     assert process.stdout is not None
-    lines: list[str] = []
-    while not any("are copied there" in line for line in lines):
-        lines.append(process.stdout.readline())
-        assert lines[-1], process.stderr and process.stderr.read()
-    said, run = "".join(lines), lines[0].split()[0]
+    said = _until(process, "are copied there")
+    run = said.split()[0]
     [address] = re.findall(r"http://localhost:\d+/lab", said)
     [shown] = re.findall(r"its token: fairway (exec .*)", said)
     told = subprocess.run(
@@ -110,8 +108,7 @@ def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
     )
     token = told.stdout
     assert re.fullmatch(r"[0-9a-f]{48}", token)
-    while "it serves True" not in fairway.within("logs", run).stdout:
-        pass
+    until(lambda: "it serves True" in fairway.within("logs", run).stdout)
     request = urllib.request.Request(address, headers={"Authorization": f"token {token}"})
     assert urllib.request.urlopen(request).read() == b"of the job"
     with pytest.raises(urllib.error.HTTPError, match="403") as refused:
@@ -119,10 +116,10 @@ def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
     refused.value.close()
     # In one file, which its user alone can read, and nowhere else.
     assert token not in said
-    kept = [each for each in fairway.folder.rglob("*") if each.is_file() and not each.is_fifo()]
-    [file] = [each for each in kept if token.encode() in each.read_bytes()]
+    kept = [each for each in fairway.folder.rglob("*") if each.is_file()]
+    [file] = [each for each in kept if token.encode() in _content(each)]
     assert (file.name, file.stat().st_mode & 0o777) == ("jupyter-token", 0o600)
-    lines_of_all = [_command_line(each) for each in Path("/proc").glob("[0-9]*")]
+    lines_of_all = [_content(each) for each in Path("/proc").glob("[0-9]*/cmdline")]
     assert not any(token.encode() in line for line in lines_of_all)
     assert fairway("dev", "stop", run).returncode == 0
     assert process.wait() == 130
@@ -139,16 +136,26 @@ def test_a_session_of_another_machine_is_not_kept_in_step(fairway: Fairway, path
     job = fairway.job("true", template="dev", options={"idle": 0})
     run = fairway.submit(job)
     process = fairway.start("dev", "local")
-    assert process.stdout is not None
-    while "end it:" not in process.stdout.readline():
-        pass
+    _until(process, "end it:")
     assert fairway("dev", "stop", run).returncode == 0
     _, said = process.communicate()
     assert "its code is not kept in sync from here: it was started elsewhere" in said
 
 
-def _command_line(process: Path) -> bytes:
+def _until(process: subprocess.Popen[str], text: str) -> str:
+    """What it says up to the line with that text."""
+    said = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        said += line
+        if text in line:
+            return said
+    pytest.fail(f"{said}{process.stderr and process.stderr.read()}")
+
+
+def _content(file: Path) -> bytes:
+    """What is in a file, where it is still there."""
     try:
-        return (process / "cmdline").read_bytes()
+        return file.read_bytes()
     except OSError:
         return b""

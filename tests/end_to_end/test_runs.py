@@ -236,7 +236,7 @@ class TestTheLifeOfARun:
     @pytest.mark.parametrize(
         "wrapped",
         [
-            pytest.param("trap 'echo saved; exit 0' TERM; {wait}", id="a shell's own trap"),
+            pytest.param("trap 'trap : TERM; echo saved; exit 0' TERM; {wait}", id="a shell's"),
             pytest.param("{python}; echo after", id="a program that a shell waits for"),
             pytest.param("./train.sh", id="a program that a script waits for"),
         ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import until
 
+from fairway_agent.fanout.launchers import free_port
 from fairway_boot.imds import Event, Machine
 from fairway_boot.slurm import eviction, munge, node
 from fairway_boot.slurm.claim_service import ClaimServer, claim
@@ -45,9 +45,7 @@ def settings(lab: Lab) -> Settings:
 @pytest.fixture
 def service(lab: Lab, munge: Path) -> Iterator[Settings]:
     """The scheduler's service, and the settings with which a node finds it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     lab.set(
         bin="",
         munge_socket=str(munge),

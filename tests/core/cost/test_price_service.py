@@ -157,11 +157,11 @@ def test_a_page_elsewhere_is_not_fetched(price_server: Any, service: PriceServic
 
 
 def test_a_service_that_is_not_there(monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/"
-    with pytest.raises(UserError, match="refused") as caught:
-        PriceService(url, waits.append).hourly(VM, "eastus")
+    with socket.socket() as silent:  # it has the port, and does not listen
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        with pytest.raises(UserError, match="refused") as caught:
+            PriceService(url, waits.append).hourly(VM, "eastus")
     assert caught.value.exit_code == 5
     assert "--offline" in caught.value.findings[0].hint
     assert len(waits) == 2

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import random
 import signal
-import socket
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.fanout.launchers import free_port
 from fairway_simulator.batch import Fault
 
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ class TestGivingUp:
     def test_a_simulator_that_does_not_run_is_named(
         self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as unused:
-            address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        address = f"http://127.0.0.1:{free_port()}"
         monkeypatch.setenv("AZURE_BATCH_ENDPOINT", address)
         for command in (("nodes", "list", "batch-sim"), ("list", "--target", "batch-sim")):
             done = waiting.fairway.within(*command)

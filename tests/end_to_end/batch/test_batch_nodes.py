@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import until
 
+from fairway_agent.fanout.launchers import free_port
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -164,8 +166,7 @@ class TestNodes:
         job = batch.fairway.job(f'{sys.executable} -c "{serve}"', template="plain")
         run = batch.submit(job)
         port = pipe.lines(1)[0]
-        with socket.create_server(("localhost", 0)) as probe:
-            here = probe.getsockname()[1]
+        here = free_port()
         (private := tmp_path / "private").mkdir()
         environment = {**os.environ, "TMPDIR": str(private)}
         words = ("tunnel", run.id, port, "--local-port", str(here))

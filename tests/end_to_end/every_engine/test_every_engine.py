@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-from waiting import PATIENCE
+from waiting import until
 
 from fairway_runner.runs.store import FINAL_STATES
 
@@ -45,13 +44,12 @@ def watched(fairway: Fairway, place: Place, *arguments: str, **fields: Any) -> t
 
 def sampled(fairway: Fairway, run: str, nodes: int) -> list[dict[str, Any]]:
     """The last sample of each of a run's nodes, once every one has one of rates."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
+
+    def found() -> list[dict[str, Any]]:
         facts = json.loads(fairway.within("top", run, "--json").stdout)
-        found = [each for each in facts["nodes"] if each["cpu"] is not None]
-        if len(found) == nodes:
-            return found
-        assert time.monotonic() < deadline, facts
+        return [each for each in facts["nodes"] if each["cpu"] is not None]
+
+    return until(lambda: known if len(known := found()) == nodes else [])
 
 
 class TestOneTask:

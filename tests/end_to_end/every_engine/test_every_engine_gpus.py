@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from waiting import PATIENCE, until
+from waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,9 +203,7 @@ def test_idle_gpu_of_two_tasks_on_a_node_ends_the_idle_one_only(
     run = fairway.submit(job, "--target", node.name)
     tasks = said(pipe, 2)
     idle = next(has["task"] for _, has in tasks if has["FAIRWAY_GPUS"] == "0")
-    deadline = time.monotonic() + PATIENCE
-    while (found := fairway.show(run))["task_states"].get("failed") != 1:
-        assert time.monotonic() < deadline, found
+    until(lambda: fairway.show(run)["task_states"].get("failed") == 1)
     gate.open()
     assert fairway.within("wait", run).returncode == 124
     facts = fairway.show(run)
@@ -225,9 +222,7 @@ def test_a_run_whose_gpus_do_nothing_is_warned_of(
     job = fairway.job(held, template="plain", sample_every="0.5s", idle_gpu=warn)
     run = fairway.submit(job, "--target", node.name)
     assert pipe.lines(1) == ["up"]
-    deadline = time.monotonic() + PATIENCE
-    while (task := fairway.show(run)["task_list"][0])["reason"] != WHY:
-        assert time.monotonic() < deadline, task
+    until(lambda: fairway.show(run)["task_list"][0]["reason"] == WHY)
     gate.open()
     assert fairway.within("wait", run).returncode == 0
     assert fairway.within("logs", run).stdout == f"fairway: {WHY}\n"

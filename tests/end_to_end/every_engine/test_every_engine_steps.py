@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
 from fairway_runner.runs.store import Run
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
     from conftest import Fairway, Gate, Place
-
-PATIENCE = 300.0  # seconds for what takes a moment
 
 
 def task_states(fairway: Fairway, run: str) -> list[str]:
@@ -35,11 +33,8 @@ def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, reposit
     # Not more ranks at a time than this machine has cores, whatever the target.
     words += ["-s", "steps.train.sweep.max_parallel=1", "-s", "steps.train.template=plain"]
     watching = fairway.start("submit", job, *words, "--watch")
-    runs, deadline = fairway.folder / ".fairway" / "runs", time.monotonic() + PATIENCE
-    while not (runs / f"{run}-train" / "run.json").exists():
-        assert watching.poll() is None, watching.communicate()
-        assert time.monotonic() < deadline, "no training has begun"
-        time.sleep(0.02)
+    _until_begun(fairway, f"{run}-train", watching)
+    runs = fairway.folder / ".fairway" / "runs"
     watching.send_signal(signal.SIGKILL)
     watching.wait()
     done = fairway.within("wait", run)
@@ -206,12 +201,10 @@ def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gat
 
 
 def _until_begun(fairway: Fairway, run: str, server: Popen[str]) -> None:
-    """Until the server has recorded a run, which nothing else would."""
-    deadline = time.monotonic() + PATIENCE
-    while not (fairway.folder / ".fairway/runs" / run / "run.json").exists():
-        assert server.poll() is None, server.communicate()
-        assert time.monotonic() < deadline, f"{run} has not begun"
-        time.sleep(0.01)
+    """Until the program has recorded a run, which nothing else would."""
+    record = fairway.folder / ".fairway/runs" / run / "run.json"
+    until(lambda: record.exists() or server.poll() is not None)
+    assert server.poll() is None, server.communicate()
 
 
 def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:

@@ -6,10 +6,10 @@ import json
 import os
 import re
 import signal
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
 from fairway_simulator.kubernetes import Fault, KubernetesCluster, missing, prepared
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # saves, and ends with 0; the next one ends by itself.
 COMMAND = """echo "attempt $FAIRWAY_ATTEMPT on $FAIRWAY_NODE_RANK"
 if [ "$FAIRWAY_ATTEMPT" = 0 ]; then
-    trap 'echo "saved on $FAIRWAY_NODE_RANK"; exit 0' TERM
+    trap 'trap : TERM; echo "saved on $FAIRWAY_NODE_RANK"; exit 0' TERM
     exec 9>/mnt/data/pipe
     echo "$FAIRWAY_NODE_RANK" >&9
     sleep 3600
@@ -126,13 +126,11 @@ def test_a_head_pod_that_is_replaced_and_streams_that_never_end(
     watching = fairway.start("submit", job, "--target", "kubernetes-sim", "--watch")
     assert pipe.lines(1) == ["begun"]
     hits = cluster.faults.hits["endless"]
-    while cluster.faults.hits["endless"] == hits:
-        time.sleep(0.02)
+    until(lambda: cluster.faults.hits["endless"] > hits)
     # Who follows is not to wait for a stream of a pod that is gone.
     cluster.faults.clear()
     cluster.faults.add(Fault("cut", path="/exec", count=1))
-    while not cluster.faults.hits.get("cut"):
-        time.sleep(0.02)
+    until(lambda: cluster.faults.hits.get("cut"))
     cluster.kubectl("delete", "pod", "-l", "app=fairway-head", "--force", "--wait=false")
     cluster.kubectl("rollout", "status", "deployment/fairway-head")
     with gate.open("w") as stream:
@@ -161,8 +159,7 @@ def test_kill_9_of_submit_at_each_of_its_calls(
         before = cluster.faults.hits.get("timeout", 0)
         cluster.faults.add(Fault("timeout", path="/exec", skip=kills, count=1))
         process = fairway.start(*words, start_new_session=True)
-        while process.poll() is None and cluster.faults.hits.get("timeout", 0) == before:
-            time.sleep(0.02)
+        until(lambda: cluster.faults.hits.get("timeout", 0) > before or process.poll() is not None)  # noqa: B023
         cluster.faults.clear()
         if process.poll() is not None:
             break

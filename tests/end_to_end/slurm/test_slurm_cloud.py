@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from waiting import PATIENCE
+from waiting import until
 
 from fairway_simulator.slurm import SlurmCluster
 
@@ -40,19 +39,10 @@ def test_nodes_come_for_a_run_and_go_after_it(fairway: Fairway, cluster: SlurmCl
     assert states(cluster) == {"idle~"}
     job = fairway.job("hostname", template="every-node", nodes=2)
     run = fairway.submit(job, "--target", "slurm-sim-cloud")
-    said = set()
-    deadline = time.monotonic() + PATIENCE
-    facts = fairway.show(run)
-    while facts["state"] in ("queued", "running"):
-        assert time.monotonic() < deadline, facts
-        said.add(facts["reason"])
-        facts = fairway.show(run)
-    assert facts["state"] == "succeeded"
-    assert "its nodes are starting" in said
+    until(lambda: fairway.show(run)["reason"] == "its nodes are starting")
+    assert fairway.within("wait", run).returncode == 0
     assert sorted(fairway.within("logs", run).stdout.split()) == ["cloud-0", "cloud-1"]
     assert cluster.nodes_of_cloud is not None
-    deadline = time.monotonic() + PATIENCE
-    while states(cluster) != {"idle~"} or cluster.nodes_of_cloud.scale_set.instances:
-        assert time.monotonic() < deadline, states(cluster)
-        time.sleep(0.2)
-    assert cluster.nodes_of_cloud.scale_set.capacity == 0
+    scale_set = cluster.nodes_of_cloud.scale_set
+    until(lambda: states(cluster) == {"idle~"} and not scale_set.instances, lambda: states(cluster))
+    assert scale_set.capacity == 0

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -148,15 +147,12 @@ def secrets_service() -> Iterator[None]:
 
 
 def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        facts = json.loads(fairway("show", run, "--json", **environment).stdout)
-        if facts["state"] == "running":
-            return
-        if facts["state"] != "queued":
-            pytest.fail(fairway("logs", run, **environment).stdout)
-        assert time.monotonic() < deadline, facts
-        time.sleep(0.1)
+    def left() -> str:
+        state: str = json.loads(fairway("show", run, "--json", **environment).stdout)["state"]
+        return state.replace("queued", "")
+
+    if until(left) != "running":
+        pytest.fail(fairway("logs", run, **environment).stdout)
 
 
 def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from waiting import PATIENCE, until
+
+from fairway_agent.fanout.launchers import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +91,8 @@ class TestAgain:
     ) -> None:
         # More nodes than one, each of which must have its signal; a retry is not used up.
         command = (
-            f"trap 'echo saved $FAIRWAY_NODE_RANK >>{signs}; exit 0' TERM;"
+            # Once: a scheduler that signals a whole step may tell a process again.
+            f"trap 'trap : TERM; echo saved $FAIRWAY_NODE_RANK >>{signs}; exit 0' TERM;"
             f"echo up $FAIRWAY_ATTEMPT >>{signs}; [ $FAIRWAY_ATTEMPT = 1 ] && exit 0;"
             " while :; do sleep 0.05; done"
         )
@@ -115,9 +117,8 @@ class TestAgain:
         for node in slurm.node_names():
             slurm.drain(node, "to be looked at")
         slurm.run("scontrol", "requeue", job_of(slurm, run))
+        until(lambda: fairway.show(run)["task_list"][0]["state"] != "running")
         task = fairway.show(run)["task_list"][0]
-        while task["state"] == "running":
-            task = fairway.show(run)["task_list"][0]
         assert (task["state"], task["attempts"]) == ("queued", 1)
         assert task["reason"]
         for node in slurm.node_names():
@@ -162,8 +163,7 @@ class TestNodes:
         idle = fairway("ssh", "slurm-sim", "sim-1", "--", "hostname")
         assert (idle.returncode, idle.stdout) == (0, "sim-1\n"), idle.stderr
         slurm.run("sbatch", "-N3", "--exclusive", "--wrap", "sleep 600", "-o", "/dev/null")
-        while "RUNNING" not in slurm.run("squeue", "-h", "-o", "%T"):
-            time.sleep(0.05)
+        until(lambda: "RUNNING" in slurm.run("squeue", "-h", "-o", "%T"))
         busy = fairway("ssh", "slurm-sim", "sim-2", "--", "sh", "-c", "hostname; exit 7")
         assert (busy.returncode, busy.stdout) == (7, "sim-2\n"), busy.stderr
         unknown = fairway("ssh", "slurm-sim", "sim-9", "--", "hostname")
@@ -184,9 +184,7 @@ server.serve_forever()
         (fairway.folder / "serve.py").write_text(program)
         run = fairway.submit(fairway.job("exec python serve.py", template="plain"), *TARGET)
         [port] = signs.lines(1)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            here = probe.getsockname()[1]
+        here = free_port()
         tunnel = fairway.start("tunnel", run, port, "--local-port", str(here))
         assert tunnel.stdout is not None
         assert f"localhost:{here}" in tunnel.stdout.readline()

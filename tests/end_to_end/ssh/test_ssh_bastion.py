@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from waiting import PATIENCE, until
 
+from fairway_agent.fanout.launchers import free_port
 from fairway_core.target import Target
 from fairway_runner.data.transfer import BLOCK
 from fairway_runner.engines.engine import engine_for
@@ -54,13 +54,8 @@ def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bastion
 
 def _await_end(bastion: Bastion) -> None:
     """Until no az of this test runs; none may have been killed with its session open."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-        if str(bastion.folder) not in listed.stdout:
-            break
-        assert time.monotonic() < deadline, listed.stdout
-        time.sleep(0.05)
+    words = ["ps", "-eo", "args"]
+    until(lambda: str(bastion.folder) not in subprocess.check_output(words, text=True))
     assert bastion.sessions == []
 
 
@@ -109,9 +104,7 @@ with socket.create_server(("127.0.0.1", 0)) as server:
     (fairway.folder / "serve.py").write_text(program)
     run = fairway.submit(fairway.job("exec python serve.py", template="plain"), "-t", "box")
     until(ready.exists)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        here = probe.getsockname()[1]
+    here = free_port()
     tunnel = fairway.start("tunnel", run, ready.read_text(), "--local-port", str(here))
     until(lambda: _greeting(here) == b"hello")
     tunnel.send_signal(signal.SIGINT)

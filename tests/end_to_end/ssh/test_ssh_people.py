@@ -138,12 +138,10 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
         assert done.returncode == 0, done.stderr
         runs[name] = json.loads(done.stdout)["run_id"]
         if name == "ada":
-            while _facts(fairway, runs[name], **own[name])["state"] == "queued":
-                pass
+            until(lambda: _facts(fairway, runs["ada"], **own["ada"])["state"] != "queued")
     # Hers has both nodes, and his says so.
-    while "uses" not in str(reason := _facts(fairway, runs["bob"], **own["bob"])["reason"]):
-        pass
-    assert reason == f"waits for 1 node: 0 free of 2 that are up; {runs['ada']} uses 2"
+    why = f"waits for 1 node: 0 free of 2 that are up; {runs['ada']} uses 2"
+    until(lambda: _facts(fairway, runs["bob"], **own["bob"])["reason"] == why)
     listed = fairway("nodes", "list", "pair", "--json", **own["bob"])
     assert [each["run"] for each in json.loads(listed.stdout)] == [runs["ada"]] * 2
 
@@ -174,8 +172,7 @@ def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
     job = fairway.job("echo up; exec sleep 600", template="plain", nodes=1)
     done = fairway("submit", job, "--target", "pair", "--json", **own["ada"])
     run = json.loads(done.stdout)["run_id"]
-    while _facts(fairway, run, **own["ada"])["state"] == "queued":
-        pass
+    until(lambda: _facts(fairway, run, **own["ada"])["state"] != "queued")
     team.ssh("ada", "pkill -KILL -f fairway_agent.ssh.supervis[e]")
     fairway.folder = team.project("bob", tmp_path / "bob")
     job = fairway.job("id -un", template="every-node", nodes=2)
@@ -196,7 +193,7 @@ def test_people_run_containers_by_podman_and_what_these_have_started_ends_with_t
     own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
     fairway.folder = team.project("ada", tmp_path / "ada")
     job = fairway.job(
-        "setsid sleep 7655 & trap 'echo saved by $(id -u); exit 3' TERM; "
+        "setsid sleep 7655 & trap 'trap : TERM; echo saved by $(id -u); exit 3' TERM; "
         "touch $FAIRWAY_SHARED_DIR/$FAIRWAY_NODE_RANK; while true; do sleep 0.1; done",
         template="every-node",
         nodes=2,

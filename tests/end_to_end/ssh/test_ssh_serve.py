@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from waiting import PATIENCE
+
+from fairway_agent.fanout.launchers import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,9 +36,7 @@ def test_a_model_on_a_node_answers_requests_from_here(
     serve = fairway.submit(example, *words)
     log = fairway.start("logs", "-f", serve)
     port = next(line.split()[-1] for line in log.stdout if "ready on port" in line)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        here = probe.getsockname()[1]
+    here = free_port()
     tunnel = fairway.start("tunnel", serve, port, "--local-port", str(here))
     assert f"localhost:{here}" in tunnel.stdout.readline()
     images = [[float(pixel == digit) for pixel in range(64)] for digit in (3, 9, 0)]

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from waiting import PATIENCE
+from waiting import until
 
+from fairway_agent.fanout.launchers import free_port
 from fairway_agent.shared.reports import NodesReport, NodesRequest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -315,9 +316,7 @@ server.serve_forever()
     run = fairway.submit(fairway.job("exec python serve.py", template="plain"), "-t", "pair")
     (port,) = signs.lines(1)
     assert fairway.within("show", run).stdout.count("n2")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        here = probe.getsockname()[1]
+    here = free_port()
     tunnel = fairway.start("tunnel", run, port, "--local-port", str(here))
     assert f"localhost:{here}" in tunnel.stdout.readline()
     assert _get(here) == b"hello"
@@ -330,11 +329,13 @@ server.serve_forever()
 
 def _get(port: int) -> bytes:
     """Asks until the way is there."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        url = f"http://127.0.0.1:{port}"
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
-            body: bytes = answer.read()
-            return body
-        assert time.monotonic() < deadline, "nothing answers"
-        time.sleep(0.05)
+
+    def answer() -> bytes:
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}") as said,
+        ):
+            return bytes(said.read())
+        return b""
+
+    return until(answer)

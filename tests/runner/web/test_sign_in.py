@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -27,6 +26,7 @@ import pytest
 import trustme
 
 from fairway_agent.azure.web_secrets import files_of, write
+from fairway_agent.fanout.launchers import free_port
 from fairway_boot.identity import KeyVault, Secret
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_core.environment.homes import Homes
@@ -195,9 +195,7 @@ def page(
     make_run("job-a")
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     sign_in.url = f"https://localhost:{port}"
     listening = tmp_path / "page.sock"
     spec = WebPage(
