@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm.batch_pool import (
     AutoScale,
@@ -203,12 +203,7 @@ def _image(image: Image, image_id: str | None) -> StorageImageReference:
     )
 
 
-class _Scale(TypedDict, total=False):
-    auto_scale: AutoScale
-    fixed_scale: FixedScale
-
-
-def _scale(shape: PoolShape, autoscale: Autoscale | None) -> _Scale:
+def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
     """The one block of the two that says how many nodes there are."""
     if autoscale is not None:
         return {

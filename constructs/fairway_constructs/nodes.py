@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_constructs.azurerm.marketplace_agreement import MarketplaceAgreement
 from fairway_constructs.cdk import surroundings
@@ -212,15 +212,7 @@ def admin_keys(block: Callable[..., _Block], keys: Sequence[str]) -> list[_Block
     return [block(username=ADMIN_USERNAME, public_key=key) for key in keys]
 
 
-class SpotArguments(TypedDict, total=False):
-    """What a VM and a scale set take alike where they are of spare capacity."""
-
-    priority: str
-    eviction_policy: str
-    max_bid_price: float | None
-
-
-def spot_arguments(spot: Spot | None) -> SpotArguments:
+def spot_arguments(spot: Spot | None) -> dict[str, Any]:
     """What makes VMs of spare capacity; nothing where they are dedicated.
 
     >>> from fairway_core.environment import Spot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from fairway_constructs.azurerm.data_storage_container import DataStorageContainer
 from fairway_constructs.azurerm.storage_account import (
@@ -60,31 +60,27 @@ def storage_lifecycle(
     >>> storage_lifecycle(stack, account_id=account.id, expire_days={"outputs": 90},
     ...                   version_days=14)  # doctest: +SKIP
     """
-    rules = [_old_versions(version_days)]
-    rules += [_expired(container, days) for container, days in expire_days.items()]
-    return StorageManagementPolicy(scope, "lifecycle", storage_account_id=account_id, rule=rules)
-
-
-def _old_versions(days: int) -> Rule:
-    return Rule(
-        name="old-versions",
-        enabled=True,
-        filters=RuleFilters(blob_types=_BLOB_TYPES),
-        actions=RuleActions(
-            snapshot=RuleActionsSnapshot(delete_after_days_since_creation_greater_than=days),
-            version=RuleActionsVersion(delete_after_days_since_creation=days),
-        ),
-    )
-
-
-def _expired(container: str, days: int) -> Rule:
-    return Rule(
-        name=f"expire-{container}",
-        enabled=True,
-        filters=RuleFilters(blob_types=_BLOB_TYPES, prefix_match=[f"{container}/"]),
-        actions=RuleActions(
-            base_blob=RuleActionsBaseBlob(delete_after_days_since_modification_greater_than=days)
-        ),
+    snapshot = RuleActionsSnapshot(delete_after_days_since_creation_greater_than=version_days)
+    version = RuleActionsVersion(delete_after_days_since_creation=version_days)
+    rules: list[tuple[str, list[str], RuleActions]] = [
+        ("old-versions", [], RuleActions(snapshot=snapshot, version=version))
+    ]
+    for container, days in expire_days.items():
+        blob = RuleActionsBaseBlob(delete_after_days_since_modification_greater_than=days)
+        rules.append((f"expire-{container}", [f"{container}/"], RuleActions(base_blob=blob)))
+    return StorageManagementPolicy(
+        scope,
+        "lifecycle",
+        storage_account_id=account_id,
+        rule=[
+            Rule(
+                name=name,
+                enabled=True,
+                filters=RuleFilters(blob_types=_BLOB_TYPES, prefix_match=prefixes or None),
+                actions=actions,
+            )
+            for name, prefixes, actions in rules
+        ],
     )
 
 
@@ -209,18 +205,16 @@ class Storage(IStorage):
                 virtual_network_subnet_ids=list(subnet_ids) or None,
                 ip_rules=addresses or None,
             ),
-            identity=_identity(customer_managed_key),
-            customer_managed_key=(
-                KeyBlock(
-                    key_vault_key_id=customer_managed_key.url,
-                    user_assigned_identity_id=customer_managed_key.identity_id,
-                )
-                if customer_managed_key
-                else None
+            **_encrypted(customer_managed_key),
+            # What was deleted or overwritten can be brought back for a while.
+            blob_properties=BlobProperties(
+                versioning_enabled=True,
+                delete_retention_policy=BlobPropertiesDeleteRetentionPolicy(days=_KEPT_DAYS),
+                container_delete_retention_policy=BlobPropertiesContainerDeleteRetentionPolicy(
+                    days=_KEPT_DAYS
+                ),
             ),
-            blob_properties=_what_is_kept(),
             lifecycle=kept(self),
-            depends_on=customer_managed_key.ready if customer_managed_key else (),
         )
         self.id = account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
@@ -272,17 +266,6 @@ class Storage(IStorage):
         )
 
 
-def _what_is_kept() -> BlobProperties:
-    """What was deleted or overwritten can be brought back for a while."""
-    return BlobProperties(
-        versioning_enabled=True,
-        delete_retention_policy=BlobPropertiesDeleteRetentionPolicy(days=_KEPT_DAYS),
-        container_delete_retention_policy=BlobPropertiesContainerDeleteRetentionPolicy(
-            days=_KEPT_DAYS
-        ),
-    )
-
-
 def _account_name(scope: Construct, account: str | None) -> str:
     if account is not None:
         check_name("storage_account", account)
@@ -290,5 +273,13 @@ def _account_name(scope: Construct, account: str | None) -> str:
     return unique_name(scope, "storage_account")
 
 
-def _identity(key: CustomerManagedKey | None) -> Identity | None:
-    return Identity(type="UserAssigned", identity_ids=[key.identity_id]) if key else None
+def _encrypted(key: CustomerManagedKey | None) -> dict[str, Any]:
+    if key is None:
+        return {}
+    return {
+        "identity": Identity(type="UserAssigned", identity_ids=[key.identity_id]),
+        "customer_managed_key": KeyBlock(
+            key_vault_key_id=key.url, user_assigned_identity_id=key.identity_id
+        ),
+        "depends_on": key.ready,
+    }

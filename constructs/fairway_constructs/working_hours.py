@@ -273,13 +273,6 @@ def _until_done(action: str) -> dict[str, Any]:
     }
 
 
-# Azure takes the same word for a VM and for all nodes of a scale set.
-_STOP_ACTIONS = tuple(
-    f"Microsoft.Compute/{kind}/deallocate/action"
-    for kind in ("virtualMachines", "virtualMachineScaleSets")
-)
-
-
 class IdleStop(Component):
     """Lets the identity of nodes stop clusters, given by name with the resource id of the VM or
     scale set, and nothing else there.
@@ -303,7 +296,7 @@ class IdleStop(Component):
             "idle-role",
             name=unique_name(self, "role_definition", "idle"),
             description=f"Machines of {place.environment} stop themselves",
-            actions=_STOP_ACTIONS,
+            actions=[each for each in _ACTIONS if each.endswith("/deallocate/action")],
         )
         for name, machines in clusters.items():
             give_role(

@@ -79,8 +79,10 @@ class ComputeStack(RoleStack):
         sizes = [vm_size(cluster.size) for cluster in self._own.values()]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
             alert_on_idle_gpus(self, data.monitoring)
-        if environment.access.admins:
-            self._let_admins_in()
+        # Azure shows them the nodes; the bastion itself is in the stack of the network.
+        for admin in environment.access.admins:
+            assert self.place.group_id is not None
+            let_in(self, "nodes", admin, resource_id=self.place.group_id, what="the nodes")
         Targets(self, [targets[name] for name in environment.clusters])
 
     @property
@@ -116,7 +118,7 @@ class ComputeStack(RoleStack):
         """The record of a cluster, with what is alike for all; `access` is how the runner reaches
         it."""
         # API servers of Kubernetes are reached without a way to nodes.
-        is_reached = gateway is not None or spec.engine != "kubernetes"
+        vault, is_reached = self._data.vault, gateway is not None or spec.engine != "kubernetes"
         return Target(
             name=name,
             environment=self._environment.name,
@@ -127,7 +129,8 @@ class ComputeStack(RoleStack):
             spot=bool(spec.spot),
             mounts={mount.name: mount.path for mount in mounts},
             storage=self._storage,
-            vault_url=self._vault_url,
+            # "" where the environment keeps no secrets of jobs.
+            vault_url=vault.url if vault and self._environment.vault else "",
             reach=self._reach if is_reached else None,
             gateway=gateway,
             users=users,
@@ -229,19 +232,6 @@ class ComputeStack(RoleStack):
             reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
             return SingleVm(self, name, spec=reserved)
         return GpuCluster(self, name, spec=nodes, nodes=spec.nodes, repair=spec.repair)
-
-    @property
-    def _vault_url(self) -> str:
-        """Where jobs find their secrets; "" where the environment keeps none for them."""
-        vault = self._data.vault
-        return vault.url if vault and self._environment.vault else ""
-
-    def _let_admins_in(self) -> None:
-        """Azure shows them the nodes; the bastion itself is in the stack of the network."""
-        group_id = self.place.group_id
-        assert group_id is not None
-        for admin in self._environment.access.admins:
-            let_in(self, "nodes", admin, resource_id=group_id, what="the nodes")
 
     def _pool(self, name: str, spec: BatchCluster, network: INetwork, other_host: str) -> Target:
         account = self._data.batch

@@ -35,7 +35,7 @@ def make_filesystem(
     storage: IStorage,
     storage_endpoints: Sequence[PrivateEndpoint] = (),
 ) -> FileSystem:
-    """The file system in a stack; only what its kind needs is imported.
+    """The file system in a stack.
 
     By `storage_endpoints` the network reaches `storage`, where it does so privately.
     """

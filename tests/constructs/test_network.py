@@ -1,16 +1,20 @@
-"""The network: one way out, nothing in but what is named."""
+"""The network: one way out, nothing in but what is named; bastion, peerings, existing subnets."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_constructs.network import Network
+from fairway_constructs.network import INetwork, Network
+from fairway_constructs.peering import Peering
+from fairway_core.checks import Asked, check_stack
+from fairway_core.environment import Firewall
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from fairway_constructs.cdk import Stack
 
@@ -18,16 +22,64 @@ if TYPE_CHECKING:
 
 SPACE = IPv4Network("10.40.0.0/16")
 ROLES = ("compute", "storage", "management")
+ALLOWED = [IPv4Network("203.0.113.0/24"), IPv4Network("198.51.100.7/32")]
+ADMIN = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
+HUB = (
+    f"/subscriptions/{SUBSCRIPTION}/resourceGroups/hub-rg/providers"
+    "/Microsoft.Network/virtualNetworks/hub"
+)
+
+# What Azure asks of the subnet of a bastion: direction, source, destination, ports.
+# Source: Azure documentation, configure NSG rules for Azure Bastion.
+REQUIRED = {
+    ("Inbound", "Internet", "*", "443"),
+    ("Inbound", "GatewayManager", "*", "443"),
+    ("Inbound", "AzureLoadBalancer", "*", "443"),
+    ("Inbound", "VirtualNetwork", "VirtualNetwork", "5701"),
+    ("Inbound", "VirtualNetwork", "VirtualNetwork", "8080"),
+    ("Outbound", "*", "VirtualNetwork", "22"),
+    ("Outbound", "*", "VirtualNetwork", "3389"),
+    ("Outbound", "*", "AzureCloud", "443"),
+    ("Outbound", "VirtualNetwork", "VirtualNetwork", "5701"),
+    ("Outbound", "VirtualNetwork", "VirtualNetwork", "8080"),
+    ("Outbound", "*", "Internet", "80"),
+}
 
 
-def _network(synthesize: Synthesize, allowed: Sequence[str] = ()) -> dict[str, Any]:
-    ranges = [IPv4Network(text) for text in allowed]
-
+def _network(synthesize: Synthesize, **options: Any) -> dict[str, Any]:
     def build(stack: Stack) -> Network:
-        return Network(stack, address_space=SPACE, allowed=ranges)
+        return Network(stack, address_space=SPACE, **options)
 
-    resources: dict[str, Any] = synthesize(build)["resource"]
-    return resources
+    return synthesize(build)
+
+
+def _values(rule: dict[str, Any], one: str, several: str) -> list[str]:
+    """Either argument of a rule; the other one is null."""
+    values: list[str] = [rule[one]] if rule[one] != "${null}" else rule[several]
+    return values
+
+
+def _openings(group: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+    """What the rules of a group let through, a line for each source and port."""
+    found = set()
+    for rule in group["security_rule"]:
+        sources = _values(rule, "source_address_prefix", "source_address_prefixes")
+        targets = _values(rule, "destination_address_prefix", "destination_address_prefixes")
+        ports = _values(rule, "destination_port_range", "destination_port_ranges")
+        if rule["access"] == "Allow":
+            found |= {
+                (rule["direction"], source, target, port)
+                for source in sources
+                for target in targets
+                for port in ports
+            }
+    return found
+
+
+def _faults(stack: dict[str, Any], asked: Asked) -> set[str]:
+    """The checks that a stack does not pass, but for its tags, which are the fixture's."""
+    return {finding.id for finding in check_stack(stack, asked, ignore=["untagged"])}
 
 
 def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
@@ -36,7 +88,7 @@ def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
 
 
 def test_network_gives_each_role_a_subnet_with_rules_and_nat(synthesize: Synthesize) -> None:
-    resources = _network(synthesize)
+    resources = _network(synthesize)["resource"]
     assert set(resources["azurerm_subnet"]) == set(ROLES)
     for role in ROLES:
         subnet = resources["azurerm_subnet"][role]
@@ -53,13 +105,13 @@ def test_network_gives_each_role_a_subnet_with_rules_and_nat(synthesize: Synthes
 
 
 def test_only_compute_reaches_blob_storage_by_its_own_network(synthesize: Synthesize) -> None:
-    subnets = _network(synthesize)["azurerm_subnet"]
+    subnets = _network(synthesize)["resource"]["azurerm_subnet"]
     assert subnets["compute"]["service_endpoint"] == [{"service": "Microsoft.Storage"}]
     assert "service_endpoint" not in subnets["storage"]
 
 
 def test_the_only_public_address_is_the_nat_gateways(synthesize: Synthesize) -> None:
-    resources = _network(synthesize)
+    resources = _network(synthesize)["resource"]
     assert list(resources["azurerm_public_ip"]) == ["nat-address"]
     assert resources["azurerm_public_ip"]["nat-address"]["zones"] == ["2"]
     association = resources["azurerm_nat_gateway_public_ip_association"]
@@ -68,28 +120,8 @@ def test_the_only_public_address_is_the_nat_gateways(synthesize: Synthesize) -> 
     )
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_the_last_rule_refuses_everything_else(synthesize: Synthesize, role: str) -> None:
-    rules = _rules(_network(synthesize, ["203.0.113.0/24"]), role)
-    last = max(rules.values(), key=lambda rule: rule["priority"])
-    assert last["access"] == "Deny"
-    assert last["source_address_prefix"] == "*"
-    assert last["destination_port_range"] == "*"
-    assert last["protocol"] == "*"
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_network_rules_allow_no_source_outside_the_network(
-    synthesize: Synthesize, role: str
-) -> None:
-    for rule in _rules(_network(synthesize), role).values():
-        if rule["access"] == "Allow":
-            sources = rule["source_address_prefixes"]
-            assert all(IPv4Network(source).subnet_of(SPACE) for source in sources)
-
-
 def test_nfs_is_open_to_compute_alone(synthesize: Synthesize) -> None:
-    rules = _rules(_network(synthesize), "storage")
+    rules = _rules(_network(synthesize)["resource"], "storage")
     nfs = rules["AllowNfsFromCompute"]
     assert nfs["source_address_prefixes"] == ["10.40.0.0/17"]
     assert nfs["destination_address_prefixes"] == ["10.40.128.0/21"]
@@ -100,33 +132,277 @@ def test_nfs_is_open_to_compute_alone(synthesize: Synthesize) -> None:
 
 
 def test_nodes_reach_each_other_on_every_port(synthesize: Synthesize) -> None:
-    rule = _rules(_network(synthesize), "compute")["AllowComputeToCompute"]
+    rule = _rules(_network(synthesize)["resource"], "compute")["AllowComputeToCompute"]
     assert rule["source_address_prefixes"] == rule["destination_address_prefixes"]
     assert rule["destination_port_range"] == "*"
     assert rule["protocol"] == "*"
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_ssh_is_open_to_named_ranges_and_only_then(synthesize: Synthesize, role: str) -> None:
-    assert "AllowSshFromNamedRanges" not in _rules(_network(synthesize), role)
-
-
-def test_a_named_range_may_use_ssh_and_nothing_else(synthesize: Synthesize) -> None:
-    resources = _network(synthesize, ["203.0.113.0/24", "198.51.100.7/32"])
-    for role in ROLES:
-        rule = _rules(resources, role)["AllowSshFromNamedRanges"]
-        assert rule["source_address_prefixes"] == ["203.0.113.0/24", "198.51.100.7/32"]
-        assert rule["destination_port_range"] == "22"
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_priorities_are_all_different(synthesize: Synthesize, role: str) -> None:
-    rules = _rules(_network(synthesize, ["203.0.113.0/24"]), role)
-    assert len({rule["priority"] for rule in rules.values()}) == len(rules)
-
-
 def test_network_resources_are_tagged(synthesize: Synthesize) -> None:
-    resources = _network(synthesize)
+    resources = _network(synthesize)["resource"]
     for kind in ("virtual_network", "network_security_group", "public_ip", "nat_gateway"):
         for resource in resources[f"azurerm_{kind}"].values():
             assert resource["tags"] == {"owner": "me", "environment": "lab"}
+
+
+def test_nothing_outside_the_network_gets_in_and_the_last_rule_refuses_it(
+    synthesize: Synthesize,
+) -> None:
+    resources = _network(synthesize)["resource"]
+    for role in ROLES:
+        *rules, last = _rules(resources, role).values()
+        assert all(rule["access"] == "Allow" for rule in rules)
+        sources = [each for rule in rules for each in rule["source_address_prefixes"]]
+        assert all(IPv4Network(source).subnet_of(SPACE) for source in sources)
+        keys = ("source_address_prefix", "destination_port_range", "protocol")
+        assert (last["access"], *(last[key] for key in keys)) == ("Deny", "*", "*", "*")
+
+
+def test_a_named_range_may_use_ssh_and_nothing_else(synthesize: Synthesize) -> None:
+    resources = _network(synthesize, allowed=ALLOWED)["resource"]
+    for role in ROLES:
+        rules = _rules(resources, role)
+        named = [str(each) for each in ALLOWED]
+        (ssh,) = (each for each in rules.values() if each["source_address_prefixes"] == named)
+        assert (ssh["name"], ssh["destination_port_range"]) == ("AllowSshFromNamedRanges", "22")
+        priorities = [rule["priority"] for rule in rules.values()]
+        assert priorities == sorted(set(priorities)), "the last rule comes last"
+
+
+class TestBastion:
+    def test_network_has_no_bastion_by_default(self, synthesize: Synthesize) -> None:
+        resources = _network(synthesize)["resource"]
+        assert "azurerm_bastion_host" not in resources
+        assert "bastion" not in resources["azurerm_subnet"]
+        assert list(resources["azurerm_public_ip"]) == ["nat-address"]
+
+    def test_bastion_host_is_in_the_subnet_azurebastionsubnet_with_tunneling(
+        self, synthesize: Synthesize
+    ) -> None:
+        resources = _network(synthesize, bastion=True)["resource"]
+        subnet = resources["azurerm_subnet"]["bastion"]
+        assert subnet["name"] == "AzureBastionSubnet"
+        assert subnet["address_prefixes"] == ["10.40.152.0/21"]
+        host = resources["azurerm_bastion_host"]["bastion-host"]
+        assert host["sku"] == "Standard"
+        assert host["tunneling_enabled"] is True
+        assert host["ip_connect_enabled"] is True
+        assert host["ip_configuration"]["subnet_id"] == "${azurerm_subnet.bastion.id}"
+        assert host["depends_on"] == [
+            "azurerm_subnet_network_security_group_association.bastion-has-rules"
+        ]
+        assert "bastion-has-nat" not in resources["azurerm_subnet_nat_gateway_association"]
+
+    def test_bastion_rules_are_exactly_those_that_azure_requires(
+        self, synthesize: Synthesize
+    ) -> None:
+        groups = _network(synthesize, bastion=True)["resource"]
+        rules = groups["azurerm_network_security_group"]["bastion-rules"]
+        assert _openings(rules) == REQUIRED
+        last = rules["security_rule"][-1]
+        assert (last["access"], last["direction"], last["priority"]) == ("Deny", "Inbound", 4096)
+        for direction in ("Inbound", "Outbound"):
+            numbers = [r["priority"] for r in rules["security_rule"] if r["direction"] == direction]
+            assert len(set(numbers)) == len(numbers)
+
+    def test_bastion_https_is_open_to_allowed_ranges_and_azure_services_only(
+        self, synthesize: Synthesize
+    ) -> None:
+        ranges = [IPv4Network("203.0.113.0/24"), IPv4Network("10.1.0.0/16")]
+        document = _network(synthesize, bastion=True, allowed=ranges)
+        group = document["resource"]["azurerm_network_security_group"]["bastion-rules"]
+        https = {line for line in _openings(group) if line[0] == "Inbound" and line[3] == "443"}
+        assert {line[1] for line in https} == {
+            "203.0.113.0/24",
+            "GatewayManager",
+            "AzureLoadBalancer",
+        }
+
+    def test_ssh_reaches_nodes_and_servers_from_it(self, synthesize: Synthesize) -> None:
+        groups = _network(synthesize, bastion=True)["resource"]
+        for role in ("compute", "storage", "management"):
+            opened = _openings(groups["azurerm_network_security_group"][f"{role}-rules"])
+            assert {line[3] for line in opened if line[1] == "10.40.152.0/21"} == {"22"}
+
+    def test_bastion_moves_no_other_subnet_and_passes_the_checks(
+        self, synthesize: Synthesize
+    ) -> None:
+        before = _network(synthesize)["resource"]
+        after = _network(synthesize, bastion=True, admins=[ADMIN])["resource"]
+        for kind, instances in before.items():
+            if kind != "azurerm_network_security_group":
+                assert {name: after[kind][name] for name in instances} == instances
+        stack = {"resource": after}
+        assert not _faults(stack, Asked(bastion=True))
+        assert _faults(stack, Asked(bastion=False)) == {"open-to-internet", "public-address"}
+
+    def test_admins_may_see_it_and_no_more(self, synthesize: Synthesize) -> None:
+        resources = _network(synthesize, bastion=True, admins=[ADMIN])["resource"]
+        (grant,) = resources["azurerm_role_assignment"].values()
+        assert grant["role_definition_name"] == "Reader"
+        assert grant["scope"] == "${azurerm_bastion_host.bastion-host.id}"
+        assert grant["principal_id"] == ADMIN
+        assert grant["description"]
+
+
+class TestEgress:
+    def test_egress_none_makes_no_nat_public_address_or_route(self, synthesize: Synthesize) -> None:
+        resources = _network(synthesize, egress="none")["resource"]
+        assert not {kind for kind in resources if "nat" in kind or "public_ip" in kind}
+        assert "azurerm_route_table" not in resources
+        for subnet in resources["azurerm_subnet"].values():
+            assert subnet["default_outbound_access_enabled"] is False
+
+    def test_a_firewall_gets_all_that_is_for_the_internet(self, synthesize: Synthesize) -> None:
+        egress = Firewall(next_hop=IPv4Address("10.0.0.4"))
+        resources = _network(synthesize, egress=egress)["resource"]
+        assert "azurerm_public_ip" not in resources
+        (route,) = resources["azurerm_route_table"]["firewall-routes"]["route"]
+        assert route == {
+            "name": "internet",
+            "address_prefix": "0.0.0.0/0",
+            "next_hop_type": "VirtualAppliance",
+            "next_hop_in_ip_address": "10.0.0.4",
+        }
+        links = resources["azurerm_subnet_route_table_association"]
+        assert set(links) == {f"{role}-has-routes" for role in resources["azurerm_subnet"]}
+
+    def test_service_endpoints_are_those_of_compute(self, synthesize: Synthesize) -> None:
+        names = ["Microsoft.Storage", "Microsoft.KeyVault"]
+        subnets = _network(synthesize, service_endpoints=names)["resource"]["azurerm_subnet"]
+        assert subnets["compute"]["service_endpoint"] == [{"service": name} for name in names]
+        none = _network(synthesize, service_endpoints=[])["resource"]["azurerm_subnet"]
+        assert "service_endpoint" not in none["compute"]
+
+
+def _peered(synthesize: Synthesize, **values: Any) -> dict[str, Any]:
+    def build(stack: Stack) -> None:
+        network = Network(stack, address_space=SPACE)
+        Peering(stack, "hub", network=network, remote_id=HUB, forwarded=True, **values)
+
+    return synthesize(build)
+
+
+class TestPeering:
+    def test_peering_makes_both_halves_each_in_its_subscription(
+        self, synthesize: Synthesize
+    ) -> None:
+        document = _peered(synthesize)
+        halves = document["resource"]["azurerm_virtual_network_peering"]
+        near, far = halves["peering-to-hub"], halves["peering-from-hub"]
+        assert near["remote_virtual_network_id"] == HUB
+        assert near["allow_forwarded_traffic"] is True
+        assert far["remote_virtual_network_id"] == "${azurerm_virtual_network.vnet.id}"
+        assert (far["resource_group_name"], far["virtual_network_name"]) == ("hub-rg", "hub")
+        assert far["provider"] == "azurerm.hub"
+        providers = document["provider"]["azurerm"]
+        assert {p.get("alias"): p.get("subscription_id") for p in providers} == {
+            None: None,
+            "hub": SUBSCRIPTION,
+        }
+
+    def test_a_gateway_is_offered_before_it_is_taken(self, synthesize: Synthesize) -> None:
+        document = _peered(synthesize, gateway=True)
+        halves = document["resource"]["azurerm_virtual_network_peering"]
+        assert halves["peering-to-hub"]["use_remote_gateways"] is True
+        assert halves["peering-from-hub"]["allow_gateway_transit"] is True
+        assert halves["peering-to-hub"]["depends_on"] == [
+            "azurerm_virtual_network_peering.peering-from-hub"
+        ]
+
+    def test_the_other_half_may_be_its_owners(self, synthesize: Synthesize) -> None:
+        document = _peered(synthesize, both_ways=False)
+        assert list(document["resource"]["azurerm_virtual_network_peering"]) == ["peering-to-hub"]
+        assert len(document["provider"]["azurerm"]) == 1
+
+
+EXISTING = {
+    role: (f"{HUB}/subnets/{role}", range_)
+    for role, range_ in (("compute", "10.1.0.0/20"), ("endpoints", "10.1.16.0/24"))
+}
+
+
+class TestExisting:
+    def test_network_from_existing_subnets_makes_no_resource(self, synthesize: Synthesize) -> None:
+        networks: list[INetwork] = []
+
+        def build(stack: Stack) -> None:
+            networks.append(Network.from_subnets(stack, "network", EXISTING))
+
+        document = synthesize(build)
+        assert "resource" not in document
+        (network,) = networks
+        assert network.endpoints is None
+        assert network.egress_address == ""
+        assert network.subnets["compute"].id == f"{HUB}/subnets/compute"
+        assert network.subnets["compute"].address_pattern == "10.1.*"
+
+    def test_terraform_stops_where_a_range_is_wrong(self, synthesize: Synthesize) -> None:
+        document = synthesize(lambda stack: Network.from_subnets(stack, "network", EXISTING))
+        output = document["output"]["subnet_compute"]
+        assert output["precondition"]["condition"] == (
+            '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'
+        )
+        assert "correct `range:`" in output["precondition"]["error_message"]
+        subnet = document["data"]["azurerm_subnet"]["compute"]
+        assert subnet["name"] == "compute"
+        assert subnet["virtual_network_name"] == "hub"
+        assert subnet["resource_group_name"] == "hub-rg"
+
+    def test_endpoints_find_their_names_in_it(self, synthesize: Synthesize) -> None:
+        def build(stack: Stack) -> None:
+            network = Network.from_subnets(stack, "network", EXISTING, private_endpoints=True)
+            assert network.endpoints is not None
+            network.endpoints.connect(stack, "storage", service="blob", resource_id="/account")
+
+        resources = synthesize(build)["resource"]
+        (link,) = resources["azurerm_private_dns_zone_virtual_network_link"].values()
+        assert link["virtual_network_id"] == HUB
+        (endpoint,) = resources["azurerm_private_endpoint"].values()
+        assert endpoint["subnet_id"] == f"{HUB}/subnets/endpoints"
+
+
+@pytest.mark.parametrize("egress", ["nat", "none"])
+def test_a_way_out_never_moves_a_subnet(synthesize: Synthesize, egress: str) -> None:
+    subnets = _network(synthesize, egress=egress)["resource"]["azurerm_subnet"]
+    assert {role: s["address_prefixes"][0] for role, s in subnets.items()} == {
+        "compute": "10.40.0.0/17",
+        "storage": "10.40.128.0/21",
+        "management": "10.40.136.0/21",
+    }
+
+
+class TestOwnSubnets:
+    def test_own_subnet_is_closed_except_for_allowed_ranges(self, synthesize: Synthesize) -> None:
+        def build(stack: Stack) -> None:
+            network = Network(stack, address_space="10.40.0.0/16")
+            added = network.add_subnet("login", "10.40.200.0/24")
+            assert (added.range, network.subnet("login")) == (IPv4Network("10.40.200.0/24"), added)
+            network.allow_from(["203.0.113.0/24"], to="login", name="SshFromOffice", port="22")
+
+        resources = synthesize(build)["resource"]
+        rules = resources["azurerm_network_security_group"]["login-rules"]["security_rule"]
+        assert [(each["name"], each["priority"]) for each in rules] == [
+            ("AllowSshFromOffice", 100),
+            ("DenyEverythingElse", 4096),
+        ]
+        assert "login-has-nat" in resources["azurerm_subnet_nat_gateway_association"]
+
+    def test_a_rule_comes_before_the_last_of_any_subnet(self, synthesize: Synthesize) -> None:
+        def build(stack: Stack) -> None:
+            network = Network(stack, address_space="10.40.0.0/16")
+            network.allow_from(["10.9.0.0/16"], to="compute", name="Web", port=["80", "443"])
+
+        groups = synthesize(build)["resource"]["azurerm_network_security_group"]
+        *before, rule, last = groups["compute-rules"]["security_rule"]
+        assert rule["name"] == "AllowWeb"
+        assert rule["destination_port_ranges"] == ["80", "443"]
+        assert before[-1]["priority"] < rule["priority"] < last["priority"]
+
+    @pytest.mark.parametrize("addresses", ["10.41.0.0/24", "10.40.0.0/24"])
+    def test_a_range_has_to_be_free(self, stack: Stack, addresses: str) -> None:
+        network = Network(stack, address_space="10.40.0.0/16")
+        with pytest.raises(UserError, match=r"is not free in 10\.40\.0\.0/16"):
+            network.add_subnet("login", addresses)
+        with pytest.raises(UserError, match="did you mean `storage`"):
+            network.subnet("storge")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_agent.kubernetes.settings import NODE_PROVISIONING
 from fairway_constructs.azurerm.kubernetes_cluster import (
@@ -242,32 +242,9 @@ def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
     return control
 
 
-class _ApiServer(TypedDict, total=False):
-    private_cluster_enabled: bool
-    private_cluster_public_fqdn_enabled: bool
-    private_dns_zone_id: str
-    api_server_access_profile: ApiServerAccessProfile
-
-
-class _Window(TypedDict):
-    frequency: str
-    interval: int
-    duration: int
-    day_of_week: str
-    start_time: str
-    utc_offset: str
-
-
-class _Upgrades(TypedDict, total=False):
-    automatic_upgrade_channel: str
-    node_os_upgrade_channel: str
-    maintenance_window_auto_upgrade: MaintenanceWindowAutoUpgrade
-    maintenance_window_node_os: MaintenanceWindowNodeOs
-
-
 def _api_server(
     spec: Kubernetes, allowed: Sequence[IPv4Network | str], egress_address: str
-) -> _ApiServer:
+) -> dict[str, Any]:
     if spec.api_server == "private":
         return {
             "private_cluster_enabled": True,
@@ -321,7 +298,7 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
     )
 
 
-def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> _Upgrades:
+def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> dict[str, Any]:
     """Returns the updates that Azure does by itself, and their window: an update of a node ends
     what runs there.
 
@@ -330,7 +307,7 @@ def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> _Upgrades:
     """
     if window is None:
         return {"node_os_upgrade_channel": "None"}
-    when: _Window = {
+    when: dict[str, Any] = {
         "frequency": "Weekly",
         "interval": 1,
         "duration": window.hours,
@@ -338,7 +315,7 @@ def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> _Upgrades:
         "start_time": window.start,
         "utc_offset": "+00:00",
     }
-    found: _Upgrades = {
+    found: dict[str, Any] = {
         "node_os_upgrade_channel": window.nodes,
         "maintenance_window_node_os": MaintenanceWindowNodeOs(**when),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
     KubernetesClusterNodePool,
@@ -83,12 +83,12 @@ class KubernetesNodePool(Component):
         super().__init__(scope, f"cluster-{name}")
         place = self.place
         machine = vm_size(spec.size)
-        fixed = _Fixed(
-            vm_size=machine.name,
-            zones=spec.node_zones(place.zone),
-            os_disk_type="Ephemeral" if spec.has_local_disk else "Managed",
-            os_disk_size_gb=spec.os_gib,
-        )
+        fixed: dict[str, Any] = {
+            "vm_size": machine.name,
+            "zones": spec.node_zones(place.zone),
+            "os_disk_type": "Ephemeral" if spec.has_local_disk else "Managed",
+            "os_disk_size_gb": spec.os_gib,
+        }
         # The provider would make a second pool of that size for a while, which no quota has room
         # for.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -120,35 +120,14 @@ class KubernetesNodePool(Component):
         self.id = self.pool.id
 
 
-class _Fixed(TypedDict):
-    vm_size: str
-    zones: list[str] | None
-    os_disk_type: str
-    os_disk_size_gb: int
-
-
-class _Counts(TypedDict, total=False):
-    node_count: int
-    auto_scaling_enabled: bool
-    min_count: int
-    max_count: int
-
-
-class _Priority(TypedDict, total=False):
-    upgrade_settings: UpgradeSettings
-    priority: str
-    eviction_policy: str
-    spot_max_price: float
-
-
-def _counts(spec: NodePool) -> _Counts:
+def _counts(spec: NodePool) -> dict[str, Any]:
     nodes = spec.node_range
     if not spec.scales:
         return {"node_count": nodes.min}
     return {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
 
 
-def _priority(spec: NodePool, window: UpgradeWindow | None) -> _Priority:
+def _priority(spec: NodePool, window: UpgradeWindow | None) -> dict[str, Any]:
     if not spec.spot:
         settings = UpgradeSettings(
             # One node after another: no quota has room for more than there are. The provider sends

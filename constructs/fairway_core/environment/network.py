@@ -330,9 +330,21 @@ def check_network(
             "leave it out, or leave `private_endpoints: false` out",
             ("access", "gateway"),
         )
-    if network.existing:
-        _check_existing(access)
-    network.dns.check_zones(_with_endpoints(services, slurm=slurm, files=files, blobs=blobs))
+    if network.existing and access.bastion:
+        raise FieldError(
+            "a bastion needs a subnet and rules of its own, which an existing network does not get",
+            "leave it out, and use the bastion of the network's owner",
+            ("access", "bastion"),
+        )
+    # The services with private endpoints, as private_links.toml has them.
+    linked = {
+        "blob": blobs,
+        "file": files,
+        "vault": services["vault"] or slurm,
+        "registry": services["registry"],
+        "batch": services["Batch account"],
+    }
+    network.dns.check_zones([name for name, is_there in linked.items() if is_there])
     if network.is_closed and slurm:
         raise FieldError(
             "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
@@ -358,27 +370,4 @@ def check_network(
             "by the address of the NAT gateway, and there is none",
             "leave `private_endpoints: false` out",
             ("network", "private_endpoints"),
-        )
-
-
-def _with_endpoints(
-    services: Mapping[str, bool], *, slurm: bool, files: bool, blobs: bool
-) -> list[str]:
-    """The services with private endpoints, as private_links.toml has them."""
-    there = {
-        "blob": blobs,
-        "file": files,
-        "vault": services["vault"] or slurm,
-        "registry": services["registry"],
-        "batch": services["Batch account"],
-    }
-    return [name for name, is_there in there.items() if is_there]
-
-
-def _check_existing(access: Access) -> None:
-    if access.bastion:
-        raise FieldError(
-            "a bastion needs a subnet and rules of its own, which an existing network does not get",
-            "leave it out, and use the bastion of the network's owner",
-            ("access", "bastion"),
         )
