@@ -1,7 +1,7 @@
 """Runs a command in the container of a run's job, by the runtime that this host has.
 
-Started as `container RUN_FOLDER COMMAND…` with the contract in its environment: the container
-sees the directories that it names, in the same places. Standard library only.
+Started as `container RUN_FOLDER COMMAND…` with the contract in its environment: the container sees
+the directories that it names, in the same places.
 """
 
 from __future__ import annotations

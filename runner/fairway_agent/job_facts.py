@@ -1,5 +1,5 @@
 """Facts about a run's job and target for the programs that run its tasks, besides the plan: the
-contents of `job.json` and `target.json` in the run's folder. Standard library only."""
+contents of `job.json` and `target.json` in the run's folder."""
 
 from __future__ import annotations
 

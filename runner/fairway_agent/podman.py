@@ -2,7 +2,7 @@
 
 In the container root is the person outside, so that its files are theirs, and no copy of the image
 with other owners is made. It stays among the task's processes, in Slurm's cgroup too: their limits
-hold for it, and it ends with them. Standard library only. Sources: podman(1), podman-run(1).
+hold for it, and it ends with them. Sources: podman(1), podman-run(1).
 """
 
 from __future__ import annotations

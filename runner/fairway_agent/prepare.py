@@ -4,7 +4,7 @@ Started as `prepare RUN_FOLDER` on each node of a task. Anything that is there a
 is: inputs that have not changed, and a setup that has succeeded here for this run. As `prepare
 RUN_FOLDER OPTION COMMAND…` on the task's main host it has every node prepared, and then becomes the
 task's command; OPTION is the option that makes FAIRWAY_EACH_NODE run outside of the job's
-container, or empty. The setup's output then goes to the setup's log. Standard library only.
+container, or empty. The setup's output then goes to the setup's log.
 """
 
 from __future__ import annotations

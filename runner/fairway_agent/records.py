@@ -1,4 +1,4 @@
-"""Reads the fields of a record, each of the kind that it must be. Standard library only."""
+"""Reads the fields of a record, each of the kind that it must be."""
 
 from __future__ import annotations
 

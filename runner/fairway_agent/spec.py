@@ -1,5 +1,5 @@
 """Plan of a run, as the files of its folder record it. The runner writes and reads them by these
-types, and so do the programs that run where its tasks run. Standard library only.
+types, and so do the programs that run where its tasks run.
 
     plan.json       settings of all tasks: `RunPlan`
     setup.jsonl     one line, if the job has a setup: a `TaskSpec`

@@ -1,14 +1,11 @@
 """Runs the tasks of one run to their end, detached from the terminal that started it.
 
-Started by the engine as `python -m fairway_agent.supervisor FOLDER LOCK
-STARTED [retry]`: the run's folder, a descriptor that holds the run's lock, and one on which
-to say that the run is under way; `retry` says that some of its tasks are to run again, as
-`retry.json` has it. Standard input has the tasks' secrets, as JSON. As long as this process
-lives it holds the lock; a run that is not finished and whose lock is free has lost its
-supervisor. SIGUSR1 cancels the run. SIGTERM says that the machine stops: the tasks are told to save
-what they have, and the run is lost, to be retried.
-
-Standard library only: the same files supervise runs on hosts without Fairway.
+Started by the engine as `python -m fairway_agent.supervisor FOLDER LOCK STARTED [retry]`: the run's
+folder, a descriptor that holds the run's lock, and one on which to say that the run is under way;
+`retry` says that some of its tasks are to run again, as `retry.json` has it. Standard input has the
+tasks' secrets, as JSON. As long as this process lives it holds the lock; a run that is not finished
+and whose lock is free has lost its supervisor. SIGUSR1 cancels the run. SIGTERM says that the
+machine stops: the tasks are told to save what they have, and the run is lost, to be retried.
 """
 
 from __future__ import annotations

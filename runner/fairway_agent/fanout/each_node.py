@@ -3,7 +3,7 @@ that fails, which ends the others.
 
 Started as `each_node WORD…` on the task's main host, behind ssh and on a Batch pool alike. Each
 command has the task's environment with FAIRWAY_NODE_RANK. Signals to the task are not for this
-program: the commands get them, those on other nodes by `remote_exec`. Standard library only.
+program: the commands get them, those on other nodes by `remote_exec`.
 """
 
 from __future__ import annotations

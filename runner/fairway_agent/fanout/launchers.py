@@ -9,7 +9,7 @@ It reaches them in one of four ways with one interface; only this module names t
 
 Each way is a folder of programs, which comes last on PATH: `fairway-each-node` runs a command once
 on every node, with FAIRWAY_NODE_RANK, and fails as soon as one of them fails, which ends the
-others; and MPI's launchers call another program in place of ssh. Standard library only.
+others; and MPI's launchers call another program in place of ssh.
 """
 
 from __future__ import annotations

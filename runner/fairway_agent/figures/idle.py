@@ -1,7 +1,7 @@
 """Detects idle GPUs of a task from the samples of its nodes.
 
 All times are those of the samples themselves: once no more samples come, nothing is known, and the
-task is not considered idle. Standard library only.
+task is not considered idle.
 """
 
 from __future__ import annotations

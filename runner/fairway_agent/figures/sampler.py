@@ -3,7 +3,7 @@
 Started as `sampler RUN_FOLDER SECONDS [PARENT]`; appends lines of JSON to `figures/NODE.jsonl` in
 the run's folder. Where nodes share no folder RUN_FOLDER is `-`: lines go to standard output, and
 each names its node. It ends by SIGTERM, and by itself when the process PARENT has ended, which is
-the one that started it unless another is named. Standard library only.
+the one that started it unless another is named.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How the nodes of a task are reached, by what runs it. Standard library only."""
+"""How the nodes of a task are reached, by what runs it."""

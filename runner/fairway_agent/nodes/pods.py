@@ -1,5 +1,5 @@
 """The pods of a task on Kubernetes: one, whose node it is, or one on each of its nodes, which the
-first reaches by ssh. Standard library only."""
+first reaches by ssh."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Nodes that all see the folder in which a run lies, and each have a local disk: those behind ssh,
-of Slurm and of Kubernetes. Standard library only."""
+of Slurm and of Kubernetes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One task of a run: its contract and its attempts. Standard library only."""
+"""One task of a run: its contract and its attempts."""

@@ -1,6 +1,6 @@
 """The attempts of one task: each is started, looked after and ended, and when it has ended, it is
 decided whether another follows. Whatever runs tasks does so here: supervisors, jobs of Slurm's,
-pods, and tasks of Batch. Standard library only."""
+pods, and tasks of Batch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Starts an attempt of a task: the contract that its script relies on, with its directories and the
-inputs that other runs have kept, and its program. Standard library only."""
+inputs that other runs have kept, and its program."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A task that a scheduler has started: this process runs its attempts, until its end is written or
-the scheduler takes its nodes. Standard library only."""
+the scheduler takes its nodes."""
 
 from __future__ import annotations
 

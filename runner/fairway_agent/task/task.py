@@ -1,5 +1,4 @@
-"""One task of a run: how its nodes are reached, an attempt from its start on, and its state.
-Standard library only, as all that a supervisor imports."""
+"""One task of a run: how its nodes are reached, an attempt from its start on, and its state."""
 
 from __future__ import annotations
 
