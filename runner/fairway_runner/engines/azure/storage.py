@@ -6,7 +6,7 @@ import io
 import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import Calls, ServiceError
@@ -71,10 +71,6 @@ class Storage:
     def container_url(self, container: str) -> str:
         """A container's address."""
         return f"{self.client.url.rstrip('/')}/{container}"
-
-    def blob_url(self, container: str, name: str) -> str:
-        """A blob's address."""
-        return f"{self.container_url(container)}/{quote(name)}"
 
     def upload(self, container: str, name: str, data: bytes | Path) -> None:
         """Writes a blob as a whole, whatever was there; a file is read as it is sent."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from fairway_agent.batch.notifications import BROUGHT as BROUGHT_ENDINGS
 from fairway_agent.batch.notifications import DONE, is_tracked
@@ -219,7 +220,7 @@ class RequestBuilder:
 
     def _file(self, container: str, blob: str, path: str) -> dict[str, Any]:
         return {
-            "httpUrl": self.storage.blob_url(container, blob),
+            "httpUrl": f"{self.storage.container_url(container)}/{quote(blob)}",
             "filePath": path,
             **self._identity,
         }

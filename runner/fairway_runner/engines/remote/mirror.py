@@ -116,11 +116,6 @@ def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
     return known
 
 
-def known_samples(run: RunFolder) -> dict[str, int]:
-    """How many bytes of each node's samples are here."""
-    return {file.stem: file.stat().st_size for file in (run.folder / FOLDER).glob("*.jsonl")}
-
-
 def add_pieces(run: RunFolder, report: RunReport) -> None:
     """Writes pieces to the ends of logs and samples, each without what another command wrote
     meanwhile. The caller sees to it that nobody else adds anything meanwhile."""
@@ -302,8 +297,9 @@ def _requests(
             done = [run.task_name(index) for index in numbers if run.task_status(index).is_final]
             known = known_logs(run, final=final) if logs else {}
             if known or samples or not final:
-                request = RunRequest(tuple(done), known, known_samples(run) if samples else None)
-                asked[run.id] = request
+                files = (run.folder / FOLDER).glob("*.jsonl") if samples else ()
+                sizes = {file.stem: file.stat().st_size for file in files}
+                asked[run.id] = RunRequest(tuple(done), known, sizes if samples else None)
         except UserError as error:
             damaged += error.findings
     return asked, damaged
