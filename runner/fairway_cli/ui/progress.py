@@ -196,9 +196,9 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
 
 def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Says on standard error which outputs of a run's tasks are empty, if any are."""
-    from fairway_runner.runs.results import in_words
+    from fairway_runner.runs.results import name_empty_outputs
 
-    if said := in_words(run_id, found):
+    if said := name_empty_outputs(run_id, found):
         print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)
 
 

@@ -288,7 +288,7 @@ def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
     ]
 
 
-def in_words(run_id: str, found: Sequence[Mapping[str, Any]]) -> str:
+def name_empty_outputs(run_id: str, found: Sequence[Mapping[str, Any]]) -> str:
     """Names the empty outputs of one task, and says how many more tasks have some; "" for none."""
     tasks = [
         (f"task {task}" if own == run_id else f"task {task} of {own}", [e["output"] for e in some])
