@@ -12,10 +12,9 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import Severity, UserError
 from fairway_stacks.adoption import adopt
@@ -81,15 +80,6 @@ def write_stacks(
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return [WrittenStack(name, resources[name], file.parent) for name, file in files.items()]
-
-
-def stack_documents(file: Path, *, warn: Warn) -> dict[str, Mapping[str, Any]]:
-    """The content of each stack's `cdk.tf.json` by the stack's name; nothing is kept."""
-    with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
-        return {
-            stack.name: json.loads((stack.folder / "cdk.tf.json").read_text(encoding="utf-8"))
-            for stack in write_stacks(file, Path(folder, "cdktf.out"), warn=warn)
-        }
 
 
 def usual_outdir() -> Path:

@@ -9,7 +9,7 @@ import pages
 import pytest
 
 from fairway_core.findings import UserError, format_finding
-from fairway_stacks.app import stack_documents, write_stacks
+from fairway_stacks.app import write_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,15 @@ def extend(*, network, data, compute):
 """
 
 
+def _written(folder: Path) -> dict[str, Any]:
+    """The stacks of the environment in the folder, by their roles."""
+    written = write_stacks(folder / "lab.yaml", folder / "cdktf.out", warn=lambda _: None)
+    return {
+        stack.name.rpartition("-")[2]: json.loads((stack.folder / "cdk.tf.json").read_text())
+        for stack in written
+    }
+
+
 @pytest.fixture
 def extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     """Writes the stacks of a project with that extension; they are by their roles."""
@@ -48,8 +57,7 @@ def extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
     def extended(text: str) -> dict[str, Any]:
         (tmp_path / "lab_stacks.py").write_text(text)
-        found = stack_documents(tmp_path / "lab.yaml", warn=lambda _: None)
-        return {name.rpartition("-")[2]: document for name, document in found.items()}
+        return _written(tmp_path)
 
     return extended
 
@@ -111,9 +119,8 @@ def stacks(tmp_path: Path, everything: str) -> Written:
     """The stacks of an environment with more lines at its end."""
 
     def write(lines: str) -> dict[str, Any]:
-        file = tmp_path / "lab.yaml"
-        file.write_text(f"{everything}{lines}\n")
-        return dict(stack_documents(file, warn=lambda _: None))
+        (tmp_path / "lab.yaml").write_text(f"{everything}{lines}\n")
+        return _written(tmp_path)
 
     return write
 
@@ -123,12 +130,12 @@ def test_each_block_is_in_the_stack_that_has_the_resource(stacks: Written) -> No
         f"imports: {{azurerm_virtual_network.vnet: {VNET}}}\n"
         "moved: {azurerm_storage_account.old: azurerm_storage_account.storage}"
     )
-    assert found["lab-network"]["import"] == [{"to": "azurerm_virtual_network.vnet", "id": VNET}]
-    assert found["lab-data"]["moved"] == [
+    assert found["network"]["import"] == [{"to": "azurerm_virtual_network.vnet", "id": VNET}]
+    assert found["data"]["moved"] == [
         {"from": "azurerm_storage_account.old", "to": "azurerm_storage_account.storage"}
     ]
-    assert "import" not in found["lab-data"]
-    assert "moved" not in found["lab-compute"]
+    assert "import" not in found["data"]
+    assert "moved" not in found["compute"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ synthesized stacks allow to one person, and nothing else. Nodes reach storage by
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.data_plane import DataPlane, batch_action, blob_action
 from fairway_simulator.azure.deployment import Deployment
 from fairway_simulator.batch import StorageAccess
-from fairway_stacks.app import stack_documents
+from fairway_stacks.app import write_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,8 +77,10 @@ def made(
         def make(access: str = "", who: str = NOBODY) -> Person:
             file = tmp_path / "lab.yaml"
             file.write_text(ENVIRONMENT % access)
-            stacks = stack_documents(file, warn=lambda _: None)
-            by_role = {name.rpartition("-")[2]: stack for name, stack in stacks.items()}
+            by_role = {
+                each.name.rpartition("-")[2]: json.loads((each.folder / "cdk.tf.json").read_text())
+                for each in write_stacks(file, tmp_path / "cdktf.out", warn=lambda _: None)
+            }
             deployed = Deployment(by_role, "localhost")
             account = deployed.resource("azurerm_storage_account", "storage").id
             of_blobs, rights = partial(blob_action, account), deployed.rights
