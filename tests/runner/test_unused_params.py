@@ -97,7 +97,7 @@ def test_unused_param_yielded_by_a_function_is_reported(tmp_path: Path, here: Ru
 def test_param_that_is_declared_or_read_may_be_set(
     tmp_path: Path, here: RunFairway, fields: dict[str, Any], params: list[str]
 ) -> None:
-    words = [word for each in params for word in ("-s", f"params.{each}")]
+    words = [text for each in params for text in ("-s", f"params.{each}")]
     code, _, err = here("submit", written(tmp_path, **fields), "--dry-run", *words)
     assert (code, err) == (0, "")
 

@@ -60,9 +60,9 @@ class CodeUpload:
             folder, exclude, gitignore = _code_of(job)
             folders.append(folder)
             with job.document.locating():
-                files, told = snapshot.listed(folder, exclude, gitignore=gitignore)
+                files, more = snapshot.listed(folder, exclude, gitignore=gitignore)
             found |= {f"{folder}/{file.path}": file for file in files}
-            warnings += told
+            warnings += more
         for job in jobs:
             for destination, source in _templates(job):
                 size = source.stat().st_size
