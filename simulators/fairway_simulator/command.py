@@ -50,6 +50,7 @@ def in_background(serve: Callable[[Callable[[], None]], int]) -> tuple[int, int]
 FILE = Path("sim.env")
 """Where a stand-in in the background writes its variables by default."""
 
+_LOOK = 0.5  # seconds
 _TAKEN = (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL)
 
 
@@ -137,13 +138,19 @@ class StandInCommand:
         return 0, []
 
 
-def interrupted() -> threading.Event:
-    """Set by SIGINT and SIGTERM from now on. Asked for before anything is started, so that a
-    signal that comes early ends it as a later one does."""
+def interrupted() -> Callable[[], None]:
+    """Waits, when called, for SIGINT or SIGTERM from now on. Asked for before anything is started,
+    so that a signal that comes early ends it as a later one does."""
     ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ending.set())
-    return ending
+
+    def wait() -> None:
+        # The kernel may give a signal to another thread: this one then hears of it as it wakes.
+        while not ending.wait(_LOOK):
+            continue
+
+    return wait
 
 
 def number(least: int, most: int) -> Callable[[str], int]:

@@ -68,7 +68,7 @@ def sshd_config(
     people: People | None = None,
 ) -> str:
     """The configuration of an sshd that takes keys alone; `keys` is the file of those that it
-    accepts, `key` that of its own, and `environment` what sessions have."""
+    takes, `key` that of its own, and `environment` what sessions have."""
     text = _SSHD.format(port=port, address=address, key=key, keys=keys)
     text += f"SetEnv {_words(environment)}\n" if environment else ""
     return text + (people.sshd_lines(environment) if people else "")

@@ -105,9 +105,9 @@ class Fairway:
         path.write_text(json.dumps({"name": "job", "command": command, **fields}))
         return path
 
-    def submit(self, job: Path, *arguments: str) -> str:
+    def submit(self, job: Path, *arguments: str, **environment: str) -> str:
         """Submits a job that must start, and returns the run's id."""
-        run = self("submit", job, "--json", *arguments)
+        run = self("submit", job, "--json", *arguments, **environment)
         assert run.returncode == 0, run.stderr
         run_id: str = json.loads(run.stdout)["run_id"]
         return run_id

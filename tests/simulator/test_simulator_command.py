@@ -29,10 +29,10 @@ from fairway_simulator.command import published
 COMMAND = StandInCommand("none-simulator", "stand_in")
 
 def serve(options, ready):
-    ending = interrupted()
+    wait = interrupted()
     with published({"NONE": str(options.nodes)}, options.env, COMMAND.process):
         ready()
-        ending.wait()
+        wait()
     return 0
 
 parser = COMMAND.parser("None.")

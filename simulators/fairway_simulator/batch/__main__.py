@@ -51,7 +51,7 @@ def main() -> int:
 
 def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
     """The account, until a signal ends it; tells when it is ready."""
-    ending = interrupted()
+    wait = interrupted()
     if not _make_data():
         return _COMMAND.say(f"{DATA.parent} is not a folder of your own; remove it first", 2)
     with tempfile.TemporaryDirectory(prefix="batch-simulator-") as own:
@@ -78,7 +78,7 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
             with published(service.environment(), options.env, _COMMAND.process):
                 _say_ready(service)
                 ready()
-                ending.wait()
+                wait()
         finally:
             service.stop()
     return 0

@@ -46,7 +46,7 @@ def main() -> int:
 
 def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
     """The cluster, until a signal ends it; tells when it is ready."""
-    ending = interrupted()
+    wait = interrupted()
     project = find_project()[0]
     with tempfile.TemporaryDirectory(prefix="kubernetes-simulator-") as own:
         cluster = KubernetesCluster(
@@ -74,7 +74,7 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
                 program = shlex.quote(kubectl_program())
                 sys.stderr.write(f"with these variables set, try: {program} get nodes\n")
                 ready()
-                ending.wait()
+                wait()
         finally:
             prepared.withdraw(cluster, project)
             cluster.stop()

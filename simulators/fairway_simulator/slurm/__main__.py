@@ -38,14 +38,14 @@ def main() -> int:
 
 def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
     """The cluster, until a signal ends it; tells when it is ready."""
-    ending = interrupted()
+    wait = interrupted()
     try:
         with SlurmCluster(nodes=options.nodes, shared=SHARED) as cluster:
             variables = {**cluster.environment, "SLURM_CONF": str(cluster.conf)}
             with published(variables, options.env, _COMMAND.process):
                 _say_ready(cluster, options)
                 ready()
-                ending.wait()
+                wait()
     except DaemonFailed as failed:
         return _COMMAND.say(str(failed), 5)
     return 0

@@ -67,6 +67,10 @@ def said(pipe: Pipe, count: int) -> list[tuple[str, dict[str, Any]]]:
     return [(word, json.loads(facts)) for word, _, facts in lines]
 
 
+# A stand-in's nodes have no file of it, of which each rank would say so.
+NO_TOPOLOGY = {"NCCL_TOPO_FILE": "/dev/null"}
+
+
 def _running(fairway: Fairway, run: str) -> list[str]:
     """The GPUs of each task that runs."""
     tasks = fairway.show(run)["task_list"]
@@ -181,7 +185,7 @@ def test_a_run_whose_gpus_do_nothing_is_ended(
     """The attempts that it has left change nothing."""
     (smi / "idle").touch()
     held = f"echo up; exec 9>{pipe.path}; sleep 600"
-    fields = {"retries": 3, "sample_every": "0.5s", "idle_gpu": IDLE}
+    fields = {"retries": 3, "sample_every": "0.5s", "idle_gpu": IDLE, "env": NO_TOPOLOGY}
     job = fairway.job(held, template="plain", **fields)
     done = fairway("submit", job, "--target", node.name, "--watch", "--json")
     assert done.returncode == 124, done.stderr
@@ -219,7 +223,8 @@ def test_a_run_whose_gpus_do_nothing_is_warned_of(
     (smi / "idle").touch()
     held = f"echo up >{pipe.path}; read -r _ <{gate.path}"
     warn = {**IDLE, "then": "warn"}
-    job = fairway.job(held, template="plain", sample_every="0.5s", idle_gpu=warn)
+    fields = {"sample_every": "0.5s", "idle_gpu": warn, "env": NO_TOPOLOGY}
+    job = fairway.job(held, template="plain", **fields)
     run = fairway.submit(job, "--target", node.name)
     assert pipe.lines(1) == ["up"]
     until(lambda: fairway.show(run)["task_list"][0]["reason"] == WHY)

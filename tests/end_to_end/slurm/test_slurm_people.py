@@ -167,9 +167,7 @@ def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
             "until [ -e ~/go ]; do sleep 0.1; done",
             template="plain",
         )
-        done = fairway("submit", job, "--target", "slurm-sim", "--json", **environments[name])
-        assert done.returncode == 0, done.stderr
-        runs[name] = json.loads(done.stdout)["run_id"]
+        runs[name] = fairway.submit(job, "--target", "slurm-sim", **environments[name])
     for name in NAMES:
         fairway.folder = tmp_path / name
         _wait_until_it_runs(fairway, runs[name], **environments[name])
@@ -273,9 +271,7 @@ def test_what_a_container_has_started_ends_with_its_task(
         template="plain",
         container={"image": lab.image, "options": OPTIONS},
     )
-    done = fairway("submit", job, "--target", "slurm-sim", "--json", **own)
-    assert done.returncode == 0, done.stderr
-    run = json.loads(done.stdout)["run_id"]
+    run = fairway.submit(job, "--target", "slurm-sim", **own)
     until((team.homes / f"ada/fairway/runs/{run}/shared/up").exists)
     assert _of_ada("sleep 7654")
     assert fairway("cancel", run, **own).returncode == 0

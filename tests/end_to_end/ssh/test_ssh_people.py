@@ -133,10 +133,7 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
     for name, nodes, command in (("ada", 2, held), ("bob", 1, 'echo "by $(id -un)"')):
         fairway.folder = team.project(name, tmp_path / name)
         job = fairway.job(command, template="every-node", nodes=nodes)
-        words = ("submit", job, "--target", "pair", "--json")
-        done = fairway(*words, **own[name])
-        assert done.returncode == 0, done.stderr
-        runs[name] = json.loads(done.stdout)["run_id"]
+        runs[name] = fairway.submit(job, "--target", "pair", **own[name])
         if name == "ada":
             until(lambda: _facts(fairway, runs["ada"], **own["ada"])["state"] != "queued")
     # Hers has both nodes, and his says so.
@@ -170,8 +167,7 @@ def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
     own = {name: {"FAIRWAY_SSH_CONFIG": str(team.config(name))} for name in NAMES}
     fairway.folder = team.project("ada", tmp_path / "ada")
     job = fairway.job("echo up; exec sleep 600", template="plain", nodes=1)
-    done = fairway("submit", job, "--target", "pair", "--json", **own["ada"])
-    run = json.loads(done.stdout)["run_id"]
+    run = fairway.submit(job, "--target", "pair", **own["ada"])
     until(lambda: _facts(fairway, run, **own["ada"])["state"] != "queued")
     team.ssh("ada", "pkill -KILL -f fairway_agent.ssh.supervis[e]")
     fairway.folder = team.project("bob", tmp_path / "bob")
@@ -199,9 +195,7 @@ def test_people_run_containers_by_podman_and_what_these_have_started_ends_with_t
         nodes=2,
         container={"image": lab.image, "options": OPTIONS},
     )
-    done = fairway("submit", job, "--target", "pair", "--json", **own)
-    assert done.returncode == 0, done.stderr
-    run = json.loads(done.stdout)["run_id"]
+    run = fairway.submit(job, "--target", "pair", **own)
     shared = team.homes / f"ada/fairway/runs/{run}/shared"
     for rank in ("0", "1"):
         until((shared / rank).exists)

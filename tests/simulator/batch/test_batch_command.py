@@ -16,6 +16,7 @@ import pytest
 from azure.batch import BatchClient
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.storage.blob import BlobServiceClient
+from waiting import until
 
 from fairway_core.documents import read
 from fairway_core.project import Project
@@ -131,14 +132,12 @@ def test_batch_simulator_that_is_killed_leaves_no_process(start: Any, tmp_path: 
     with client_of(variables) as client:
         client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
         client.create_task("j", {"id": "1", "commandLine": "sleep 300"})
-        while client.get_task("j", "1").state != "running":
-            os.sched_yield()
+        until(lambda: client.get_task("j", "1").state == "running")
     below = children(process.pid)
     assert len(below) >= 2
     process.kill()
     process.wait(300)
-    while any(Path(f"/proc/{pid}").exists() for pid in below):
-        os.sched_yield()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
 
 
 def test_a_port_that_is_taken_is_the_users_to_fix(start: Any) -> None:
@@ -164,8 +163,7 @@ def test_the_target_of_the_repository_has_a_folder_that_nodes_see(
             client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
             line = f"/bin/bash -c 'cat {file} && echo from there >{file}'"
             client.create_task("j", {"id": "1", "commandLine": line})
-            while client.get_task("j", "1").state != "completed":
-                os.sched_yield()
+            until(lambda: client.get_task("j", "1").state == "completed")
             assert b"".join(client.download_task_file("j", "1", "stdout.txt")) == b"from here\n"
         assert file.read_text() == "from there\n"
     finally:

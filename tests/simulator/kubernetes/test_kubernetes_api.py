@@ -12,6 +12,7 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
@@ -259,8 +260,7 @@ def test_a_gang_that_does_not_fit_starts_in_part(space: Space, jobs: Makers) -> 
     waiting = ("pods", "-l", "job-name=g", "--field-selector", "status.phase=Pending")
     for index in range(4):
         space.pod_of("g", index)
-    while not (said := space.do("get", *waiting, "-o", f"jsonpath={condition}")):
-        pass
+    said = until(lambda: space.do("get", *waiting, "-o", f"jsonpath={condition}"))
     assert said.startswith("0/3 nodes are available: ")
     assert "3 Insufficient nvidia.com/gpu" in said
     assert "3 Insufficient rdma/ib" in said

@@ -11,12 +11,12 @@ import hashlib
 import json
 import os
 import subprocess
-import time
 import urllib.request
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
 from fairway_simulator.kubernetes import Fault, Kubelet, KubernetesCluster, NodeSpec
 from fairway_simulator.kubernetes.client import Client
@@ -218,8 +218,7 @@ def test_a_pod_waits_for_an_address(tmp_path: Path) -> None:
                 held.append(cluster.network.address())
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(_pod("p", "exit 0")))
         waiting = "jsonpath={.items[?(@.reason=='FailedCreatePodSandBox')].message}"
-        while "no address is free" not in cluster.kubectl("get", "events", "-o", waiting):
-            pass
+        until(lambda: "no address is free" in cluster.kubectl("get", "events", "-o", waiting))
         cluster.network.give_back(held.pop())
         ended = "jsonpath={.status.phase}=Succeeded"
         cluster.kubectl("wait", f"--for={ended}", "pod/p", "--timeout=280s")
@@ -339,9 +338,7 @@ class TestFoldersOfNodes:
             for name, node in (("one", "a"), ("two", "a"), ("three", "b")):
                 _ready(cluster, self.pod(name, node))
             for name in ("one", "two", "three"):
-                while not (said := cluster.kubectl("logs", name).split())[1:]:
-                    time.sleep(0.05)
-                assert said == ["777", name]
+                until(lambda: cluster.kubectl("logs", name).split() == ["777", name])  # noqa: B023
             for node, names in (("a", {"one", "two"}), ("b", {"three"})):
                 disks = cluster.kubelet.disks(node)
                 assert disks is not None
@@ -360,14 +357,14 @@ class TestFoldersOfNodes:
         self, space: Space, path: str, sub: str, said: str
     ) -> None:
         space.create(self.pod("p", "sim-0", path, sub))
-        about = "involvedObject.name=p"
-        while True:
-            events = space.items("events", "--field-selector", about)
+
+        def is_said() -> bool:
+            events = space.items("events", "--field-selector", "involvedObject.name=p")
             waiting = space.get("pod", "p").get("status", {}).get("containerStatuses") or [{}]
             why = (waiting[0].get("state") or {}).get("waiting", {}).get("message", "")
-            if any(said in text for text in [why, *(each["message"] for each in events)]):
-                break
-            time.sleep(0.05)
+            return any(said in text for text in [why, *(each["message"] for each in events)])
+
+        until(is_said)
         assert space.get("pod", "p")["status"]["phase"] == "Pending"
 
     def test_a_pod_gets_no_rights_on_this_machine(self, space: Space) -> None:
@@ -375,8 +372,7 @@ class TestFoldersOfNodes:
         container = {"securityContext": {"privileged": True}}
         space.create(_pod("p", "true", container=container, hostPID=True))
         about = "involvedObject.name=p,reason=FailedMount"
-        while not (events := space.items("events", "--field-selector", about)):
-            time.sleep(0.05)
+        events = until(lambda: space.items("events", "--field-selector", about))
         assert "hostPID: the stand-in's nodes give no pod rights" in events[0]["message"]
         assert space.get("pod", "p")["status"]["phase"] == "Pending"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import until
 
 from fairway_simulator.ssh import cluster as module
 from fairway_simulator.ssh.cluster import SshCluster, missing
@@ -28,10 +28,7 @@ def test_hosts_announce_themselves_again_and_again(
         old = time.time() - 600
         for name in cluster.names:
             os.utime(cluster.announcements / name, (old, old))
-        until = time.monotonic() + 300
-        while not _is_new(cluster, "n1"):
-            assert time.monotonic() < until, "it stays silent"
-            threading.Event().wait(0.01)
+        until(lambda: _is_new(cluster, "n1"))
         assert not _is_new(cluster, "n2")
         assert not _is_new(cluster, "n3")
 
