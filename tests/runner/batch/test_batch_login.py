@@ -85,6 +85,20 @@ def test_another_failure_is_said() -> None:
         login._address(account(refused(403)), "tvm-1")
 
 
+def test_a_user_who_is_refused_is_not_removed_but_said() -> None:
+    def users(status: int) -> Callable[..., None]:
+        def refuse(*_: object) -> None:
+            raise refused(status)
+
+        return refuse
+
+    mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
+    mine.client.create_node_user, mine.client.delete_node_user = users(409), users(403)
+    with pytest.raises(ServiceError) as caught:
+        login.shell(mine, "tvm-1", [], forward="")
+    assert caught.value.status == 409
+
+
 def test_the_user_of_a_connection_is_renewed_for_as_long_as_it_lasts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,16 +47,19 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
         key.touch(mode=0o600)
         key.write_bytes(private)
         options: Any = {"name": user, "isAdmin": True, **_access(public)}
-        try:
-            account.calls.call(
-                f"a user on {name}",
-                lambda: account.client.create_node_user(account.pool, name, options),
-            )
+        with ExitStack() as ends:
+            ends.callback(_delete_user, account, name, user)
+            try:
+                account.calls.call(
+                    f"a user on {name}",
+                    lambda: account.client.create_node_user(account.pool, name, options),
+                )
+            except ServiceError:
+                ends.pop_all()  # there is none, or it expires: what was refused is to be said
+                raise
             with _renewed(account, name, user, public):
                 words = _words(key, user, host, port, command, forward, way)
                 return subprocess.run(die_with_parent(words), check=False).returncode
-        finally:
-            _delete_user(account, name, user)
 
 
 @contextmanager
