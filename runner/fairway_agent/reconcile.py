@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -115,8 +116,9 @@ class Reconciliation(ABC):
         self.final = {
             index: state for state, indices in self.control.final.items() for index in indices
         }
-        tasks = folder / "tasks"
-        self.begun = {each.name for each in tasks.iterdir()} if tasks.is_dir() else set()
+        self.begun: set[str] = set()
+        with suppress(FileNotFoundError):  # the run may be removed meanwhile
+            self.begun = {each.name for each in (folder / "tasks").iterdir()}
         self.pending_reason = self.suspended_reason = ""
         self.starts: list[float] = []
         self.ends: list[float] = []

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.shared import inputs
-from fairway_agent.shared.reports import InputsRequest
+from fairway_agent.shared import inputs, states
+from fairway_agent.shared.reports import InputsRequest, RunReport, RunRequest
 from fairway_agent.shared.runs import probe
 from fairway_boot.files import Fault
 
@@ -111,3 +111,15 @@ def test_shared_room_probe_without_a_folder_still_reports_free_space(tmp_path: P
     free, fault = probe(tmp_path / "file/folder")
     assert free > 0
     assert fault == "Not a directory"
+
+
+def test_a_run_that_is_removed_while_it_is_looked_at_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program on the shared folder may do that at any time."""
+    tasks = tmp_path / "runs/a-1/tasks"
+    tasks.parent.mkdir(parents=True)
+    (tasks.parent / "plan.json").touch()
+    is_there = Path.is_dir
+    monkeypatch.setattr(Path, "is_dir", lambda path: path == tasks or is_there(path))
+    assert states.reports(tmp_path, {"a-1": RunRequest()}) == {"a-1": RunReport(None)}

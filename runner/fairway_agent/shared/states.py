@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -94,5 +95,7 @@ def _folder(folder: Path, name: str) -> Path:
 
 def _names(folder: Path) -> list[str]:
     """The tasks that have a folder: by their numbers, and then the last."""
-    found = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    found: list[str] = []
+    with suppress(FileNotFoundError):  # the run may be removed meanwhile
+        found = [each.name for each in folder.iterdir()]
     return [*sorted(filter(str.isdecimal, found), key=int), *(n for n in found if n == LAST)]
