@@ -114,7 +114,8 @@ def _machine(node: Object) -> str:
     if provider != "azure":
         return ""
     noted = (node["metadata"].get("annotations") or {}).get(MACHINE, "")
-    is_own = noted.rpartition("resource=")[2].lower() == resource.lower()
+    facts = dict(each.partition("=")[::2] for each in noted.split(","))  # as their reader sees them
+    is_own = facts.get("resource", "").lower() == resource.lower()
     return noted if is_own else f"resource={resource}"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.kubernetes import node_health
+from fairway_agent.kubernetes import node_health, nodes
 from fairway_agent.kubernetes.api import (
     CONDITION,
     CORDONED,
@@ -23,6 +23,7 @@ from fairway_agent.kubernetes.api import (
 from fairway_agent.kubernetes.node_health import NodeHealth, Verdict
 from fairway_boot.http import Failure
 from fairway_boot.imds import Machine
+from fairway_core.machine import Machine as Reported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -270,3 +271,26 @@ def test_which_vm_a_node_is_is_noted_once(server: Server, tmp_path: Path) -> Non
     version = server.version
     look(server, machine=machine)
     assert server.version == version, "there was nothing to change"
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "",
+        "host=DSM01,vm=aa,resource=/s/other",
+        "resource=/s/other,vm=resource=/s/mine",
+        "resource=/s/other,xresource=/s/mine",
+        "resource=/s/mine,resource=/s/other",
+    ],
+)
+def test_no_note_makes_a_node_another_vm(note: str) -> None:
+    """Others may write it, and the VM is reported to Azure as broken."""
+    node = {"spec": {"providerID": "azure:///s/mine"}, "metadata": {"annotations": {MACHINE: note}}}
+    assert Reported.parse(nodes._machine(node)) == Reported("/s/mine")
+
+
+def test_the_vm_of_a_node_is_as_its_check_notes_it() -> None:
+    note = "host=DSM01,vm=aa,resource=/s/Mine"
+    node = {"spec": {"providerID": "azure:///s/mine"}, "metadata": {"annotations": {MACHINE: note}}}
+    assert nodes._machine(node) == note
+    assert nodes._machine({**node, "spec": {"providerID": "kind://docker/x"}}) == ""
