@@ -171,7 +171,12 @@ class Server:
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls:
-                connection = self._tls.wrap_socket(plain, server_side=True)
+                with self._lock:  # from here on `plain` is no connection any more
+                    self._open.discard(plain)
+                    connection = self._tls.wrap_socket(
+                        plain, server_side=True, do_handshake_on_connect=False
+                    )
+                    self._open.add(connection)
             with cast("IO[bytes]", connection.makefile("rb", _LINE)) as reader:
                 while (request := _read(reader)) is not None and self._reply(connection, request):
                     continue
@@ -183,7 +188,7 @@ class Server:
             pass  # the other side has gone, or does not speak HTTP
         finally:
             with self._lock:
-                self._open.discard(plain)
+                self._open.discard(connection)
             connection.close()
 
     def _reply(self, connection: socket.socket, request: Request) -> bool:

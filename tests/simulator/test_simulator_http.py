@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import http.client
 import socket
+import ssl
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_simulator.certificate import serve_as_localhost
 from fairway_simulator.faults import Fault, Faults
 from fairway_simulator.http import Answer, CutConnection, Reply, Request, Server, Stream, Takeover
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SEEN: list[Request] = []
 
@@ -87,6 +90,26 @@ def test_http_connections_stay_open_between_requests(server: Server) -> None:
         response = connection.getresponse()
         assert (response.status, response.read()[: len(body)]) == (status, body)
     connection.close()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_http_connections_end_with_the_server(tmp_path: Path, tls: bool) -> None:
+    context, authority = serve_as_localhost(tmp_path)
+    kind: Any = http.client.HTTPSConnection if tls else http.client.HTTPConnection
+    more = {"context": ssl.create_default_context(cafile=str(authority))} if tls else {}
+    with Server(_handle, context if tls else None) as server:
+        connection = kind("127.0.0.1", server.port, timeout=300, **more)
+        connection.request("GET", "/")
+        assert connection.getresponse().read()
+    connection.auto_open = 0
+    with pytest.raises((OSError, http.client.HTTPException)):
+        _again(connection)
+    connection.close()
+
+
+def _again(connection: http.client.HTTPConnection) -> None:
+    connection.request("GET", "/")
+    connection.getresponse()
 
 
 @pytest.mark.parametrize(
