@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import ssl
     from types import TracebackType
 
-_LARGEST_BODY = 16 << 20
+# A blob may be as large on its way to storage; each service has a limit of its own.
+_LARGEST_BODY = 1 << 30
 _LINE = 1 << 16
 
 

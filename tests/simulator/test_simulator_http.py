@@ -76,6 +76,8 @@ def test_http_requests_are_read_as_they_were_sent(server: Server) -> None:
     assert ask(server, "/?of=it", "POST", body="whole")[1] == b'{"body": "whole", "of": "it"}'
     chunks = iter([b"in ", b"chunks"])
     assert b"in chunks" in ask(server, "/", "POST", body=chunks, encode_chunked=True)[1]
+    assert ask(server, "/gone", "PUT", body=bytes(20 << 20)) == (204, b"")
+    assert len(SEEN[-1].body) == 20 << 20
 
 
 def test_http_connections_stay_open_between_requests(server: Server) -> None:

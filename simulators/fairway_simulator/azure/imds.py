@@ -66,7 +66,7 @@ class MetadataService(Server):
         return str(event["EventId"])
 
     def _answer(self, request: Request) -> Answer:
-        if request.headers.get("metadata") != "true" or "api-version" not in request.query:
+        if request.headers.get("metadata") != "true" or not request.option("api-version"):
             error = "Bad request. Required metadata header not specified"
             return Answer({"error": error}, 400)
         match request.method, request.path:
@@ -93,6 +93,9 @@ class MetadataService(Server):
         return Answer({})
 
     def _token(self, request: Request) -> Answer:
+        if not request.option("resource"):
+            text = "Required query variable 'resource' is missing"
+            return Answer({"error": "invalid_request", "error_description": text}, 400)
         own = self._identities()
         names = ("client_id", "msi_res_id", "mi_res_id")
         asked = next(filter(None, map(request.option, names)), "")

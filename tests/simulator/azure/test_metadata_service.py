@@ -69,7 +69,12 @@ def test_an_event_happens_once_the_machine_is_ready_for_it(
 
 @pytest.mark.parametrize(
     ("path", "header"),
-    [("scheduledevents?api-version=2020-07-01", ""), ("scheduledevents", "true")],
+    [
+        ("scheduledevents?api-version=2020-07-01", ""),
+        ("scheduledevents", "true"),
+        ("scheduledevents?api-version=", "true"),
+        ("identity/oauth2/token?api-version=2018-02-01", "true"),
+    ],
 )
 def test_a_question_without_header_or_version_is_refused(
     service: MetadataService, path: str, header: str

@@ -304,6 +304,12 @@ def test_a_cordoned_node_takes_nothing(space: Space, cluster: KubernetesCluster)
     space.wait("pod/p", "jsonpath={.status.phase}=Succeeded")
 
 
+def test_a_body_that_is_too_large_is_refused(client: Client, maps: str) -> None:
+    with pytest.raises(Refused, match="Request entity too large: limit is 3145728") as refused:
+        client.send("POST", maps, _map("m", text="x" * (3 << 20)))
+    assert refused.value.code == 413
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_faults_answer_in_the_servers_words(
     space: Space, client: Client, maps: str, cluster: KubernetesCluster, status: int

@@ -25,6 +25,7 @@ _REASONS = {
     405: "MethodNotAllowed",
     409: "Conflict",
     410: "Expired",
+    413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
     422: "Invalid",
     429: "TooManyRequests",
@@ -135,6 +136,10 @@ class Identity:
     """Of the pod that the token was made for."""
 
 
+# Bytes. Source: kubernetes/apiserver, pkg/server/config.go, MaxRequestBodyBytes.
+_LARGEST = 3 << 20
+
+
 @dataclass
 class ApiRequest(Request):
     """A request of somebody who is known."""
@@ -142,7 +147,9 @@ class ApiRequest(Request):
     identity: Identity = field(default_factory=lambda: Identity("system:anonymous"))
 
     def json(self) -> Any:
-        """The body, JSON or YAML; 400 where it is neither."""
+        """The body, JSON or YAML; 400 where it is neither, 413 where it is too large."""
+        if len(self.body) > _LARGEST:
+            raise ApiError(413, f"Request entity too large: limit is {_LARGEST}")
         form = self.headers.get("content-type", "")
         if "protobuf" in form:
             raise ApiError(415, "protobuf is not taken here: send JSON")
