@@ -89,14 +89,17 @@ class _Drawing:
             roles = [*EVERY_NETWORK, *sorted(optional_roles(environment.filesystems))]
             roles += ["endpoints"] if spec.private_endpoints else []
             roles += ["kubernetes"] if environment.node_pools else []
+            roles += ["bastion"] if environment.access.bastion else []
             plan = subnet_plan(spec.address_space)
             for role in roles:
-                title = self._name("subnet", role)
+                # Azure takes no other name for that of a bastion.
+                title = "AzureBastionSubnet" if role == "bastion" else self._name("subnet", role)
                 self._subnets[role] = Group(f"subnet_{role}", title, (str(plan[role]),))
         network.groups += self._subnets.values()
         self.picture.groups.append(network)
         if spec.has_nat:
-            line = f"to the internet for {', '.join(self._subnets)}"
+            served = [role for role in self._subnets if role not in ("netapp", "bastion")]
+            line = f"to the internet for {', '.join(served)}"
             network.nodes.append(
                 Node("nat", Kind.NETWORK, self._name("nat_gateway"), ("NAT gateway", line))
             )
@@ -133,7 +136,9 @@ class _Drawing:
         made = {
             "registry": ("container_registry", "container registry", "registry"),
             "vault": ("key_vault", "key vault", "vault"),
+            "slurm-vault": ("slurm_key_vault", "key vault", "vault"),
             "batch": ("batch_account", "Batch account", "batchAccount, nodeManagement"),
+            "batch-vault": ("batch_key_vault", "key vault", ""),
             "kubernetes": ("kubernetes_cluster", "Kubernetes cluster", ""),
             "logs": ("log_analytics_workspace", "Log Analytics workspace", ""),
         }
@@ -141,7 +146,9 @@ class _Drawing:
         there = {
             "registry": registry and not registry.existing,
             "vault": environment.has_vault,
+            "slurm-vault": environment.scheduler,
             "batch": environment.has_pools,
+            "batch-vault": environment.batch and environment.batch.service_principal,
             "kubernetes": environment.node_pools,
             "logs": monitoring and not monitoring.workspace,
         }
@@ -166,6 +173,7 @@ class _Drawing:
                 self._arrow(identity, "AcrPull", "registry")
                 if environment.vault:
                     self._arrow(identity, "Key Vault Secrets User", "vault")
+        self._arrow("slurm-nodes", "Key Vault Secrets User", "slurm-vault")
         for person in researchers_of(environment.access.researchers):
             id_, title = f"person-{person.key}", person.object_id or "the deployer"
             self._box(id_, Kind.IDENTITY, title, f"user or group, {person.why}")
@@ -246,8 +254,10 @@ class _Drawing:
             self._box("gateway", Kind.MACHINES, name, f"VM, {size}", role=role)
         if environment.access.bastion:
             machines = [id_ for id_, node in self._nodes.items() if node.kind is Kind.MACHINES]
-            self._box("bastion", Kind.NETWORK, self._name("bastion_host"), "Bastion")
-            for machine in machines:
+            servers = [name for name, spec in environment.filesystems.items() if spec.is_server]
+            name = self._name("bastion_host")
+            self._box("bastion", Kind.NETWORK, name, "Bastion", role="bastion")
+            for machine in [*machines, *map(_files, servers)]:
                 _, _, name = machine.partition("cluster-")
                 if not name or environment.clusters[name].engine not in ("batch", "kubernetes"):
                     self._arrow("bastion", "SSH", machine)

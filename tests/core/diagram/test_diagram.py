@@ -66,6 +66,8 @@ def test_the_picture_of_the_demo() -> None:
                 ("team-pep-storage", "", "contosolake"),
                 ("team-peer-hub", "peering", "hub"),
                 ("team-bas", "SSH", "team-vmss-nd"),
+                ("team-bas", "SSH", "team-vm-data"),
+                ("team-id-slurm-nodes", "Key Vault Secrets User", "team-kvs…"),
             },
         ),
         (
@@ -120,6 +122,20 @@ def test_boxes_stand_in_their_subnets_and_say_what_they_are() -> None:
     assert "pods-aks" not in places
     empty = {node.title: node.lines[0] for network in picture.groups for node in network.nodes}
     assert empty["pods-snet-management"] == "empty subnet"
+
+
+@pytest.mark.parametrize(
+    ("name", "box", "subnet"),
+    [
+        ("box", "desk-bas", "AzureBastionSubnet"),
+        ("regional", "anfvol-flat-flex", "snet-flat-netapp"),
+    ],
+)
+def test_a_subnet_of_azures_own_has_no_nat(name: str, box: str, subnet: str) -> None:
+    (network,) = _picture(name).groups
+    assert _where([network])[box] == subnet
+    (nat,) = (node for node in network.nodes if node.id == "nat")
+    assert nat.lines[1] == "to the internet for compute, storage, management, endpoints"
 
 
 def test_a_network_that_is_there_already_is_named_from_its_subnets() -> None:
