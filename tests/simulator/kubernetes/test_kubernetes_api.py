@@ -244,13 +244,20 @@ def test_a_pod_comes_as_its_account(space: Space) -> None:
     assert space.do("logs", "p") == "200\n"
 
 
-def test_an_account_that_is_not_there(space: Space) -> None:
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("serviceAccountName", 'serviceaccount "no" not found'),
+        ("priorityClassName", "no PriorityClass with name no was found"),
+    ],
+)
+def test_what_a_pod_names_must_be_there(space: Space, field: str, said: str) -> None:
     container = {"name": "task", "image": "sim"}
     about = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    spec = {"serviceAccountName": "no", "containers": [container]}
+    spec = {field: "no", "containers": [container]}
     message = space.refused("create", "-f", "-", stdin=json.dumps({**about, "spec": spec}))
-    assert "error looking up service account" in message
-    assert 'serviceaccount "no" not found' in message
+    assert 'pods "p" is forbidden: ' in message
+    assert said in message
 
 
 def test_a_gang_that_does_not_fit_starts_in_part(space: Space, jobs: Makers) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_SECONDS = 3607
+# Of the classes that every cluster has: there are no others here.
+_LEVELS = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class Accounts(Controller):
@@ -55,20 +57,26 @@ class Accounts(Controller):
         if resource is not PODS:
             return
         spec, metadata = pod.setdefault("spec", {}), pod["metadata"]
-        if str(spec.get("priorityClassName", "")).startswith("system-"):
-            spec["priority"] = 2_000_000_000
+        if level := spec.get("priorityClassName"):
+            if level not in _LEVELS:
+                raise _forbidden(pod, f"no PriorityClass with name {level} was found")
+            spec["priority"] = _LEVELS[level]
         name = spec.setdefault("serviceAccountName", "default")
         spec["serviceAccount"] = name
         account = self._store.find(SERVICE_ACCOUNTS, metadata["namespace"], name)
         if account is None:
             why = f"error looking up service account {metadata['namespace']}/{name}: "
             why += f'serviceaccount "{name}" not found'
-            raise ApiError(403, f'pods "{metadata.get("name", "")}" is forbidden: {why}')
+            raise _forbidden(pod, why)
         mounted = spec.get(
             "automountServiceAccountToken", account.get("automountServiceAccountToken", True)
         )
         if mounted:
             _mount_token(spec)
+
+
+def _forbidden(pod: Object, why: str) -> ApiError:
+    return ApiError(403, f'pods "{pod["metadata"].get("name", "")}" is forbidden: {why}')
 
 
 def _mount_token(spec: Object) -> None:
