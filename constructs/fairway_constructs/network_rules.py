@@ -33,7 +33,7 @@ _LAST_PRIORITY = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRules:
-    """What may reach the subnets of a network, whose ranges `subnets` are by role.
+    """Rules of who reaches the subnets of a network, whose ranges `subnets` are by role.
 
     Nodes of the compute subnet talk to each other on any port, as MPI and NCCL need; file
     servers are reached over NFS from there alone. Private endpoints are reached from all

@@ -16,7 +16,7 @@ from fairway_core.fields import Reach, Span, is_image
 from fairway_core.project_folder import from_home
 
 HEAD_IMAGE = "python:3.12.14-slim-trixie"
-"""What the head pod and the pods of nodes run in. Source: docker-library/official-images."""
+"""The image of the head pod and of the pods of nodes. Source: docker-library/official-images."""
 
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
 

@@ -37,7 +37,7 @@ class Request:
     headers: dict[str, str]
     body: bytes = b""
     document: Any = None
-    """What the service has read of the body."""
+    """The body as the service has read it."""
 
     @cached_property
     def path(self) -> str:
@@ -71,7 +71,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What is sent as a whole: a document as JSON, or bytes."""
+    """An answer that is sent as a whole: a document as JSON, or bytes."""
 
     document: Any = None
     status: int = 200

@@ -108,7 +108,7 @@ class DataStack(RoleStack):
         )
 
     def mounts(self, names: Iterable[str]) -> list[Mount]:
-        """How machines mount file systems, by name."""
+        """Mounts of the file systems with these names."""
         return [self.filesystems[name].mount for name in names]
 
     def _nodes_identity(self) -> Identity | None:

@@ -1,4 +1,4 @@
-"""What a machine boots with to watch itself: whether anybody uses it, and its devices."""
+"""Programs by which a machine watches itself: whether anybody uses it, and its devices."""
 
 from __future__ import annotations
 

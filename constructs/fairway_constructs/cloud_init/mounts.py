@@ -1,4 +1,4 @@
-"""How machines mount shared file systems, and by which proxy they reach the internet."""
+"""Mounts of shared file systems on machines, and the proxy by which these reach the internet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the address space of an environment is cut into subnets, and its proxy."""
+"""Subnets of the address space of an environment, and its proxy."""
 
 from __future__ import annotations
 

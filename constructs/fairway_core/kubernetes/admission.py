@@ -105,8 +105,8 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
 
 
 def policy_of_head(access: KubernetesAccess) -> list[Manifest]:
-    """What the head's account, which every submitter can act as, may change of nodes: whether they
-    take pods, and whose closing that is."""
+    """The policy of the head's account, which every submitter can act as: it may change of nodes
+    whether they take pods, and whose closing that is."""
     name = f"{access.namespace}-{access.head}"
     return node_policy(name, access.namespace, access.head, (CORDONED, BOOT))
 

@@ -37,8 +37,8 @@ class Wanted:
 
 
 def blob_action(account_id: str, method: str, parts: Sequence[str], comp: str) -> Wanted:
-    """What a request to Blob storage asks for; `parts` begin with the container, `comp` is the
-    parameter that tells operations apart.
+    """The action for which a request to Blob storage asks; `parts` begin with the container, `comp`
+    is the parameter that tells operations apart.
 
     >>> blob_action("/a", "GET", ["code", "x.zip"], "").action.rpartition("/containers/")[2]
     'blobs/read'

@@ -128,7 +128,7 @@ _CODES = {
 
 
 class Core:
-    """What the operations work on: the parts of an account, none of them started."""
+    """The parts of an account, none of them started, on which the operations work."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ def ended(message: str) -> Outcome:
 
 
 def satisfies(conditions: dict[str, Any], outcome: Outcome) -> bool:
-    """Whether a task that ended so lets those that depend on it go on, by its exit conditions.
+    """True if a task that ended so lets those that depend on it go on, by its exit conditions.
     Source: ExitOptions of the service's REST reference, with its defaults."""
     if outcome.failure is None:
         return True

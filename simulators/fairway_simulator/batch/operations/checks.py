@@ -54,8 +54,8 @@ def sizing(body: dict[str, Any]) -> None:
 
 
 def limits(constraints: dict[str, Any]) -> None:
-    """How long a job or a task may take, how long its files are kept, and how many retries it
-    has: -1 stands for any number."""
+    """The time that a job or a task may take, that for which its files are kept, and the number of
+    its retries: -1 stands for any."""
     span(constraints, "maxWallClockTime")
     span(constraints, "retentionTime")
     value = constraints.get("maxTaskRetryCount")

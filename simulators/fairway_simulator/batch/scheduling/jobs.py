@@ -1,4 +1,4 @@
-"""How jobs end and stop, and are made by job schedules when their time has come."""
+"""Ends and stops of jobs, and job schedules, which make jobs when their time has come."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def of_image() -> dict[str, str]:
 def variables(
     pod: Mapping[str, Any], container: Mapping[str, Any], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a container's process has; KeyError for what is not known here."""
+    """The variables of a container's process; KeyError for what is not known here."""
     if "envFrom" in container:
         raise KeyError("the stand-in has no envFrom")
     found = dict(known)
