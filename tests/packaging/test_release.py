@@ -57,12 +57,16 @@ def test_a_release_holds_the_wheel_the_agent_their_digests_and_its_notes(copy: P
 def test_changes_become_a_section_above_the_newest_release(copy: Path) -> None:
     (copy / "CHANGELOG.md").write_text("# Changelog\n\n## [0.0.1] - 2026-01-02\n\n- before\n")
     (copy / "changes").mkdir()
-    (copy / "changes/cost.fixed.md").write_text("Prices of Spot.\n")
+    (copy / "changes/cost.fixed.md").write_text("Prices of Spot.")  # without a newline
+    (copy / "changes/names.fixed.md").write_text("Names.\n")
     (copy / "changes/pools.added.md").write_text("Pools\nof two sizes.\n")
     done = _release(copy, f"v{VERSION}", "--collect")
     assert done.returncode == 0, done.stderr
     head, _, rest = (copy / "CHANGELOG.md").read_text().partition(f"## [{VERSION}] - ")
-    added, fixed = "### Added\n\n- Pools\n  of two sizes.\n", "### Fixed\n\n- Prices of Spot.\n"
+    added, fixed = (
+        "### Added\n\n- Pools\n  of two sizes.\n",
+        "### Fixed\n\n- Prices of Spot.\n- Names.\n",
+    )
     assert (head, rest.partition("\n\n")[2]) == (
         "# Changelog\n\n",
         f"{added}\n{fixed}\n## [0.0.1] - 2026-01-02\n\n- before\n",
@@ -70,6 +74,17 @@ def test_changes_become_a_section_above_the_newest_release(copy: Path) -> None:
     assert not list((copy / "changes").iterdir())
     again = _release(copy, f"v{VERSION}", "--collect")
     assert (again.returncode, "changes/ has no change" in again.stderr) == (2, True)
+
+
+def test_a_change_of_no_kind_is_refused_and_kept(copy: Path) -> None:
+    (copy / "changes").mkdir()
+    (copy / "changes/cost.fixed.md").write_text("Prices of Spot.\n")
+    (copy / "changes/pools.add.md").write_text("Pools.\n")
+    before = (copy / "CHANGELOG.md").read_text()
+    done = _release(copy, f"v{VERSION}", "--collect")
+    assert (done.returncode, "pools.add.md: KIND is one of: added" in done.stderr) == (2, True)
+    assert (copy / "CHANGELOG.md").read_text() == before
+    assert len(list((copy / "changes").iterdir())) == 2
 
 
 def test_release_publishes_the_built_files(
