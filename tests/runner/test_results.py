@@ -139,6 +139,7 @@ def test_shell_completion_offers_runs_templates_and_targets(
     many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from fairway_cli.commands.arguments import (
+        complete_columns,
         complete_metrics,
         complete_runs,
         complete_targets,
@@ -149,8 +150,10 @@ def test_shell_completion_offers_runs_templates_and_targets(
     assert sorted(complete_runs("dig")) == ["digits-1", "digits-3", "digits-5"]
     assert "openmpi" in complete_templates("open")
     assert complete_targets("lo") == ["local"]
+    (many / ".fairway/runs/digits-1/run.json").write_text("{")
+    assert complete_columns("name,st") == ["name,state", "name,started"]
     (many / "fairway.yaml").write_text("[broken")
-    assert complete_targets("") == []
+    assert complete_targets("") == ["local"]
     assert complete_metrics(object(), "") == []
     (many / "fairway.yaml").unlink()  # or the folder below would be one of its project
     empty = tmp_path / "empty"
@@ -158,7 +161,7 @@ def test_shell_completion_offers_runs_templates_and_targets(
     monkeypatch.chdir(empty)
     assert complete_runs("") == []
     empty.rmdir()
-    assert (complete_runs(""), complete_targets(""), complete_templates("")) == ([], [], [])
+    assert (complete_runs(""), complete_targets("l"), complete_templates("")) == ([], ["local"], [])
 
 
 def test_completion_reaches_the_shell(many: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.quantities import span
+from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
 
 def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """Completes to those of the known words that begin as typed. A shell has no place for an
-    error."""
+    error: of words that fail on the way those before it are left."""
 
     def complete(incomplete: str) -> list[str]:
-        try:
-            return [word for word in known() if word.startswith(incomplete)]
-        except Exception:  # noqa: BLE001 - see above
-            return []
+        found: list[str] = []
+        with suppress(Exception):
+            found.extend(word for word in known() if word.startswith(incomplete))
+        return found
 
     return complete
 
@@ -56,7 +58,8 @@ def complete_targets() -> Iterable[str]:
     """`local`, and the targets of the project."""
     from fairway_runner.targets.lookup import all_targets
 
-    return all_targets()
+    yield LOCAL
+    yield from (name for name in all_targets() if name != LOCAL)
 
 
 @_completing
@@ -138,8 +141,9 @@ def complete_columns(incomplete: str) -> list[str]:
 def _complete_column() -> Iterable[str]:
     from fairway_runner.runs.query import FACTS
 
+    yield from FACTS
     metrics = {name for run in run_store().unsorted() for name in run.record.metrics}
-    return (*FACTS, *(f"metric:{name}" for name in sorted(metrics)))
+    yield from (f"metric:{name}" for name in sorted(metrics))
 
 
 @_completing

@@ -408,10 +408,11 @@ class RunFolders:
         """Every run, in no order."""
         if not self.folder.is_dir():
             return
-        for entry in os.scandir(self.folder):
-            # A folder without a record is what was left when a run was half removed.
-            if not entry.name.startswith(".") and _has_record(Path(entry.path)):
-                yield RunFolder(Path(entry.path))
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                # A folder without a record is what was left when a run was half removed.
+                if not entry.name.startswith(".") and _has_record(Path(entry.path)):
+                    yield RunFolder(Path(entry.path))
 
 
 def _has_record(folder: Path) -> bool:
