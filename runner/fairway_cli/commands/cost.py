@@ -177,9 +177,7 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
 
 
 def _say_away(error: UserError) -> None:
-
-    for finding in error.findings:
-        warn(replace(finding, severity=Severity.WARNING))
+    warn(*(replace(finding, severity=Severity.WARNING) for finding in error.findings))
 
 
 def _region(name: str | None, prices: Path | None) -> str | None:

@@ -132,7 +132,7 @@ def list_(
         draws, pause = sys.stdout.isatty() and not json_, 0.25 if remote is None else 2.0
         until_ended(lambda: look()[0], draws=draws, pause=pause)
     runs, findings = look()
-    warn(*[*found_there, *findings])
+    warn(*found_there, *findings)
     if json_:
         print(json.dumps(runs, indent=1))
     elif not runs:
