@@ -162,3 +162,14 @@ def test_only_a_port_that_is_taken_is_the_users_to_change(
         "none-simulator: port 7: Address already in use; choose another with --port\n"
         "none-simulator: [Errno 28] No space left on device: '/disk'\n"
     )
+
+
+def test_a_control_plane_needs_its_programs(tmp_path: Path) -> None:
+    words = ["-m", "fairway_simulator.kubernetes.control_plane", str(tmp_path), "true"]
+    (tmp_path / "etcd").touch(0o755)
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    lacking = "kube-apiserver, kube-controller-manager, kube-scheduler"
+    assert (done.returncode, done.stderr) == (
+        4,
+        f"control-plane: {tmp_path} has no {lacking}\n",
+    )

@@ -154,3 +154,7 @@ class _Program:
         self._process.terminate()
         self._process.wait(_PATIENCE)
         self._log.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
