@@ -237,7 +237,7 @@ def test_commands_that_are_not_run_exist_with_their_options(document: Path) -> N
 
 def _command(words: list[str]) -> tuple[Any, list[str]]:
     """The command that the words name, in however many steps, and the words behind it."""
-    assert words[0] in Commands.COMMANDS, f"there is no command `fairway {words[0]}`"
+    assert words[0] in Commands.names(), f"there is no command `fairway {words[0]}`"
     command: Any = Commands.imported(words[0])
     rest = words[1:]
     while rest and (inner := getattr(command, "commands", {}).get(rest[0])):

@@ -97,7 +97,7 @@ def test_commands_in_messages_exist_with_their_options() -> None:
 
 def _options(words: list[str]) -> set[str]:
     """The options of the command that the words name."""
-    command: Any = Commands.imported(words[0]) if words[0] in Commands.COMMANDS else None
+    command: Any = Commands.imported(words[0]) if words[0] in Commands.names() else None
     for word in words[1:]:
         known = getattr(command, "commands", {})
         command = known.get(word) or known.get(getattr(command, "DEFAULT", ""), command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.spec import Staged
-from fairway_core.findings import Location, UserError
+from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.folder import TakenId
@@ -259,16 +259,17 @@ def test_rerun_says_nothing_of_targets_that_the_earlier_run_passed_over(
         assert "passed_over" not in facts
 
 
-def test_secrets_that_cannot_be_are_refused_where_they_stand() -> None:
-    place = Location("job.yaml", 3, 4, "  A: env:X")
-    with pytest.raises(UserError) as raised:
-        secret_values(
-            {"A": "env:X", "B": "env:Y", "C": "env:Z"},
-            {"Y": " abc\n", "Z": "long enough"},
-            lambda _: place,
-        )
+def test_secrets_that_cannot_be_are_refused_where_they_stand(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: job\ncommand: 'true'\nsecrets: {A: env:X, B: env:Y, C: env:Z}\n")
+    job = load_job(file)
+    sources = {"A": "env:X", "B": "env:Y", "C": "env:Z"}
+    with pytest.raises(UserError) as raised, job.document.locating():
+        secret_values(sources, {"Y": " abc\n", "Z": "long enough"})
     missing, short = raised.value.findings
-    assert (missing.id, missing.path, missing.location) == ("no-secret", "secrets.A", place)
+    assert (missing.id, missing.path) == ("no-secret", "secrets.A")
+    assert missing.location is not None
+    assert (missing.location.line, missing.location.column) == (3, 14)
     assert (short.id, short.path) == ("short-secret", "secrets.B")
     assert "abc" not in short.message + short.hint
     assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}

@@ -235,7 +235,7 @@ def _state(available: str, *states: str) -> Any:
 
 
 def _announced(*fresh: bool) -> Any:
-    return SimpleNamespace(nodes=[SimpleNamespace(fresh=each, trouble="") for each in fresh])
+    return SimpleNamespace(nodes=[SimpleNamespace(fresh=each, reason="") for each in fresh])
 
 
 _SHARED = {"host": "h", "user": "u", "shared": "/s"}

@@ -132,9 +132,9 @@ class _Vault(KeyVault):
 def secrets_service() -> Iterator[None]:
     """The program that reads secrets in people's place, where a node has it."""
     folder = Path("/run/fairway-secrets")
-    folder.mkdir()
     names = {30001 + number: name for number, name in enumerate(NAMES)}
-    vault = _Vault("https://lab.vault.azure.net", metadata=None)  # type: ignore[arg-type]
+    vault = _Vault("https://lab.vault.azure.net", dict)
+    folder.mkdir()
     try:
         with secret_server(folder / "socket", vault, names.__getitem__) as found:
             thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})

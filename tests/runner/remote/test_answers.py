@@ -95,15 +95,13 @@ def test_a_run_from_elsewhere_is_reached_by_the_way_from_here(tmp_path: Path) ->
     assert submission_state.read(run) == submission_state.Submission(2, complete=True)
 
 
-@pytest.mark.parametrize("index", [1, "finally"])
-def test_a_last_task_is_known_by_its_name_or_its_number(tmp_path: Path, index: object) -> None:
-    """Earlier releases gave it a number."""
-    last = json.dumps({**TASK, "index": index})
+def test_a_last_task_is_known_by_its_name(tmp_path: Path) -> None:
+    last = json.dumps({**TASK, "index": "finally"})
     files = {**FILES, "run.json": json.dumps({**RECORD, "tasks": 2}), "finally.jsonl": last}
     store = RunStore(tmp_path / ".fairway")
     assert mirror_of(listing(files)).adopt(store, TARGET) == []
     (run,) = store.all()
-    assert run.task_folder(1).name == str(index)
+    assert run.task_folder(1).name == "finally"
     assert [task.name for task in run.tasks] == ["0", "finally"]
 
 

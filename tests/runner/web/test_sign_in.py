@@ -49,7 +49,7 @@ class FakeVault(KeyVault):
     """A vault that holds these."""
 
     def __init__(self, held: dict[str, str]) -> None:
-        super().__init__("https://lab.vault.azure.net", metadata=None)  # type: ignore[arg-type]
+        super().__init__("https://lab.vault.azure.net", dict)
         self._held = held
 
     def look(self, name: str) -> Secret:
