@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import ssl
 import subprocess
 import sys
@@ -46,6 +47,8 @@ def main() -> int:
     if lacking := [name for name in PROGRAMS if not os.access(programs / name, os.X_OK)]:
         sys.stderr.write(f"control-plane: {programs} has no {', '.join(lacking)}\n")
         return 4
+    # All that runs ends with this program, also where that is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="control-plane-") as folder, ExitStack() as running:
         config = _start(programs, Path(folder), running)
         variables = {**os.environ, "FAIRWAY_KUBECONFIG": str(config)}
