@@ -56,7 +56,7 @@ def test_kubectl_finds_its_way(space: Space) -> None:
 
 
 def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
-    space: Space, client: Client, maps: str
+    space: Space, client: Client, maps: str, cluster: KubernetesCluster
 ) -> None:
     space.create(_map("m", a="1"))
     old = client.get(f"{maps}/m")
@@ -70,7 +70,10 @@ def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
     assert client.get(f"{maps}/m")["data"] == {"a": "2"}
 
 
-def test_lists_come_in_pages(space: Space, client: Client, maps: str) -> None:
+def test_lists_come_in_pages(
+    space: Space, client: Client, maps: str, cluster: KubernetesCluster
+) -> None:
+    """A real server has a ConfigMap of its own in each namespace."""
     for number in range(5):
         space.create(_map(f"m{number}"))
     names, token = [], ""
@@ -114,7 +117,7 @@ def test_selectors(space: Space) -> None:
 
 
 def test_a_watch_begins_where_it_says_and_marks_its_beginning(
-    space: Space, client: Client, maps: str
+    space: Space, client: Client, maps: str, cluster: KubernetesCluster
 ) -> None:
     space.create(_map("m", a="1"))
     start = client.get(maps)["metadata"]["resourceVersion"]

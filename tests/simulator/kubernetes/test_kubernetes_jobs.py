@@ -206,7 +206,7 @@ def test_defaults_are_those_of_the_server(space: Space, jobs: Makers) -> None:
             'strict decoding error: unknown field "spec.backofLimit"',
         ),
         ({"completions": "three"}, "BadRequest", "cannot unmarshal string"),
-        ({"maxFailedIndexes": 1}, "Invalid", "spec.maxFailedIndexes"),
+        ({"managedBy": "x"}, "Invalid", "spec.managedBy"),
         (
             {
                 "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
