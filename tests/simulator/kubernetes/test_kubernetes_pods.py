@@ -63,7 +63,7 @@ def _ready(cluster: KubernetesCluster, pod: dict[str, Any]) -> None:
 
 
 def test_a_token_is_replaced_before_its_time_is_over(
-    space: Space, monkeypatch: pytest.MonkeyPatch, cluster: KubernetesCluster
+    space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kubernetes.io/docs: tasks/configure-pod-container/configure-service-account, "Launch a Pod
     using service account token projection"."""
