@@ -71,7 +71,7 @@ class Faults:
         self._faults: list[Fault] = []
         self._stopped = threading.Event()
         self.requests: Counter[str] = Counter()
-        """How many requests of each method there were."""
+        """The number of requests of each method."""
         self.hits: Counter[str] = Counter()
         """How many requests each kind of fault hit."""
 

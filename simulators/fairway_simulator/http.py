@@ -59,7 +59,7 @@ class Request:
         return self.query.get(name, [otherwise])[0]
 
     def switch(self, name: str) -> bool:
-        """Whether a parameter says yes."""
+        """True if a parameter says yes."""
         return self.option(name) in ("1", "true", "True")
 
     @property
@@ -87,7 +87,7 @@ class Answer:
 
 @dataclass
 class Stream:
-    """What is sent bit by bit, until it ends or the client goes."""
+    """An answer in pieces, until it ends or the client goes."""
 
     pieces: Iterator[bytes]
     content_type: str = "application/json"

@@ -1,4 +1,4 @@
-"""What machines of Slurm boot with, and where its packages come from."""
+"""The boot configuration of Slurm's machines, and the source of its packages."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ class Machine:
                 file.write_text(entry["content"])
 
     def install(self, packages: list[str]) -> subprocess.CompletedProcess[str]:
-        """What apt would do."""
+        """Does in the test as apt would."""
         settings = {
             "Dir::Etc": self.folder / "etc",
             "Dir::Etc::SourceParts": "-",

@@ -154,7 +154,7 @@ def _until(process: subprocess.Popen[str], text: str) -> str:
 
 
 def _content(file: Path) -> bytes:
-    """What is in a file, where it is still there."""
+    """The content of a file, if it is still there."""
     try:
         return file.read_bytes()
     except OSError:

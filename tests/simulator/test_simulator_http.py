@@ -160,7 +160,7 @@ def test_http_connections_are_closed_that_are_none(server: Server, payload: byte
 
 
 class Refused(Exception):
-    """What a service makes of a fault."""
+    """The answer of a service that has a fault."""
 
 
 def _hits(faults: Faults, *paths: str, method: str = "GET") -> list[bool]:

@@ -27,9 +27,9 @@ class Files:
     before: Callable[[str, str], None] = lambda _task, _name: None
     """Called before each read of a node's file."""
     asked: int = 0
-    """How often a node was asked."""
+    """The number of times that a node was asked."""
     lists: int = 0
-    """How often storage was asked for its blobs."""
+    """The number of times that storage was asked for its blobs."""
 
     def task_file(self, _job: str, task: str, name: str, first: int, last: int) -> bytes:
         self.asked += 1

@@ -29,7 +29,7 @@ class _Scope:
     tags: tuple[str, ...]
 
     def covers(self, other: _Scope) -> bool:
-        """Whether all of those blobs are among these."""
+        """True if all of those blobs are among these."""
         return (
             self.kind == other.kind
             and other.prefix.startswith(self.prefix)

@@ -192,7 +192,7 @@ def part_of(resources: Mapping[str, str], wanted: Wanted | None) -> float | None
 
 
 def on_one_node(resources: Mapping[str, str], wanted: Wanted | None) -> int:
-    """How many such tasks a node has room for."""
+    """The number of such tasks that a node has room for."""
     if wanted is None:
         return 1
     asked = resources_of(resources, wanted)

@@ -1,1 +1,1 @@
-"""How the nodes of a task are reached, by what runs it."""
+"""The ways to the nodes of a task, by what runs it."""

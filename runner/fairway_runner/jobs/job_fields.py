@@ -35,7 +35,7 @@ ParamValue = Scalar | list[Scalar]
 
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-"""How the name of a parameter is written."""
+"""The form of a parameter's name."""
 
 
 def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:

@@ -81,7 +81,7 @@ _ACTIONS = {"GET": READS_SECRET, "PUT": f"{_SECRETS}/setSecret/action"}
 
 
 def forbidden(action: str) -> tuple[int, Any]:
-    """What a vault says to who has no role for it."""
+    """The refusal of a vault to somebody without a role for it."""
     status, found = refused(403, "Forbidden", f"Caller is not authorized to perform {action}")
     found["error"]["innererror"] = {"code": "ForbiddenByRbac"}
     return status, found

@@ -61,7 +61,7 @@ class Authenticator:
         self.tokens: dict[str, float] = {}
         """Bearer tokens and the POSIX times at which they expire."""
         self.skew = timedelta(0)
-        """How far the clients' clocks are behind ours."""
+        """Seconds by which the clients' clocks are behind."""
 
     def check(self, request: Request) -> None:
         """Returns where the request is one of ours, and is a 401 or 403 otherwise."""

@@ -20,7 +20,7 @@ def at(seconds: float) -> str:
 
 
 def seconds_since(text: str) -> float:
-    """How long ago that was."""
+    """The seconds since then."""
     return (datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()
 
 

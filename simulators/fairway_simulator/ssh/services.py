@@ -135,7 +135,7 @@ class Services:
         return Answer(status=status, body=data[begin:], cut=self._cut(name))
 
     def _allows(self, wanted: Wanted) -> bool:
-        """Whether the nodes have a role for that."""
+        """True if the nodes have a role for that."""
         rights = self.rights
         return not rights or rights.allow(NODES, wanted.action, wanted.scope, data=wanted.data)
 

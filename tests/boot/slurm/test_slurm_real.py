@@ -233,7 +233,7 @@ class Cluster:
         )
 
     def ask(self, *command: str) -> str:
-        """What one of Slurm's commands says."""
+        """The output of one of Slurm's commands."""
         done = self.run(*command)
         done.check_returncode()
         return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""What changes of a resource, attribute by attribute, and of manifests in one."""
+"""The changes of a resource, attribute by attribute, and of manifests in one."""
 
 from __future__ import annotations
 

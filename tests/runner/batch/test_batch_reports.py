@@ -48,7 +48,7 @@ def run(make_run: MakeRun) -> Run:
 
 
 class TestEndings:
-    """How a task has ended, with what the service knows of it."""
+    """The end of a task, with the facts that the service has of it."""
 
     FAILED = TaskState("failed", attempt=3, started=1.0, ended=9.0, exit_code=124)
 
@@ -160,7 +160,7 @@ LENT = {"attempt": 1, "gpus": [2, 3], "cores": [24, 25, 26], "part": 0.25}
 
 
 class TestShares:
-    """What tasks that share a node were lent."""
+    """The devices that are lent to tasks which share a node."""
 
     RUNS = TaskState("running", attempt=1, started=100.0)
 

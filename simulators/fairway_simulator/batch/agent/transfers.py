@@ -27,7 +27,7 @@ class StorageAccess:
     key: str
 
     def owns(self, url: str) -> bool:
-        """Whether a URL leads into this account."""
+        """True if a URL leads into this account."""
         return url.startswith(self.url.rstrip("/") + "/")
 
     @property

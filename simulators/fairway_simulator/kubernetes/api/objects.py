@@ -28,7 +28,7 @@ FOREGROUND = "foregroundDeletion"
 
 @dataclass(frozen=True)
 class Options:
-    """How something is deleted."""
+    """The deletion of an object."""
 
     grace: int | None = None
     propagation: str = ""
@@ -37,7 +37,7 @@ class Options:
 
 
 def options_of(request: ApiRequest) -> Options:
-    """What a request says, in its body or its query."""
+    """The parameters of a request, from its body or its query."""
     body: dict[str, Any] = request.object() if request.body.strip() else {}
     grace = body.get("gracePeriodSeconds", request.option("gracePeriodSeconds") or None)
     conditions = body.get("preconditions") or {}

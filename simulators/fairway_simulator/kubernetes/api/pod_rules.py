@@ -146,7 +146,7 @@ _FIXED = (
 
 
 def job_causes(job: Object) -> Iterator[str]:
-    """What is wrong with a Job."""
+    """The faults of a Job."""
     spec = job["spec"]
     indexed = spec["completionMode"] == "Indexed"
     if spec["completionMode"] not in ("Indexed", "NonIndexed"):
@@ -173,7 +173,7 @@ def job_causes(job: Object) -> Iterator[str]:
 
 
 def job_changes(before: Object, after: Object) -> Iterator[str]:
-    """What of a Job was changed that stays as it is."""
+    """The fields of a Job that were changed and may not be."""
     old, new = before["spec"], after["spec"]
     for field in _FIXED:
         if old.get(field) != new.get(field):

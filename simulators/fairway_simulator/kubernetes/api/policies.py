@@ -120,7 +120,7 @@ _SERVICES = {
 
 
 def quota_causes(quota: Object) -> Iterator[str]:
-    """What is wrong with a quota."""
+    """The faults of a quota."""
     for name, text in (quota["spec"].get("hard") or {}).items():
         try:
             wrong = parse(text) < 0

@@ -22,7 +22,7 @@ _MOST_FLAVORS = 64
 
 
 def kueue_causes(kind: str, found: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with an object of a kind."""
+    """The faults of an object of a kind."""
     spec = found.get("spec") or {}
     if kind == "ResourceFlavor":
         for field in ("nodeLabels", "nodeTaints", "tolerations"):
@@ -36,7 +36,7 @@ def kueue_causes(kind: str, found: dict[str, Any]) -> Iterator[str]:
 
 
 def kueue_changes(kind: str, before: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """What of an object may not be changed, and was."""
+    """The fields of an object that were changed and may not be."""
     if kind == "LocalQueue" and before["spec"] != found.get("spec"):
         old, new = (each.get("spec", {}).get("clusterQueue") for each in (before, found))
         if old != new:
@@ -98,7 +98,7 @@ _ABOUT = frozenset(
 
 
 def storage_causes(plural: str, found: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with a volume or a claim."""
+    """The faults of a volume or a claim."""
     spec = found["spec"]
     modes = spec.get("accessModes")
     if not modes:
@@ -124,7 +124,7 @@ def storage_causes(plural: str, found: dict[str, Any]) -> Iterator[str]:
 
 
 def storage_changes(plural: str, before: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """What of a volume or a claim may not be changed, and was."""
+    """The fields of a volume or a claim that were changed and may not be."""
     old, new = before["spec"], found["spec"]
     if plural == "persistentvolumes":
         if _sources(old) != _sources(new):
@@ -189,7 +189,7 @@ def causes(resource: Resource, found: Object) -> Iterator[str]:
 
 
 def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
-    """What of an object may not be changed, and was."""
+    """The fields of an object that were changed and may not be."""
     if resource.is_custom:
         return kueue_changes(resource.kind, before, found)
     if resource.plural == "jobs":

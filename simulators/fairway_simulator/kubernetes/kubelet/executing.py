@@ -50,7 +50,7 @@ class WebSocket:
         self._reader = connection.makefile("rb")
 
     def messages(self) -> Iterator[bytes]:
-        """What the client sends, until it closes or is gone."""
+        """The client's messages, until it closes or is gone."""
         parts: list[bytes] = []
         with self._reader:
             while (frame := self._frame()) is not None:

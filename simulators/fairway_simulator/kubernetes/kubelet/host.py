@@ -56,7 +56,7 @@ class Devices:
                     del lent[number]
 
     def mounts(self, numbers: tuple[int, ...]) -> list[tuple[str, str, str]]:
-        """What is mounted in the container that has them."""
+        """The mounts of the container that has them."""
         self._folder.mkdir(parents=True, exist_ok=True)
         found = []
         for number in numbers:

@@ -54,7 +54,7 @@ def read(
 
 
 def _start(file: Path, lines: int) -> int:
-    """Where the last lines begin."""
+    """The offset at which the last lines begin."""
     if lines <= 0:
         return file.stat().st_size
     with file.open("rb") as stream:
