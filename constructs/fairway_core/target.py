@@ -7,7 +7,7 @@ The compute stack's Terraform output `targets` is a list of these, and so is wha
 import re
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field
 
@@ -146,23 +146,6 @@ class NodeRange(Model):
                 f"for example {{min: 0, max: {self.max}}}",
                 ("min",),
             )
-
-
-class HasNodes:
-    """The nodes that `nodes:` of an environment file stands for: a number, or a range."""
-
-    if TYPE_CHECKING:  # a field of each model, in its own place there
-        nodes: int | NodeRange
-
-    @property
-    def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
-        return NodeRange.of(self.nodes)
-
-    @property
-    def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
-        return self.node_range.max
 
 
 class StorageAccount(Model):

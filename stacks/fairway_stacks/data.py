@@ -156,7 +156,7 @@ class DataStack(RoleStack):
     def _readers_of_blobs(self) -> list[str]:
         """The subnets that read and write Blob storage: of the nodes, and of what imports it."""
         subnets, filesystems = self._network.subnets, self._environment.filesystems.values()
-        importing = [each.subnet_role for each in filesystems if each.reads_by_account_key]
+        importing = [each.subnet_role for each in filesystems if each.imported]
         roles = dict.fromkeys([*self._environment.node_roles, *filter(None, importing)])
         return [subnets[role].id for role in roles]
 

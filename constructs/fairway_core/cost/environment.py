@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog import image
 from fairway_core.cost.meters import HOURS_A_MONTH
 from fairway_core.cost.parts import (
     ONE,
     PUBLIC_IP,
-    Counts,
     Part,
     disks,
-    netapp_pool,
+    server,
     vms,
     without_meter,
 )
-from fairway_core.environment.batch import BatchCluster
 from fairway_core.environment.cluster import Cluster
 from fairway_core.environment.kubernetes import SYSTEM_GIB
 
@@ -25,12 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.cost.estimate import Estimate, Line
-    from fairway_core.environment import AnyCluster, AnyFileSystem, Environment
+    from fairway_core.environment import Environment
 
 _HOURS_A_WEEK = 7 * 24
-
-# The system of file servers, see the construct that makes them.
-_SERVER_IMAGE = "ubuntu-2404"
 
 # The parts of a resource, by its name.
 _Resource = tuple[str, list[Part]]
@@ -50,65 +44,23 @@ def parts_of(environment: Environment, *, region: str | None = None) -> list[Par
 def _machines(environment: Environment) -> Iterator[_Resource]:
     """Clusters, what manages them, and file systems."""
     for name, cluster in environment.clusters.items():
-        yield f"cluster {name}", _cluster(cluster)
+        nodes = vms(cluster.size, cluster.counts, spot=bool(cluster.spot), cluster=True)
+        yield f"cluster {name}", [nodes, *cluster.system_disks]
     if slurm := environment.scheduler:
         state = [*disks("premium", slurm.disk_gib), *without_meter("azurerm_key_vault", "vault")]
-        yield "Slurm scheduler", [*_server(slurm.scheduler_size), *state, *_endpoint(environment)]
+        yield "Slurm scheduler", [*server(slurm.scheduler_size), *state, *_endpoint(environment)]
         for number, size in enumerate(slurm.login.sizes if slurm.login else ()):
-            yield f"Slurm login node {number}", _server(size)
+            yield f"Slurm login node {number}", server(size)
     if kubernetes := environment.orchestrator:
         tier, system = kubernetes.tier, kubernetes.system
         if tier != "Free":
             yield "Kubernetes", [Part(f"{tier} API server", f"kubernetes/{tier}")]
-        counts = Counts(system.node_range.min, system.node_range.max, system.node_range.min)
-        nodes = [vms(system.size, counts), *disks("premium", SYSTEM_GIB, counts)]
-        yield "Kubernetes system nodes", nodes
+        disks_of_nodes = disks("premium", SYSTEM_GIB, system.counts)
+        yield "Kubernetes system nodes", [vms(system.size, system.counts), *disks_of_nodes]
     for name, filesystem in environment.filesystems.items():
-        endpoint = _endpoint(environment) if filesystem.kind == "azure_files" else []
-        parts = _filesystem(filesystem, environment.zone_number)
+        endpoint = _endpoint(environment) if filesystem.private_link else []
+        parts = filesystem.cost(environment.zone_number)
         yield f"file system {name}", [*parts, *endpoint]
-
-
-def _cluster(cluster: AnyCluster) -> list[Part]:
-    """At rest the nodes of `engine: ssh`, which nothing resizes, are stopped; with any other
-    engine the least number of them runs."""
-    nodes, is_stopped = cluster.node_range, isinstance(cluster, Cluster)
-    counts = Counts(nodes.min, nodes.max, 0 if is_stopped else nodes.min)
-    found = [vms(cluster.size, counts, spot=bool(cluster.spot), cluster=True)]
-    if isinstance(cluster, BatchCluster):
-        reason = "Batch does not tell the kind and size of its nodes' system disks"
-        return [*found, Part("system disks of the nodes", counts=counts, reason=reason)]
-    if cluster.has_local_disk:
-        return found
-    # A stopped node keeps its disk; one that a scheduler deletes does not.
-    counts = replace(counts, rest=nodes.max) if is_stopped else counts
-    return [*found, *disks("premium", cluster.os_gib, counts)]
-
-
-def _server(size: str) -> list[Part]:
-    """A VM that always runs, such as a file server."""
-    return [vms(size), *disks("premium", image(_SERVER_IMAGE).os_disk_gib)]
-
-
-def _filesystem(filesystem: AnyFileSystem, zone: int | None) -> list[Part]:
-    match filesystem.kind:
-        case "nfs_server":
-            own, backup = filesystem.disks, "azurerm_recovery_services_vault"
-            counts, speed = ONE.times(own.count), {"iops": own.disk_iops, "mbps": own.disk_mbps}
-            return [
-                *_server(filesystem.size),
-                *disks(own.kind, own.gib, counts, **speed),
-                *(without_meter(backup, "backup") if filesystem.backup else ()),
-            ]
-        case "azure_files":
-            meter, what = f"files/{filesystem.copies(zone)}", f"{filesystem.gib} GiB"
-            return [Part(what, meter, ONE.times(filesystem.gib))]
-        case "netapp":
-            return [netapp_pool(filesystem.service_level, filesystem.tib)]
-        case "lustre":
-            return without_meter("azurerm_managed_lustre_file_system", f"{filesystem.tib} TiB")
-        case "blobfuse":
-            return []  # the storage account holds it
 
 
 def _network(environment: Environment) -> Iterator[_Resource]:
@@ -116,7 +68,7 @@ def _network(environment: Environment) -> Iterator[_Resource]:
         data = Part("data", reason="charged per GB that passes", by_use=True)
         yield "NAT gateway", [Part("gateway", "nat_gateway"), PUBLIC_IP, data]
     if size := environment.access.gateway_size:
-        yield "gateway", _server(size)
+        yield "gateway", server(size)
     if environment.access.bastion:
         yield "bastion", [Part("bastion", "bastion/Standard"), PUBLIC_IP]
     for name in environment.network.peerings:

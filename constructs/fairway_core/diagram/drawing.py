@@ -189,7 +189,7 @@ class _Drawing:
 
     def filesystem(self, name: str, spec: AnyFileSystem) -> None:
         """A file system, or for blobs the account that has them."""
-        if spec.kind == "blobfuse":
+        if spec.is_container:
             self._nodes[_files(name)] = self._nodes["storage"]
             return
         unique = name_rule(spec.resource_kind)
@@ -198,9 +198,9 @@ class _Drawing:
         self._box(_files(name), Kind.FILES, title, *spec.facts, role=spec.subnet_role or "")
         if spec.private_link:
             self._endpoint(_files(name), _files(name), spec.private_link)
-        if spec.kind == "lustre" and spec.import_:
-            self._arrow(_files(name), f"imports {spec.import_}", "storage")
-        if spec.kind == "nfs_server" and spec.backup:
+        if spec.imported:
+            self._arrow(_files(name), f"imports {spec.imported}", "storage")
+        if spec.is_backed_up:
             if "backups" not in self._nodes:
                 title = self._name("recovery_services_vault")
                 self._box("backups", Kind.SERVICE, title, "backup vault")
@@ -259,7 +259,7 @@ class _Drawing:
             self._box("bastion", Kind.NETWORK, name, "Bastion", role="bastion")
             for machine in [*machines, *map(_files, servers)]:
                 _, _, name = machine.partition("cluster-")
-                if not name or environment.clusters[name].engine not in ("batch", "kubernetes"):
+                if not name or environment.clusters[name].takes_logins:
                     self._arrow("bastion", "SSH", machine)
 
 

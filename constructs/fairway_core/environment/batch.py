@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
 from fairway_core.catalog import default_image, image, images, limit, vm_size
+from fairway_core.cost.parts import Part
 from fairway_core.documents import FieldError, Model, rule
+from fairway_core.environment.cluster import HasNodes
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
     OfferedSize,
@@ -18,7 +20,7 @@ from fairway_core.environment.values import (
 )
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import ImageVersionId
-from fairway_core.target import HasNodes, NodeRange
+from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,6 +100,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     """
 
     FOREIGN = FOREIGN_SPOT
+    takes_logins: ClassVar = False
 
     engine: Literal["batch"]
     """`batch`: Azure Batch queues and runs the jobs."""
@@ -218,6 +221,12 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     def nodes_of_a_job(self) -> int:
         """The most nodes that one job can take."""
         return self.node_range.max if self.mpi else 1
+
+    @property
+    def system_disks(self) -> list[Part]:
+        """The system disks to pay for, of which nothing is known."""
+        reason = "Batch does not tell the kind and size of its nodes' system disks"
+        return [Part("system disks of the nodes", counts=self.counts, reason=reason)]
 
     @property
     def chosen_image(self) -> Image:

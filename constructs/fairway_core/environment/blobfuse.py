@@ -40,6 +40,7 @@ class Blobfuse(FileSystem, defer_build=True):
     mount_type = "blobs"
     egress = ("blobfuse",)
     holds_runs = False
+    is_container = True
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from fairway_core.catalog import default_image, image, limit, vm_size
+from fairway_core.cost.parts import Counts, Part, disks
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, as_field_error
 from fairway_core.fields import Span
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
-from fairway_core.target import HasNodes, NodeRange
+from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from fairway_core.catalog import Image, VmSize
@@ -80,7 +82,58 @@ class Repair(Model, defer_build=True):
     """How long a node may take to boot before its health counts, from 10m to 90m."""
 
 
-class Nodes(HasNodes, Model, defer_build=True):
+class HasNodes:
+    """Nodes of one size, as many as `nodes:` says: a number, or a range.
+
+    What others ask about a cluster is here, with the answer of most kinds.
+    """
+
+    if TYPE_CHECKING:  # fields of each model, in their own places there
+        size: str
+        nodes: int | NodeRange
+
+    takes_logins: ClassVar[bool] = True
+    """True if people log in to the nodes, with their SSH keys."""
+
+    @property
+    def node_range(self) -> NodeRange:
+        """The least and the largest number of nodes."""
+        return NodeRange.of(self.nodes)
+
+    @property
+    def counts(self) -> Counts:
+        """How many nodes there are to pay for: at rest the least number of them runs."""
+        return Counts(self.node_range.min, self.node_range.max, self.node_range.min)
+
+    @property
+    def nodes_of_a_job(self) -> int:
+        """The most nodes that one job can take."""
+        return self.node_range.max
+
+
+class HasSystemDisk(HasNodes):
+    """Nodes whose system disks are on themselves, or managed disks."""
+
+    if TYPE_CHECKING:
+        os_disk: Literal["local", "managed"] | None
+
+        @property
+        def os_gib(self) -> int: ...
+
+    @property
+    def has_local_disk(self) -> bool:
+        """Whether system disks are on the nodes themselves, where they are lost with the node."""
+        if self.os_disk is not None:
+            return self.os_disk == "local"
+        return fits_local_disk(self.size, self.os_gib)
+
+    @property
+    def system_disks(self) -> list[Part]:
+        """The system disks to pay for."""
+        return [] if self.has_local_disk else disks("premium", self.os_gib, self.counts)
+
+
+class Nodes(HasSystemDisk, Model, defer_build=True):
     """What clusters that people log in to have in common, whatever starts jobs on them."""
 
     FOREIGN = FOREIGN_SPOT
@@ -259,11 +312,22 @@ class Cluster(Nodes, defer_build=True):
             )
 
     @property
+    def counts(self) -> Counts:
+        """Nothing resizes it: at rest its nodes are stopped."""
+        return Counts(self.nodes, self.nodes, 0)
+
+    @property
     def has_local_disk(self) -> bool:
         """Whether system disks are on the nodes themselves, by the rules of scale sets and VMs."""
         if self.os_disk is not None:
             return self.os_disk == "local"
         return self.nodes > 1 and prefers_local_disk(self.size, self.os_gib, self.spot_options)
+
+    @property
+    def system_disks(self) -> list[Part]:
+        """The system disks to pay for, which stopped nodes keep."""
+        counts = replace(self.counts, rest=self.nodes)
+        return [] if self.has_local_disk else disks("premium", self.os_gib, counts)
 
 
 def fits_local_disk(size: str | VmSize, gib: int) -> bool:

@@ -11,6 +11,7 @@ from fairway_core.environment.values import MountPath
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_core.cost.parts import Part
     from fairway_core.environment.clusters import AnyCluster
     from fairway_core.environment.network import Network
     from fairway_core.environment.storage import Storage
@@ -54,6 +55,8 @@ class FileSystem(Model, defer_build=True):
     """The kinds of rows of egress.toml that it needs."""
     holds_runs: ClassVar[bool] = True
     """True if it has the locks and owners that runs and homes need."""
+    is_container: ClassVar[bool] = False
+    """True for a container of the storage account, which only the identity of nodes reads."""
     encrypted: ClassVar[dict[str, str]] = {}
     """Its parts for which a company can require its own keys, by the kind in `policies:`."""
 
@@ -66,6 +69,11 @@ class FileSystem(Model, defer_build=True):
     def size_gib(self) -> int:
         """How much it holds, in GiB."""
         raise NotImplementedError
+
+    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002  # for kinds with copies
+        """The parts that it is paid for, without its private endpoint; `zone` is the environment's.
+        What a kind without any costs is a part of something else."""
+        return []
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -93,8 +101,13 @@ class FileSystem(Model, defer_build=True):
         return False
 
     @property
-    def reads_by_account_key(self) -> bool:
-        """True if it reads Blob storage with the account's keys."""
+    def imported(self) -> str | None:
+        """The container that it is filled from, with the account's keys; None without one."""
+        return None
+
+    @property
+    def is_backed_up(self) -> bool:
+        """True if a vault of the environment has backups of it."""
         return False
 
     def check(self, name: str, parts: EnvironmentParts) -> None:

@@ -46,7 +46,7 @@ def scheduler_mounts(
     return {
         name: filesystems[name]
         for name in dict.fromkeys(mounts)
-        if filesystems[name].kind != "blobfuse"
+        if not filesystems[name].is_container
     }
 
 
@@ -60,7 +60,7 @@ def check_filesystems(parts: EnvironmentParts) -> None:
         _check_roles(parts, network.existing.subnets.by_role)
     for name, filesystem in filesystems.items():
         filesystem.check(name, parts)
-    keys_are_used = any(each.reads_by_account_key for each in filesystems.values())
+    keys_are_used = any(each.imported for each in filesystems.values())
     if parts.storage.account_keys and not keys_are_used:
         raise FieldError(
             "nothing in the environment needs the account's keys",

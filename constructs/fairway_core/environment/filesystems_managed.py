@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 
 from fairway_core.catalog import limit
 from fairway_core.catalog.limits import lustre_addresses, lustre_level
+from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
@@ -57,6 +58,10 @@ class AzureFiles(FileSystem, defer_build=True):
         """The size in GiB."""
         return self.gib
 
+    def cost(self, zone: int | None) -> list[Part]:
+        """The provisioned size."""
+        return [Part(f"{self.gib} GiB", f"files/{self.copies(zone)}", ONE.times(self.gib))]
+
     @property
     def is_zone_redundant(self) -> bool:
         """True where the file says so: the default does not ask for more than there is."""
@@ -97,6 +102,10 @@ class NetApp(FileSystem, defer_build=True):
     def facts(self) -> tuple[str, ...]:
         """Its size and level."""
         return ("NetApp Files volume", f"{self.size_gib:,} GiB, {self.service_level}")
+
+    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
+        """Its capacity pool."""
+        return [netapp_pool(self.service_level, self.tib)]
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -184,6 +193,10 @@ class Lustre(FileSystem, defer_build=True):
         """Its size, and the throughput that comes with it."""
         return ("Managed Lustre", f"{self.tib} TiB, {self.mbps_per_tib} MB/s per TiB")
 
+    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
+        """All of it, whose price is not known."""
+        return without_meter("azurerm_managed_lustre_file_system", f"{self.tib} TiB")
+
     @property
     def providers(self) -> tuple[str, ...]:
         """Managed Lustre's own."""
@@ -195,9 +208,9 @@ class Lustre(FileSystem, defer_build=True):
         return self.tib * 1024
 
     @property
-    def reads_by_account_key(self) -> bool:
-        """True with `import:`."""
-        return self.import_ is not None
+    def imported(self) -> str | None:
+        """The container under `import:`."""
+        return self.import_
 
     @rule
     def _size_is_offered(self) -> None:

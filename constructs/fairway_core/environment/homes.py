@@ -76,8 +76,7 @@ def check_people(
     if not people:
         return
     path = ("access", "users")
-    no_logins = ("batch", "kubernetes")
-    if not gateway and all(cluster.engine in no_logins for cluster in clusters.values()):
+    if not gateway and not any(cluster.takes_logins for cluster in clusters.values()):
         raise FieldError(
             "nobody logs in to nodes of Batch or Kubernetes: no machine would have these accounts",
             "let them submit by `access: {researchers: [OBJECT ID]}`",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, limit, reserved_ranges, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.cluster import fits_local_disk
+from fairway_core.environment.cluster import HasNodes, HasSystemDisk, fits_local_disk
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
@@ -23,7 +23,7 @@ from fairway_core.environment.values import (
 )
 from fairway_core.fields import Span
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import HEAD_IMAGE, Amount, ExactImage, HasNodes, Image, NodeRange
+from fairway_core.target import HEAD_IMAGE, Amount, ExactImage, Image, NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -195,10 +195,11 @@ class SpotPool(Model, defer_build=True):
     it when it makes the pool."""
 
 
-class NodePool(HasNodes, Model, defer_build=True):
+class NodePool(HasSystemDisk, Model, defer_build=True):
     """The nodes of a pool of Azure Kubernetes Service (AKS), all of one size."""
 
     FOREIGN = FOREIGN_SPOT
+    takes_logins: ClassVar = False
 
     size: SizeText
     """The VM size of every node; `fairway sizes` lists them. Describe a size that it does not list
@@ -275,11 +276,9 @@ class NodePool(HasNodes, Model, defer_build=True):
         return self.node_range.scales
 
     @property
-    def has_local_disk(self) -> bool:
-        """Whether system disks are on the nodes themselves."""
-        if self.os_disk is not None:
-            return self.os_disk == "local"
-        return fits_local_disk(self.size, self.os_disk_gib)
+    def nodes_of_a_job(self) -> int:
+        """One without InfiniBand: pods of many small jobs share such a pool."""
+        return self.node_range.max if vm_size(self.size).rdma else 1
 
     @property
     def os_gib(self) -> int:

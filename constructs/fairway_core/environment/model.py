@@ -176,7 +176,7 @@ class Environment(Model):
     def first_machine(self) -> tuple[str, str] | None:
         """The first part that is a VM or a scale set, and so takes SSH keys: section and name."""
         for name, cluster in self.clusters.items():
-            if cluster.engine not in ("batch", "kubernetes"):
+            if cluster.takes_logins:
                 return ("clusters", name)
         for name, filesystem in self.filesystems.items():
             if filesystem.is_server:

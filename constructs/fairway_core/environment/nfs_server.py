@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.disks import disk_kind, disk_kinds
+from fairway_core.cost.parts import ONE, Part, disks, server, without_meter
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, offered_size
@@ -220,6 +221,18 @@ class NfsServer(FileSystem, defer_build=True):
     def size_gib(self) -> int:
         """The size of all its disks."""
         return self.disks.count * self.disks.gib
+
+    def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
+        """The VM, its disks, and their backup."""
+        own = self.disks
+        counts, speed = ONE.times(own.count), {"iops": own.disk_iops, "mbps": own.disk_mbps}
+        backup = without_meter("azurerm_recovery_services_vault", "backup") if self.backup else ()
+        return [*server(self.size), *disks(own.kind, own.gib, counts, **speed), *backup]
+
+    @property
+    def is_backed_up(self) -> bool:
+        """True with `backup:`."""
+        return self.backup is not None
 
     @property
     def providers(self) -> tuple[str, ...]:

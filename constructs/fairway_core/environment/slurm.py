@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.cluster import Nodes, fits_local_disk
+from fairway_core.environment.cluster import Nodes
 from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64_size
 from fairway_core.fields import Span
 from fairway_core.target import NodeRange
@@ -269,13 +269,6 @@ class SlurmNodes(Nodes, defer_build=True):
                 "leave it out",
                 ("spot", "restore"),
             )
-
-    @property
-    def has_local_disk(self) -> bool:
-        """True if system disks are on the nodes themselves; those of Spot nodes are never kept."""
-        if self.os_disk is not None:
-            return self.os_disk == "local"
-        return fits_local_disk(self.size, self.os_gib)
 
 
 def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from fairway_core.catalog import limit, vm_size
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.environment.occurrences import most_nodes
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
@@ -36,7 +35,9 @@ def _filesystems(subject: EnvironmentSubject) -> Iterator[Occurrence]:
             speeds = {
                 name: environment.filesystems[name].throughput_mbps for name in cluster.mounts
             }
-            readers[max(speeds, key=lambda name: speeds[name])] += gpu.count * most_nodes(cluster)
+            readers[max(speeds, key=lambda name: speeds[name])] += (
+                gpu.count * cluster.node_range.max
+            )
     for name, filesystem in environment.filesystems.items():
         limits = filesystem.limits_mbps
         yield ("filesystems", name), {"limits_mbps": limits, "gpus": readers[name]}

@@ -10,12 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.checks.check import EnvironmentSubject, Occurrence
-    from fairway_core.environment import AnyCluster
-
-
-def most_nodes(cluster: AnyCluster) -> int:
-    """The largest number of nodes that the cluster may have."""
-    return cluster.node_range.max
 
 
 def sizes(subject: EnvironmentSubject) -> Iterator[Occurrence]:
@@ -46,10 +40,8 @@ def dated(subject: EnvironmentSubject) -> Iterator[Occurrence]:
 def clusters(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     """Every cluster: `size`, and `nodes`, the most that one job may take."""
     for name, cluster in subject.environment.clusters.items():
-        size = vm_size(cluster.size)
-        # Pods of many small jobs share a pool of Kubernetes: one without InfiniBand is for these.
-        together = getattr(cluster, "mpi", size.rdma or cluster.engine != "kubernetes")
-        yield ("clusters", name), {"size": size, "nodes": most_nodes(cluster) if together else 1}
+        facts = {"size": vm_size(cluster.size), "nodes": cluster.nodes_of_a_job}
+        yield ("clusters", name), facts
 
 
 def images(subject: EnvironmentSubject) -> Iterator[Occurrence]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from fairway_core.catalog import vm_size
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.environment.occurrences import most_nodes
 from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import Severity
@@ -67,7 +66,7 @@ def placeholder(text: str) -> Iterator[Fault]:
 
 def _spending(subject: EnvironmentSubject) -> Iterator[Occurrence]:
     gpus = sum(
-        gpu.count * most_nodes(cluster)
+        gpu.count * cluster.node_range.max
         for cluster in subject.environment.clusters.values()
         if (gpu := vm_size(cluster.size).gpu)
     )
@@ -138,10 +137,7 @@ def _ways_to_batch(subject: EnvironmentSubject) -> Iterator[Occurrence]:
                 "has_range": bool(access.allowed),
                 "has_other_network": bool(network.existing or network.peerings),
                 "has_host": bool(access.gateway)
-                or any(
-                    each.engine not in ("batch", "kubernetes")
-                    for each in environment.clusters.values()
-                ),
+                or any(each.takes_logins for each in environment.clusters.values()),
             },
         )
 
