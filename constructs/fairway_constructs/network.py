@@ -26,7 +26,13 @@ from fairway_constructs.network_rules import DENY_THE_REST, NetworkRules, allow
 from fairway_constructs.private_endpoint import PrivateEndpoints
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
-from fairway_core.environment.addresses import EVERY_NETWORK, check_space, subnet_plan
+from fairway_core.environment.addresses import (
+    EVERY_NETWORK,
+    SUBNETS,
+    SubnetRole,
+    check_space,
+    subnet_plan,
+)
 from fairway_core.findings import UserError
 from fairway_core.resource_ids import network_of
 
@@ -36,14 +42,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct, Resource
     from fairway_core.environment import Dns, Firewall
 
-# Who reads and writes Blob storage and secrets.
-_USES_SERVICES = frozenset({"compute", "lustre", "kubernetes"})
-
-# Whose clients are in the network and need a subnet that holds nothing else.
-_OWN_SUBNETS = {"netapp": "Azure NetApp Files", "lustre": "Azure Managed Lustre"}
-
-# Who makes what stands in a subnet, and needs no way out of it.
-_DELEGATED = {"netapp": "Microsoft.Netapp/volumes"}
+_OF_FILESYSTEMS = {role: each for role, each in SUBNETS.items() if each.filesystem}
 
 
 class INetwork(Component):
@@ -113,7 +112,7 @@ class Network(INetwork):
             "private_endpoints": private_endpoints,
         }
         for each in filesystems:
-            look_up(each, _OWN_SUBNETS, "file-system-with-a-subnet")
+            look_up(each, _OF_FILESYSTEMS, "file-system-with-a-subnet")
         self.virtual_network = VirtualNetwork(
             self,
             "vnet",
@@ -216,6 +215,7 @@ class Network(INetwork):
         self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
     ) -> SubnetRef:
         place = self.place
+        known = SUBNETS.get(role, SubnetRole())
         group = NetworkSecurityGroup(
             self,
             f"{role}-rules",
@@ -238,17 +238,17 @@ class Network(INetwork):
             ),
             service_endpoint=(
                 [ServiceEndpoint(service=name) for name in self._service_endpoints] or None
-                if role in _USES_SERVICES
+                if known.uses_services
                 else None
             ),
-            delegation=_delegation(_DELEGATED[role]) if role in _DELEGATED else None,
+            delegation=_delegation(known.delegated) if known.delegated else None,
         )
         subnet_id = subnet.id
         has_rules = SubnetNetworkSecurityGroupAssociation(
             self, f"{role}-has-rules", subnet_id=subnet_id, network_security_group_id=group.id
         )
         ready: list[Resource] = [has_rules]
-        if self._egress and role not in _DELEGATED:
+        if self._egress and not known.delegated:
             ready.append(self._egress.attach(role, subnet_id))
         return SubnetRef(subnet_id, addresses, tuple(ready), self._nodes)
 

@@ -10,7 +10,9 @@ import pytest
 from fairway_core.catalog.tables import table
 from fairway_core.documents import FieldError
 from fairway_core.environment import Environment, Firewall, load_environment, subnet_plan
+from fairway_core.environment.addresses import SUBNETS
 from fairway_core.environment.egress import outbound
+from fairway_core.environment.network import ExistingSubnets
 from fairway_core.fields import Reach
 from fairway_core.findings import Finding, UserError
 from fairway_core.resource_ids import network_of, parts_of
@@ -76,6 +78,10 @@ def test_without_endpoints_and_servers_one_subnet_is_enough(tmp_path: Path) -> N
     environment = _load(tmp_path, _existing(COMPUTE, more="private_endpoints: false, "))
     assert environment.network.existing is not None
     assert not environment.network.has_nat
+
+
+def test_every_subnet_but_a_bastion_s_may_be_an_existing_one() -> None:
+    assert {*ExistingSubnets.model_fields, "bastion"} == SUBNETS.keys()
 
 
 def test_admins_come_through_the_bastion(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -13,21 +14,38 @@ from pydantic import AfterValidator
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.values import WIDEST_RANGE
 
+
+@dataclass(frozen=True, kw_only=True)
+class SubnetRole:
+    """What there is a subnet for. `everywhere` every network has it; others have it where something
+    needs it, such as a `filesystem` whose subnet holds nothing else.
+
+    `uses_services` holds for who reads and writes Blob storage and secrets. In a `delegated` subnet
+    another service makes what is in it, which needs no way out.
+    """
+
+    block: int | None = None
+    everywhere: bool = False
+    filesystem: bool = False
+    uses_services: bool = False
+    delegated: str = ""
+
+
 # The first half belongs to the compute nodes. The second half is cut into sixteen equal
 # blocks, and a role keeps its block for ever: a new role takes a free one and moves nobody.
-_BLOCKS = {
-    "storage": 0,
-    "management": 1,
-    "endpoints": 2,
-    "bastion": 3,
-    "netapp": 4,
-    "lustre": 5,
-    "kubernetes": 6,
+SUBNETS = {
+    "compute": SubnetRole(everywhere=True, uses_services=True),
+    "storage": SubnetRole(block=0, everywhere=True),
+    "management": SubnetRole(block=1, everywhere=True),
+    "endpoints": SubnetRole(block=2),
+    "bastion": SubnetRole(block=3),
+    "netapp": SubnetRole(block=4, filesystem=True, delegated="Microsoft.Netapp/volumes"),
+    "lustre": SubnetRole(block=5, filesystem=True, uses_services=True),
+    "kubernetes": SubnetRole(block=6, uses_services=True),
 }
 _BLOCK_BITS = 5
 
-# The subnets that every network has; others are there where something needs them.
-EVERY_NETWORK = ("compute", "storage", "management")
+EVERY_NETWORK = tuple(role for role, each in SUBNETS.items() if each.everywhere)
 
 # The smallest block must still hold Azure's largest demand on a small subnet, a /26.
 LONGEST_PREFIX = 26 - _BLOCK_BITS
@@ -53,10 +71,11 @@ def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:
     compute, rest = address_space.subnets(prefixlen_diff=1)
     size = rest.num_addresses >> (_BLOCK_BITS - 1)
     prefix = address_space.prefixlen + _BLOCK_BITS
-    plan = {"compute": compute}
-    for role, block in _BLOCKS.items():
-        plan[role] = IPv4Network((int(rest.network_address) + block * size, prefix))
-    return plan
+    start = int(rest.network_address)
+    return {
+        role: compute if each.block is None else IPv4Network((start + each.block * size, prefix))
+        for role, each in SUBNETS.items()
+    }
 
 
 _URL = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5}")

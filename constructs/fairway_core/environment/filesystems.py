@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from fairway_core.documents import FieldError
-from fairway_core.environment.addresses import EVERY_NETWORK
+from fairway_core.environment.addresses import SUBNETS
 from fairway_core.environment.blobfuse import Blobfuse
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
 from fairway_core.environment.nfs_server import NfsServer
@@ -28,7 +28,7 @@ HOME = "/home"
 def optional_roles(filesystems: Mapping[str, FileSystem]) -> frozenset[str]:
     """The subnets that only some kinds of file systems need: `netapp`, `lustre`."""
     roles = (each.subnet_role for each in filesystems.values())
-    return frozenset(role for role in roles if role and role not in EVERY_NETWORK)
+    return frozenset(role for role in roles if role and SUBNETS[role].filesystem)
 
 
 def speaks_nfs_3(filesystems: Mapping[str, FileSystem]) -> bool:

@@ -11,7 +11,6 @@ from fairway_core.catalog import limit
 from fairway_core.catalog.limits import lustre_addresses, lustre_level
 from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
 from fairway_core.documents import FieldError, Model, rule
-from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
 
 if TYPE_CHECKING:
@@ -262,17 +261,13 @@ class Lustre(FileSystem, defer_build=True):
                 "name one, for example `zone: 1`, or use another kind of file system",
                 (*path, "kind"),
             )
-        existing = network.existing.subnets.by_role if network.existing else None
-        plan = subnet_plan(network.address_space)
-        subnet = existing["lustre"].range if existing else plan["lustre"]
+        subnet = network.subnet_range("lustre")
         lustres = (each for each in parts.filesystems.values() if isinstance(each, Lustre))
         needed = sum(lustre_addresses(each.tib) for each in lustres)
         if needed > subnet.num_addresses:
-            raise FieldError(
+            raise network.too_small(
                 f"Lustre needs a subnet of {needed} addresses, "
-                f"and {subnet} has {subnet.num_addresses}",
-                "use a larger subnet" if existing else "use a larger `address_space:`",
-                ("network", "existing" if existing else "address_space"),
+                f"and {subnet} has {subnet.num_addresses}"
             )
 
     def _check_import(self, name: str, storage: Storage) -> None:

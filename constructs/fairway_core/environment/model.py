@@ -9,7 +9,6 @@ from pydantic import Field, field_validator
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.access import Access
-from fairway_core.environment.addresses import subnet_plan
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
@@ -287,16 +286,9 @@ class Environment(Model):
             # One more each while AKS replaces nodes.
             nodes[role] = nodes.get(role, 0) + sum(each.max + 1 for each in ranges)
         for role, count in nodes.items():
-            self._require_addresses(role, count)
-
-    def _require_addresses(self, role: str, nodes: int) -> None:
-        existing = self.network.existing
-        plan = subnet_plan(self.network.address_space)
-        subnet = existing.subnets.by_role[role].range if existing else plan[role]
-        free = subnet.num_addresses - limit("subnet_reserved_addresses")
-        if nodes > free:
-            raise FieldError(
-                f"{nodes} nodes do not fit in the {free} addresses of {subnet}",
-                "use a larger subnet" if existing else "use a larger `address_space:`",
-                ("network", "existing" if existing else "address_space"),
-            )
+            subnet = self.network.subnet_range(role)
+            free = subnet.num_addresses - limit("subnet_reserved_addresses")
+            if count > free:
+                raise self.network.too_small(
+                    f"{count} nodes do not fit in the {free} addresses of {subnet}"
+                )

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator
 from fairway_core.catalog import reserved_ranges
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.documents import FieldError, Model, rule
-from fairway_core.environment.addresses import Proxy, check_space
+from fairway_core.environment.addresses import Proxy, check_space, subnet_plan
 from fairway_core.environment.values import Address, Range, named
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, parts_of
 from fairway_core.suggestions import did_you_mean
@@ -287,6 +287,18 @@ class Network(Model, defer_build=True):
         if self.existing is None:
             return [self.address_space]
         return [subnet.range for subnet in self.existing.subnets.by_role.values()]
+
+    def subnet_range(self, role: str) -> IPv4Network:
+        """The addresses of the subnet with a role, which is there."""
+        if self.existing is not None:
+            return self.existing.subnets.by_role[role].range
+        return subnet_plan(self.address_space)[role]
+
+    def too_small(self, message: str) -> FieldError:
+        """The fault of a subnet that has too few addresses."""
+        where = "existing" if self.existing else "address_space"
+        hint = "use a larger subnet" if self.existing else "use a larger `address_space:`"
+        return FieldError(message, hint, ("network", where))
 
     @property
     def kubernetes_role(self) -> str:
