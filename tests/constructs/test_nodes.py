@@ -9,6 +9,7 @@ import os
 import subprocess
 from functools import partial
 from ipaddress import IPv4Network
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.idle import HEALTH_PORT
 from fairway_constructs.gpu_cluster import GpuCluster
+from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.single_vm import SingleVm
@@ -140,6 +142,32 @@ class TestDisks:
     def test_a_managed_one_can_be_had_where_there_is_room(self, synthesize: Synthesize) -> None:
         disk = _cluster(synthesize, local_os_disk=False)["os_disk"]
         assert "diff_disk_settings" not in disk
+
+    @pytest.mark.parametrize(
+        ("size", "asked", "placed"),
+        [
+            (H100, {}, ("Ephemeral", 256)),
+            (H100, {"os_disk": "managed"}, ("Managed", 256)),
+            ("Standard_NC4as_T4_v3", {}, ("Managed", 256)),
+            ("Standard_NC4as_T4_v3", {"os_disk_gib": 160}, ("Ephemeral", 160)),
+            ("Standard_NC96ads_A100_v4", {"os_disk_gib": 160}, ("Ephemeral", 160)),
+        ],
+    )
+    def test_images_of_pods_are_on_the_node_where_it_has_room_for_the_system(
+        self, synthesize: Synthesize, size: str, asked: dict[str, Any], placed: tuple[str, int]
+    ) -> None:
+        cluster: Any = SimpleNamespace(id="/clusters/k", version="1.36", upgrades=None)
+        subnet = SubnetRef("/subnets/kubernetes", IPv4Network("10.40.0.0/17"))
+
+        def build(stack: Stack) -> None:
+            KubernetesNodePool(
+                stack, "nd", cluster=cluster, subnet=subnet, size=size, nodes=2, **asked
+            )
+
+        resources = synthesize(build)["resource"]
+        pool = resources["azurerm_kubernetes_cluster_node_pool"]["cluster-nd"]
+        assert (pool["os_disk_type"], pool["os_disk_size_gb"]) == placed
+        assert "kubelet_disk_type" not in pool, "a preview feature"
 
 
 class TestRepair:

@@ -86,6 +86,10 @@ class KubernetesNodePool(Component):
         fixed: dict[str, Any] = {
             "vm_size": machine.name,
             "zones": spec.node_zones(place.zone),
+            # It has the images too. They could be on the temporary disk beside a managed one
+            # (`kubelet_disk_type`), but only for subscriptions with the preview feature
+            # Microsoft.ContainerService/KubeletDisk. Source: Cluster API Provider Azure, API
+            # reference, KubeletDiskType; no guide or release note of AKS has it as available.
             "os_disk_type": "Ephemeral" if spec.has_local_disk else "Managed",
             "os_disk_size_gb": spec.os_gib,
         }
