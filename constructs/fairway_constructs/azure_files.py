@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.azurerm.storage_account import NetworkRules, StorageAccount
 from fairway_constructs.azurerm.storage_share import StorageShare
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.file_system import Site
 
 # Source: Azure documentation, mount an NFS Azure file share on Linux.
 _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
@@ -97,3 +98,9 @@ class AzureFiles(FileSystem, Service):
             path=spec.path,
             root=True,
         )
+
+    @staticmethod
+    def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
+        # Without an endpoint of its own the network gets access by its subnets.
+        roles = () if site.network.endpoints else site.node_roles
+        return {**section, "subnet_ids": [site.network.subnets[role].id for role in roles]}

@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import Mount
+from fairway_constructs.service import Service
 from fairway_core.catalog.tables import look_up
 from fairway_core.environment.blobfuse import Blobfuse as BlobfuseSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from ipaddress import IPv4Network
+
     from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
+    from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.network import INetwork
     from fairway_constructs.storage import IStorage
     from fairway_core.environment.filesystem_base import FileSystem as FileSystemSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """The parts of an environment that its file systems use; nodes are in the subnets `node_roles`.
+
+    By `storage_endpoints` the network reaches `storage`, where it does so privately.
+    """
+
+    network: INetwork
+    node_roles: Sequence[str]
+    storage: IStorage
+    storage_endpoints: Sequence[PrivateEndpoint]
+    monitored: bool
+
+    @property
+    def clients(self) -> list[IPv4Network]:
+        """The ranges of nodes."""
+        return [self.network.subnets[role].range for role in self.node_roles]
 
 
 class FileSystem(Component):
@@ -30,6 +56,25 @@ class FileSystem(Component):
         super().__init__(scope, id)
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
+
+    @classmethod
+    def from_section(cls, scope: Construct, name: str, section: FileSystemSpec, site: Site) -> Self:
+        """Makes what a section of `filesystems:` in an environment file describes, with private
+        endpoints if it has such and the network too."""
+        arguments = {key: value for key, value in section if key != "kind"}
+        if section.subnet_role:
+            arguments["subnet"] = site.network.subnets[section.subnet_role]
+        make: Callable[..., Self] = cls
+        made = make(scope, name, **cls._arguments(arguments, site))
+        if isinstance(made, Service) and site.network.endpoints:
+            made.private_endpoints(site.network)
+        return made
+
+    @staticmethod
+    def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
+        """Returns the arguments of the constructor, by those that the section names."""
+        del site
+        return section
 
 
 class Blobfuse(FileSystem):
@@ -66,3 +111,7 @@ class Blobfuse(FileSystem):
             source=f"{storage.host}/{container}",
             path=spec.path,
         )
+
+    @staticmethod
+    def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
+        return {**section, "storage": site.storage}

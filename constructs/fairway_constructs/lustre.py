@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.azurerm.managed_lustre_file_system import (
     HsmSetting,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.file_system import Site
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment.filesystems_managed import Maintenance
 
@@ -119,6 +120,19 @@ class Lustre(FileSystem):
             path=spec.path,
             root=True,
         )
+
+    @staticmethod
+    def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
+        container, principal = section.pop("import_"), section.pop("service_principal")
+        if container is None or principal is None:
+            return section
+        blobs = BlobImport(
+            account_id=site.storage.id,
+            container_id=site.storage.containers[container].id,
+            service_principal=principal,
+            ready=site.storage_endpoints,
+        )
+        return {**section, "blob_import": blobs}
 
 
 def _hsm(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.azurerm.netapp_account import NetappAccount
 from fairway_constructs.azurerm.netapp_pool import NetappPool
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.file_system import Site
     from fairway_constructs.network_access import SubnetRef
 
 
@@ -103,6 +104,10 @@ class NetApp(FileSystem):
             path=spec.path,
             root=True,
         )
+
+    @staticmethod
+    def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
+        return {**section, "clients": site.clients}
 
 
 def _account(scope: Construct) -> NetappAccount:

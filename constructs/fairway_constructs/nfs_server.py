@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm.backup_policy_vm import Backup as BackupTime
 from fairway_constructs.azurerm.backup_policy_vm import BackupPolicyVm, RetentionDaily
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
     from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.file_system import Site
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import Backup, Disks
 
@@ -208,6 +209,10 @@ class NfsServer(FileSystem):
             path=spec.path,
             version=spec.newest_version,
         )
+
+    @staticmethod
+    def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
+        return {**section, "clients": site.clients, "monitored": site.monitored}
 
     def _disks(
         self, lock: bool | None

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import fairway_constructs
 from fairway_constructs.batch_account import BatchAccount, BatchUserSubscription
 from fairway_constructs.budget import Budget
 from fairway_constructs.cdk import Output
+from fairway_constructs.file_system import FileSystem, Site
 from fairway_constructs.identity import Identity
 from fairway_constructs.kubernetes.configuration import KubernetesFoundation
 from fairway_constructs.registry import Registry
@@ -17,7 +19,6 @@ from fairway_constructs.storage import Storage
 from fairway_constructs.vault import Vault
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.monitoring import budget_contacts
-from fairway_stacks.filesystems import make_filesystem
 from fairway_stacks.monitoring import watch_data
 from fairway_stacks.stack import ROLES, RoleStack
 
@@ -56,18 +57,7 @@ class DataStack(RoleStack):
         self.storage = self._storage()
         self.registry = self._registry() if environment.registry else None
         self.identity = self._nodes_identity()
-        self.filesystems = {
-            name: make_filesystem(
-                self,
-                name,
-                spec,
-                environment=environment,
-                network=network,
-                storage=self.storage,
-                storage_endpoints=self._storage_endpoints,
-            )
-            for name, spec in environment.filesystems.items()
-        }
+        self.filesystems = self._filesystems()
         self.kubernetes = (
             KubernetesFoundation(
                 self, storage_account_id=self.storage.id, name=CONFIGURATION, registry=self.registry
@@ -159,6 +149,21 @@ class DataStack(RoleStack):
         importing = [each.subnet_role for each in filesystems if each.imported]
         roles = dict.fromkeys([*self._environment.node_roles, *filter(None, importing)])
         return [subnets[role].id for role in roles]
+
+    def _filesystems(self) -> dict[str, FileSystem]:
+        """The file systems by name: a construct is called as the section that it is made of."""
+        site = Site(
+            network=self._network,
+            node_roles=self._environment.node_roles,
+            storage=self.storage,
+            storage_endpoints=self._storage_endpoints,
+            monitored=self._environment.monitoring is not None,
+        )
+        found = {}
+        for name, section in self._environment.filesystems.items():
+            kind: type[FileSystem] = getattr(fairway_constructs, type(section).__name__)
+            found[name] = kind.from_section(self, name, section, site)
+        return found
 
     def _vault(self) -> Vault:
         environment = self._environment
