@@ -174,7 +174,6 @@ class Storage(IStorage):
             look_up(container, {name: name for name in containers}, "container")
         super().__init__(scope, id)
         place = self.place
-        addresses = public_addresses(allowed)
         if network is not None and network.endpoints is None:
             subnet_ids = [*subnet_ids, network.subnet("compute").id]
         self.account = StorageAccount(
@@ -184,27 +183,8 @@ class Storage(IStorage):
             **place.common,
             account_tier="Standard",
             account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
-            shared_access_key_enabled=account_keys,
-            # Tokens that keys sign cannot be taken back: longer ones are at least logged.
-            sas_policy=(
-                SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
-                if account_keys
-                else None
-            ),
-            default_to_oauth_authentication=True,
-            local_user_enabled=False,
-            allow_nested_items_to_be_public=False,
-            cross_tenant_replication_enabled=False,
-            https_traffic_only_enabled=True,
-            min_tls_version="TLS1_2",
-            infrastructure_encryption_enabled=True,
-            public_network_access_enabled=bool(public or subnet_ids or addresses),
-            network_rules=NetworkRules(
-                default_action="Allow" if public else "Deny",
-                bypass=["AzureServices"],
-                virtual_network_subnet_ids=list(subnet_ids) or None,
-                ip_rules=addresses or None,
-            ),
+            **_sign_in(account_keys=account_keys),
+            **_reached_from(subnet_ids, public_addresses(allowed), public=public),
             **_encrypted(customer_managed_key),
             # What was deleted or overwritten can be brought back for a while.
             blob_properties=BlobProperties(
@@ -273,10 +253,45 @@ def _account_name(scope: Construct, account: str | None) -> str:
     return unique_name(scope, "storage_account")
 
 
+def _sign_in(*, account_keys: bool) -> dict[str, Any]:
+    """Returns who may read blobs: identities, and with keys whoever has one."""
+    return {
+        "shared_access_key_enabled": account_keys,
+        # Tokens that keys sign cannot be taken back: longer ones are at least logged.
+        "sas_policy": (
+            SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
+            if account_keys
+            else None
+        ),
+        "default_to_oauth_authentication": True,
+        "local_user_enabled": False,
+        "allow_nested_items_to_be_public": False,
+        "cross_tenant_replication_enabled": False,
+    }
+
+
+def _reached_from(
+    subnet_ids: Sequence[str], addresses: Sequence[str], *, public: bool
+) -> dict[str, Any]:
+    """Returns from where the account is reached, besides its private endpoints."""
+    return {
+        "https_traffic_only_enabled": True,
+        "min_tls_version": "TLS1_2",
+        "public_network_access_enabled": bool(public or subnet_ids or addresses),
+        "network_rules": NetworkRules(
+            default_action="Allow" if public else "Deny",
+            bypass=["AzureServices"],
+            virtual_network_subnet_ids=list(subnet_ids) or None,
+            ip_rules=list(addresses) or None,
+        ),
+    }
+
+
 def _encrypted(key: CustomerManagedKey | None) -> dict[str, Any]:
     if key is None:
-        return {}
+        return {"infrastructure_encryption_enabled": True}
     return {
+        "infrastructure_encryption_enabled": True,
         "identity": Identity(type="UserAssigned", identity_ids=[key.identity_id]),
         "customer_managed_key": KeyBlock(
             key_vault_key_id=key.url, user_assigned_identity_id=key.identity_id

@@ -131,7 +131,6 @@ class KubernetesCluster(Service):
         place = self.place
         self.kubelet = kubelet
         control = _control(self, subnet.id, kubelet.id)
-        placed = self._let_place(control, placements or {})
         self.name = place.name("kubernetes_cluster")
         self.resource_group = place.resource_group
         self.cluster = ClusterResource(
@@ -143,50 +142,18 @@ class KubernetesCluster(Service):
             dns_prefix=place.environment,
             kubernetes_version=spec.version,
             sku_tier=spec.tier,
-            local_account_disabled=True,
-            run_command_enabled=False,
-            azure_active_directory_role_based_access_control=(
-                AzureActiveDirectoryRoleBasedAccessControl(
-                    azure_rbac_enabled=True,
-                    # The provider wants this or administrators, although it could find it out.
-                    tenant_id=client_config(self).tenant_id,
-                    admin_group_object_ids=list(spec.admins) or None,
-                )
-            ),
-            oidc_issuer_enabled=True,
-            workload_identity_enabled=True,
-            identity=ClusterIdentity(type="UserAssigned", identity_ids=[control.id]),
-            kubelet_identity=KubeletIdentity(
-                client_id=kubelet.client_id,
-                object_id=kubelet.principal_id,
-                user_assigned_identity_id=kubelet.id,
-            ),
+            **_identities(client_config(self).tenant_id, spec.admins, control, kubelet),
             **_api_server(spec, allowed, egress_address),
             network_profile=_network(spec, outbound),
-            oms_agent=OmsAgent(
-                log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True
-            )
-            if workspace_id
-            else None,
-            node_provisioning_profile=NodeProvisioningProfile(mode="Manual"),
-            default_node_pool=_system_pool(spec, place, subnet.id),
-            auto_scaler_profile=AutoScalerProfile(
-                # For which tasks on several nodes wait too.
-                max_node_provisioning_time=f"{NODE_PROVISIONING / 60:g}m",
-                skip_nodes_with_local_storage=False,
-            ),
-            # File systems are mounted by their addresses, for which no driver is needed.
-            storage_profile=StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
+            oms_agent=_agent(workspace_id) if workspace_id else None,
+            **_nodes(spec, place, subnet.id),
             **_upgrades(spec.upgrades, spot=spot),
             timeouts=_LONG,
-            lifecycle=_lifecycle(spec),
             # Without them AKS cannot make the first node.
-            depends_on=[*control.assignments, *placed],
+            depends_on=[*control.assignments, *self._let_place(control, placements or {})],
         )
-        self.id = self.cluster.id
-        self.version = spec.version
-        self.upgrades = spec.upgrades
-        self.issuer = self.cluster.oidc_issuer_url
+        self.id, self.issuer = self.cluster.id, self.cluster.oidc_issuer_url
+        self.version, self.upgrades = spec.version, spec.upgrades
 
     def _let_place(self, control: Identity, placements: Mapping[str, str]) -> list[RoleAssignment]:
         """Lets Kubernetes put nodes into proximity placement groups, by a role of one action."""
@@ -242,6 +209,32 @@ def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
     return control
 
 
+def _identities(
+    tenant_id: str, admins: Sequence[str], control: Identity, kubelet: Identity
+) -> dict[str, Any]:
+    """Returns who people, pods, Kubernetes and its nodes are: always somebody of Entra ID."""
+    return {
+        "local_account_disabled": True,
+        "run_command_enabled": False,
+        "azure_active_directory_role_based_access_control": (
+            AzureActiveDirectoryRoleBasedAccessControl(
+                azure_rbac_enabled=True,
+                # The provider wants this or administrators, although it could find it out.
+                tenant_id=tenant_id,
+                admin_group_object_ids=list(admins) or None,
+            )
+        ),
+        "oidc_issuer_enabled": True,
+        "workload_identity_enabled": True,
+        "identity": ClusterIdentity(type="UserAssigned", identity_ids=[control.id]),
+        "kubelet_identity": KubeletIdentity(
+            client_id=kubelet.client_id,
+            object_id=kubelet.principal_id,
+            user_assigned_identity_id=kubelet.id,
+        ),
+    }
+
+
 def _api_server(
     spec: Kubernetes, allowed: Sequence[IPv4Network | str], egress_address: str
 ) -> dict[str, Any]:
@@ -269,9 +262,32 @@ def _network(spec: Kubernetes, outbound: Outbound) -> NetworkProfile:
     )
 
 
+def _agent(workspace_id: str) -> OmsAgent:
+    return OmsAgent(log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True)
+
+
+def _nodes(spec: Kubernetes, place: Placement, subnet_id: str) -> dict[str, Any]:
+    """Returns the pool of the system, and how nodes come, of all pools."""
+    scales = spec.system.node_range.scales
+    return {
+        "node_provisioning_profile": NodeProvisioningProfile(mode="Manual"),
+        "default_node_pool": _system_pool(spec, place, subnet_id),
+        "auto_scaler_profile": AutoScalerProfile(
+            # For which tasks on several nodes wait too.
+            max_node_provisioning_time=f"{NODE_PROVISIONING / 60:g}m",
+            skip_nodes_with_local_storage=False,
+        ),
+        # File systems are mounted by their addresses, for which no driver is needed.
+        "storage_profile": StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
+        "lifecycle": (
+            Lifecycle(ignore_changes=["default_node_pool[0].node_count"]) if scales else None
+        ),
+    }
+
+
 def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultNodePool:
     nodes = spec.system.node_range
-    scales = nodes.min < nodes.max
+    scales = nodes.scales
     return DefaultNodePool(
         name=SYSTEM_POOL,
         # The provider upgrades nodes to what this says, and not to the version of the cluster.
@@ -323,10 +339,3 @@ def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> dict[str, Any]:
         found["automatic_upgrade_channel"] = "patch"
         found["maintenance_window_auto_upgrade"] = MaintenanceWindowAutoUpgrade(**when)
     return found
-
-
-def _lifecycle(spec: Kubernetes) -> Lifecycle | None:
-    nodes = spec.system.node_range
-    if nodes.min == nodes.max:
-        return None
-    return Lifecycle(ignore_changes=["default_node_pool[0].node_count"])

@@ -116,42 +116,67 @@ class SlurmScheduler(Component):
             role="slurm-scheduler",
             size=machine,
             interface_id=interface.id,
-            cloud_init=scheduler_cloud_init(
-                self.cluster,
-                settings=scheduler_settings(
-                    scale_sets={
-                        name: (scale_sets[name], each.node_range.min)
-                        for name, each in partitions.items()
-                    },
-                    client_id=foundation.scheduler.client_id,
-                    vault=foundation.vault_url,
-                    idle=int(spec.idle),
-                ),
+            cloud_init=self._cloud_init(
+                {
+                    name: (scale_sets[name], each.node_range.min)
+                    for name, each in partitions.items()
+                },
+                idle=int(spec.idle),
+                foundation=foundation,
+                subnet=subnet,
                 mounts=mounts,
-                nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
-                host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in partitions)],
-                proxy=place.proxy,
             ),
             identity_id=foundation.scheduler.id,
             more_tags={SLURM_TAG: self.cluster.packages.version},
         )
         self.id = self.virtual_machine.id
+        self._install(foundation, accounts, monitored=monitored)
+
+    def _cloud_init(
+        self,
+        scale_sets: Mapping[str, tuple[str, int]],
+        *,
+        idle: int,
+        foundation: SlurmFoundation,
+        subnet: SubnetRef,
+        mounts: Sequence[Mount],
+    ) -> str:
+        """Returns the boot data; `scale_sets` are ids with the nodes that always stay."""
+        return scheduler_cloud_init(
+            self.cluster,
+            settings=scheduler_settings(
+                scale_sets=scale_sets,
+                client_id=foundation.scheduler.client_id,
+                vault=foundation.vault_url,
+                idle=idle,
+            ),
+            mounts=mounts,
+            nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
+            host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in scale_sets)],
+            proxy=self.place.proxy,
+        )
+
+    def _install(
+        self, foundation: SlurmFoundation, accounts: Accounts | None, *, monitored: bool
+    ) -> None:
+        """Gives the VM its disk, its people and the agent of Azure Monitor."""
+        machine_id = self.id
         VirtualMachineDataDiskAttachment(
             self,
             "slurm-attachment",
             managed_disk_id=foundation.disk.id,
-            virtual_machine_id=self.id,
+            virtual_machine_id=machine_id,
             lun=0,
             caching="None",
         )
         if accounts is not None:
             names = [person.name for person in accounts.people]
             shared = replace(accounts, shares=share_commands(self.cluster, names))
-            accounts_on_machine(self, "slurm-scheduler", shared, virtual_machine_id=self.id)
+            accounts_on_machine(self, "slurm-scheduler", shared, virtual_machine_id=machine_id)
         if monitored:
             scheduler_id = foundation.scheduler.id
             agent_on_machine(
-                self, "slurm-scheduler", virtual_machine_id=self.id, identity_id=scheduler_id
+                self, "slurm-scheduler", virtual_machine_id=machine_id, identity_id=scheduler_id
             )
 
 
