@@ -98,19 +98,19 @@ def test_release_publishes_the_built_files(
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     dist = copy / "dist"
     dist.mkdir()
-    (dist / "fairway_hpc.whl").write_bytes(b"wheel")
+    (dist / "fairway_hpc-1.whl").write_bytes(b"wheel")
     (dist / "fairway-agent.tar.gz").write_bytes(b"agent")
     sums = [
         f"{hashlib.sha256((dist / name).read_bytes()).hexdigest()}  ./{name}\n"
-        for name in ("fairway_hpc.whl", "fairway-agent.tar.gz")
+        for name in ("fairway_hpc-1.whl", "fairway-agent.tar.gz")
     ]
     (dist / "SHA256SUMS").write_text("".join(sums))
     done = _release(copy, f"v{VERSION}", "--publish")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[:3] == ["release", "create", f"v{VERSION}"]
-    published = {"dist/fairway_hpc.whl", "dist/fairway-agent.tar.gz", "dist/SHA256SUMS"}
+    published = {"dist/fairway_hpc-1.whl", "dist/fairway-agent.tar.gz", "dist/SHA256SUMS"}
     assert published <= set(done.stdout.split())
-    (dist / "fairway_hpc.whl").write_bytes(b"another")
+    (dist / "fairway_hpc-1.whl").write_bytes(b"another")
     refused = _release(copy, f"v{VERSION}", "--publish")
     assert (refused.returncode, "create" in refused.stdout) == (2, False)
     assert "dist/ is not what was built" in refused.stderr

@@ -76,7 +76,8 @@ def test_change_of_a_command_touches_tests_that_run_the_program() -> None:
 
 def test_change_of_a_helper_touches_the_tests_below_it() -> None:
     touched = touched_tests(["tests/runner/web/conftest.py"], TESTS)
-    assert touched == [test for test in TESTS if test.startswith("tests/runner/web/")]
+    web = [test for test in TESTS if test.startswith("tests/runner/web/")]
+    assert touched == [*web, "tests/suite/test_imported_names.py"]
 
 
 def test_change_of_a_shared_helper_touches_the_tests_that_import_it() -> None:

@@ -54,6 +54,7 @@ OTHERS = {
     ),
     "tests/runner/golden/*": ("runner/test_launchers.py", "runner/test_review_*.py"),
     "pyproject.toml": ("packaging/*",),
+    "*.py": ("suite/test_imported_names.py",),
 }
 
 
@@ -92,17 +93,19 @@ def _is_run_by(file: str, test: str) -> bool:
 
 def _names(file: str, test: str) -> bool:
     """A changed test, one below a changed helper of tests, or one that `OTHERS` names."""
+    for where, patterns in OTHERS.items():
+        if fnmatchcase(file, where) and any(
+            fnmatchcase(test, f"tests/{each}") for each in patterns
+        ):
+            return True
     path = Path(file)
-    if path.parts[:2] == ("tests", "suite"):
+    if path.parts[0] != "tests" or path.suffix != ".py" or path.parts[1] == "bench":
+        return False
+    if path.parts[1] == "suite":
         return path.stem in _imports(ROOT / test)
-    if path.parts[0] == "tests" and path.suffix == ".py" and path.parts[1] != "bench":
-        return test == file or (
-            not path.name.startswith("test_") and Path(test).is_relative_to(path.parent)
-        )
-    patterns = [
-        each for where, found in OTHERS.items() if fnmatchcase(file, where) for each in found
-    ]
-    return any(fnmatchcase(test, f"tests/{pattern}") for pattern in patterns)
+    return test == file or (
+        not path.name.startswith("test_") and Path(test).is_relative_to(path.parent)
+    )
 
 
 def _modules(file: str) -> Iterator[str]:
