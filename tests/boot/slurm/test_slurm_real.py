@@ -328,7 +328,9 @@ def test_a_job_outlives_the_change_of_the_munge_key(cluster: Cluster, munge: Pat
     folder, out = munge.parent, cluster.folder / "out"
     words = ["munged", "--foreground", "--force", f"--socket={munge}"]
     words += [f"--{name}-file={folder / name}" for name in ("key", "pid", "log", "seed")]
-    text = "echo before; sleep 15; srun echo after"
+    go = cluster.folder / "go"
+    os.mkfifo(go)
+    text = f"echo before; read _ <{go}; srun echo after"
     job = cluster.ask("sbatch", "--parsable", "-p", "n", "-o", "out", "--wrap", text)
     cluster.until(lambda: out.exists() and out.read_text() == "before\n")
     os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
@@ -336,9 +338,13 @@ def test_a_job_outlives_the_change_of_the_munge_key(cluster: Cluster, munge: Pat
     (folder / "key").unlink()
     (folder / "key").write_bytes(os.urandom(64))
     (folder / "key").chmod(0o400)
-    time.sleep(5)
+    log = cluster.folder / "slurm-log" / "slurmctld.log"
+    cluster.until(lambda: "Munge encode failed" in log.read_text())
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as munged:
         try:
+            cluster.until(munge.exists)
+            assert cluster.job(job) == "RUNNING"
+            go.write_text("\n")
             cluster.until(lambda: cluster.job(job) == "COMPLETED", seconds=120)
             assert out.read_text() == "before\nafter\n"
             assert "Restarts=0" in cluster.ask("scontrol", "show", "job", job)
