@@ -31,6 +31,8 @@ from fairway_simulator.kubernetes.kubelet.network import network
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    _Flags = dict[str, str | int | Path]
+
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 
@@ -57,9 +59,28 @@ def main() -> int:
 
 def _start(programs: Path, folder: Path, running: ExitStack) -> Path:
     """The kubeconfig of an administrator, once three nodes are ready."""
+
+    def start(name: str, flags: _Flags) -> None:
+        words = [f"--{flag.replace('_', '-')}={value}" for flag, value in flags.items()]
+        running.enter_context(_Program(programs / name, words, folder / f"{name}.log"))
+
     first = free_port(3)
-    store, peers = (f"http://127.0.0.1:{first + more}" for more in (0, 1))
-    url = f"https://127.0.0.1:{first + 2}"
+    config = _write_credentials(folder, first + 2)
+    start("etcd", _store_flags(folder, first))
+    start("kube-apiserver", _api_flags(folder, first))
+    client = Client.of_kubeconfig(config, folder)
+    _wait_for(client)
+    start("kube-controller-manager", _controller_flags(folder, config))
+    start("kube-scheduler", {"kubeconfig": config, "leader_elect": "false", "secure_port": 0})
+    kubelet = _kubelet(client, folder)
+    kubelet.start()
+    running.callback(kubelet.stop)
+    return config
+
+
+def _write_credentials(folder: Path, port: int) -> Path:
+    """Writes the certificate of all servers and the token of the administrator, whose kubeconfig
+    it returns."""
     authority = trustme.CA()
     own = authority.issue_cert("localhost", "127.0.0.1", "kubernetes.default.svc")
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -67,65 +88,65 @@ def _start(programs: Path, folder: Path, running: ExitStack) -> Path:
     own.private_key_pem.write_to_path(folder / "server.key")
     token = secrets.token_urlsafe(32)
     write_private(folder / "tokens.csv", f"{token},admin,admin,system:masters\n")
-    config = folder / "kubeconfig"
+    config, url = folder / "kubeconfig", f"https://127.0.0.1:{port}"
     write_private(config, kubeconfig_text(CONTEXT, url, folder / "ca.pem", token, "default"))
-
-    def start(name: str, **flags: str | int | Path) -> None:
-        words = [f"--{flag.replace('_', '-')}={value}" for flag, value in flags.items()]
-        running.enter_context(_Program(programs / name, words, folder / f"{name}.log"))
-
-    start(
-        "etcd",
-        data_dir=folder / "etcd",
-        listen_client_urls=store,
-        advertise_client_urls=store,
-        listen_peer_urls=peers,
-        initial_advertise_peer_urls=peers,
-        initial_cluster=f"default={peers}",
-        unsafe_no_fsync="true",
-    )
-    key, certificate = folder / "server.key", folder / "server.pem"
-    start(
-        "kube-apiserver",
-        etcd_servers=store,
-        bind_address="127.0.0.1",
-        secure_port=first + 2,
-        tls_cert_file=certificate,
-        tls_private_key_file=key,
-        kubelet_certificate_authority=folder / "ca.pem",
-        kubelet_client_certificate=certificate,
-        kubelet_client_key=key,
-        kubelet_preferred_address_types="InternalIP",
-        service_account_issuer="https://kubernetes.default.svc",
-        service_account_key_file=certificate,
-        service_account_signing_key_file=key,
-        service_cluster_ip_range="10.0.0.0/24",
-        token_auth_file=folder / "tokens.csv",
-        authorization_mode="Node,RBAC",
-        allow_privileged="true",
-        endpoint_reconciler_type="none",
-    )
-    client = Client.of_kubeconfig(config, folder)
-    _wait_for(client)
-    start(
-        "kube-controller-manager",
-        kubeconfig=config,
-        controllers=_CONTROLLERS,
-        leader_elect="false",
-        use_service_account_credentials="true",
-        service_account_private_key_file=key,
-        root_ca_file=folder / "ca.pem",
-        secure_port=0,
-    )
-    start("kube-scheduler", kubeconfig=config, leader_elect="false", secure_port=0)
-    between = network(private=False)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.pem"))
-    tls.load_cert_chain(certificate, key)
-    tls.verify_mode = ssl.CERT_REQUIRED
-    kubelet = Kubelet(client, folder / "nodes", default_nodes(3), between, tls=tls)
-    kubelet.start()
-    running.callback(kubelet.stop)
     return config
+
+
+def _store_flags(folder: Path, port: int) -> _Flags:
+    clients, peers = (f"http://127.0.0.1:{port + more}" for more in (0, 1))
+    return {
+        "data_dir": folder / "etcd",
+        "listen_client_urls": clients,
+        "advertise_client_urls": clients,
+        "listen_peer_urls": peers,
+        "initial_advertise_peer_urls": peers,
+        "initial_cluster": f"default={peers}",
+        "unsafe_no_fsync": "true",
+    }
+
+
+def _api_flags(folder: Path, port: int) -> _Flags:
+    key, certificate = folder / "server.key", folder / "server.pem"
+    return {
+        "etcd_servers": f"http://127.0.0.1:{port}",
+        "bind_address": "127.0.0.1",
+        "secure_port": port + 2,
+        "tls_cert_file": certificate,
+        "tls_private_key_file": key,
+        "kubelet_certificate_authority": folder / "ca.pem",
+        "kubelet_client_certificate": certificate,
+        "kubelet_client_key": key,
+        "kubelet_preferred_address_types": "InternalIP",
+        "service_account_issuer": "https://kubernetes.default.svc",
+        "service_account_key_file": certificate,
+        "service_account_signing_key_file": key,
+        "service_cluster_ip_range": "10.0.0.0/24",
+        "token_auth_file": folder / "tokens.csv",
+        "authorization_mode": "Node,RBAC",
+        "allow_privileged": "true",
+        "endpoint_reconciler_type": "none",
+    }
+
+
+def _controller_flags(folder: Path, config: Path) -> _Flags:
+    return {
+        "kubeconfig": config,
+        "controllers": _CONTROLLERS,
+        "leader_elect": "false",
+        "use_service_account_credentials": "true",
+        "service_account_private_key_file": folder / "server.key",
+        "root_ca_file": folder / "ca.pem",
+        "secure_port": 0,
+    }
+
+
+def _kubelet(client: Client, folder: Path) -> Kubelet:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.pem"))
+    tls.load_cert_chain(folder / "server.pem", folder / "server.key")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    nodes, between = default_nodes(3), network(private=False)
+    return Kubelet(client, folder / "nodes", nodes, between, tls=tls)
 
 
 def _wait_for(client: Client) -> None:
