@@ -26,11 +26,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import job_facts, records
-from fairway_agent.limits import Over
 from fairway_agent.records import JsonRecord, Unfit
 from fairway_agent.resources import Wanted, numbers_of, ranges
 from fairway_agent.spec import LAST
-from fairway_agent.state_files import BestTasks
+from fairway_agent.state_files import BestTasks, Over
 from fairway_boot import files
 
 if TYPE_CHECKING:

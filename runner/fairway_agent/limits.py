@@ -1,21 +1,25 @@
 """The limits of a run as a whole: how long it may take, and what it may cost.
 
 Whatever watches a run asks here, with what it knows: since when the run goes on, and what of nodes
-it has held.
+it has held. Where no program is always running each task watches: it ends itself, and the first
+that finds a limit exceeded cancels the run's other jobs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts, state_files
-from fairway_agent.records import JsonRecord
+from fairway_agent import control, job_facts, state_files
+from fairway_agent.state_files import Over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from fairway_agent.control import Control
     from fairway_agent.spec import RunPlan
 
 _SILENT = 60.0  # seconds after which a task that says nothing is not there any more
@@ -27,16 +31,6 @@ class Held:
 
     seconds: float = 0.0
     nodes: float = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Over(JsonRecord):
-    """Limit that the run has exceeded: the job's field, and the message for people."""
-
-    CALLED = "the limit"
-
-    limit: str
-    reason: str
 
 
 def over(plan: RunPlan, now: float, started: float | None, held: Held) -> Over | None:
@@ -114,3 +108,90 @@ def written(seconds: float) -> str:
         if seconds % length == 0:
             return f"{seconds / length:g}{unit}"
     return f"{seconds:g}s"
+
+
+_SOONEST = 10.0  # seconds between two looks at what the other tasks hold
+_LATEST = 3600.0
+
+
+@dataclass
+class Watch:
+    """The limits of one submission of a run; `due` is when to look next, on the clock, or None."""
+
+    folder: Path
+    plan: RunPlan
+    submission: int
+    started: float | None = None
+    due: float | None = None
+    nodes: dict[str, int] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """A task begins; the run has begun with its first."""
+        if not self._is_limited:
+            return
+        with control.locked(self.folder):
+            self.started = self._control.started
+            if self.started is None:
+                self.started = time.time()
+                control.change(self.folder, self.submission, started=self.started)
+        self.due = self.started
+
+    def is_over(self) -> bool:
+        """Returns True if the run is over a limit; checks that when it is due."""
+        return self.due is not None and time.time() >= self.due and self._look()
+
+    def look_back(self) -> bool:
+        """Checks the limits when no task runs that could; not of a run that has not started."""
+        self.started = self._control.started if self._is_limited else None
+        return self.started is not None and self._look()
+
+    @property
+    def over(self) -> Over | None:
+        """The limit that it is over, as far as somebody has seen that."""
+        return self._control.limit
+
+    @property
+    def record(self) -> Path:
+        """Where the run's record lies: in its folder, unless its tasks have one of their own."""
+        return self.folder
+
+    def held(self, now: float) -> Held:
+        return held(self.folder, self.nodes, now)
+
+    @property
+    def _is_limited(self) -> bool:
+        return self.plan.max_duration is not None or self.plan.max_cost is not None
+
+    @property
+    def _control(self) -> Control:
+        return control.read(self.folder).of(self.submission)
+
+    def _look(self) -> bool:
+        if self.over is not None:
+            return True
+        now, use = time.time(), Held()
+        if self.plan.max_cost is not None:
+            self.nodes = self.nodes or nodes_of(self.record)
+            use = self.held(now)
+        found = over(self.plan, now, self.started, use)
+        if found is None:
+            self.due = self._next(now, use)
+            return False
+        with suppress(OSError):  # where the disk is full, each task sees it by itself
+            control.change(self.folder, self.submission, limit=found)
+        self.take_back()
+        return True
+
+    def _next(self, now: float, use: Held) -> float | None:
+        """Not before the limit could be reached with all nodes of the partition."""
+        end, budget = due(self.plan, now, self.started, use), self.plan.max_cost
+        if budget is None:
+            return end
+        most = max(1, job_facts.of_target(self.record).most_nodes, use.nodes)
+        pause = max(0.0, budget.node_seconds - use.seconds) / most
+        look = now + min(max(pause, _SOONEST), _LATEST)
+        return look if end is None else min(look, end)
+
+    def take_back(self) -> None:
+        """Has the scheduler forget the jobs of the run that wait, where that can be told of it.
+        What is about to begin sees by itself that it must not."""

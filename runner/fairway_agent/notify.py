@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fairway_agent import processes
+from fairway_agent import control, processes, state_files
 from fairway_agent.task_logs import Mask
 
 if TYPE_CHECKING:
@@ -269,6 +270,43 @@ def _sign_in(server: smtplib.SMTP, order: Mapping[str, Any], tls: ssl.SSLContext
 
 def main() -> None:
     sys.stderr.write(tell_of(deliver(json.load(sys.stdin))))
+
+
+def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
+    """True if the caller is to notify the run's state now, which is then recorded."""
+    waits = state.state == "queued" and bool(state.reason)
+    if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
+        return False
+    if not all(os.environ.get(name) for name in plan.notify.secrets):
+        return False  # only jobs have them
+    event = event_of(state.state)
+    with control.locked(folder):
+        events = control.read(folder).of(state.submission).notified
+        if event not in events:
+            control.change(folder, state.submission, notified=(*events, event))
+    return event not in events
+
+
+def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
+    """Tells it. What a job leaves behind ends with it: there it is waited for (`waits`)."""
+    if not waits:
+        notify(folder, plan, state)
+    elif whys := deliver(orders(plan, state), PAID_PAUSES):
+        with suppress(OSError), (folder / LOG).open("a", encoding="utf-8") as log:
+            log.write(tell_of(whys))
+
+
+def is_last(folder: Path, task: str, submission: int) -> bool:
+    """Records that the task has ended; returns True if all tasks of the submission have then
+    recorded their end, which a killed one never does."""
+    ended = folder / "ended" / str(submission)
+    known, status = control.read(folder), state_files.read_task(folder / "tasks" / task)
+    if known.submission != submission or status is None or not status.is_final:
+        return False
+    ended.mkdir(parents=True, exist_ok=True)
+    (ended / task).touch()
+    count = sum(1 for _ in os.scandir(ended))
+    return count >= sum(len(part.indices) for part in known.parts)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_agent.control import Part
+    from fairway_agent.limits import Watch
     from fairway_agent.shared.receive import Submission
-    from fairway_agent.shared.watch import Watch
     from fairway_agent.spec import RunPlan
 
 # Seconds after a job's end in which the task's own report may still be on its way: for so long an

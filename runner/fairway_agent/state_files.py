@@ -231,3 +231,13 @@ def goes_on(folder: Path) -> bool:
 def write(folder: Path, state: RunState | TaskState) -> None:
     """Replaces the state of a folder as a whole."""
     files.write_json(folder / FILE, state.to_json())
+
+
+@dataclass(frozen=True, slots=True)
+class Over(JsonRecord):
+    """Limit that the run has exceeded: the job's field, and the message for people."""
+
+    CALLED = "the limit"
+
+    limit: str
+    reason: str

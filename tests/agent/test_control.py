@@ -11,10 +11,9 @@ import pytest
 
 from fairway_agent import control
 from fairway_agent.control import Control, Numbers, Part
-from fairway_agent.limits import Over
 from fairway_agent.records import Damaged
 from fairway_agent.spec import RunPlan, TaskSpec
-from fairway_agent.state_files import CANCELLATION
+from fairway_agent.state_files import CANCELLATION, Over
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.task import Nodes, Task

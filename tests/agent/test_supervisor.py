@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import limits, state_files, supervisor
-from fairway_agent.limits import Held, Over
+from fairway_agent.limits import Held
 from fairway_agent.spec import LAST, Budget, Output, Retry, RunPlan, TaskSpec
-from fairway_agent.state_files import CANCELLATION, TaskState
+from fairway_agent.state_files import CANCELLATION, Over, TaskState
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.task import Task

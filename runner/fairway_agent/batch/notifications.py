@@ -20,7 +20,6 @@ from fairway_agent import limits, state_files
 from fairway_agent.batch.folders import Folders
 from fairway_agent.notify import PAID_PAUSES, deliver, orders, tell_of
 from fairway_agent.records import Fields, JsonRecord, Unfit
-from fairway_agent.shared import watch
 from fairway_agent.state_files import RunState, TaskState, end_state
 from fairway_boot import files
 from fairway_boot.files import Fault
@@ -28,8 +27,9 @@ from fairway_boot.files import Fault
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_agent.limits import Held, Over
+    from fairway_agent.limits import Held
     from fairway_agent.spec import RunPlan
+    from fairway_agent.state_files import Over
 
 
 FILE = "ending.json"
@@ -122,7 +122,7 @@ def is_tracked(plan: RunPlan) -> bool:
 
 
 @dataclass
-class PoolWatch(watch.Watch):
+class PoolWatch(limits.Watch):
     """The limits of a run whose tasks leave word in its `folder`; its record is `kept` on each
     node."""
 

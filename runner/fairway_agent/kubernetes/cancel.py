@@ -6,9 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts
-from fairway_agent.kubernetes import submit
 from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, PART, Api, job_name
-from fairway_agent.kubernetes.objects import JOB, index_of, is_over
+from fairway_agent.kubernetes.objects import JOB, index_of, is_over, jobs_of, owns, selector
 from fairway_agent.records import Damaged
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest, Done
@@ -41,8 +40,8 @@ def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
         spared = _teller(folder)
         delete(api, folder, spared)
     if request.kill:
-        for pod in api.list(CORE, "pods", submit.selector(folder.name)):
-            if not submit.owns(folder, pod):
+        for pod in api.list(CORE, "pods", selector(folder.name)):
+            if not owns(folder, pod):
                 continue
             if not spared or pod["metadata"]["labels"].get(PART) != CONTROLLER:
                 api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
@@ -50,7 +49,7 @@ def _cancel(api: Api, folder: Path, request: CancelRequest) -> None:
 
 def delete(api: Api, folder: Path, spared: str = "") -> None:
     """Deletes all Jobs of a run but the one that is `spared`; their pods have their grace."""
-    for job in submit.jobs(api, folder):
+    for job in jobs_of(api, folder):
         if job["metadata"]["name"] != spared:
             api.delete(BATCH, "jobs", job["metadata"]["name"])
 
@@ -82,10 +81,10 @@ def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
 def _end(api: Api, folder: Path, part: Part, position: int) -> None:
     """The whole Job of a task that has one; else the pod of its index, which is not made again."""
     if len(part.indices) == 1:
-        for job in submit.jobs(api, folder):
+        for job in jobs_of(api, folder):
             if job["metadata"]["name"] == part.job:
                 api.delete(BATCH, "jobs", part.job)
         return
     for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
-        if index_of(pod) == position and not is_over(pod) and submit.owns(folder, pod):
+        if index_of(pod) == position and not is_over(pod) and owns(folder, pod):
             api.delete(CORE, "pods", pod["metadata"]["name"])

@@ -10,17 +10,18 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, job_facts, predecessors, state_files
-from fairway_agent.kubernetes.api import BATCH, CONTROLLER, Api
-from fairway_agent.kubernetes.objects import condition, look
+from fairway_agent import control, job_facts, notify, predecessors, state_files
+from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, Api
+from fairway_agent.kubernetes.objects import condition, index_of, look
 from fairway_agent.kubernetes.reconcile import reconcile
 from fairway_agent.kubernetes.submit import create
-from fairway_agent.kubernetes.task_state import StuckPods
+from fairway_agent.kubernetes.task_state import PATIENCE, lacking, stuck
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive, watch
+from fairway_agent.shared import receive
 from fairway_agent.state_files import TERMINATED, goes_on
 from fairway_agent.task.scheduled import read_secrets
 from fairway_boot import files
@@ -71,8 +72,8 @@ class Controller:
             state = state_files.read_run(self.folder)
             if state is None or state.submission > self.number:
                 return False
-            if watch.should_notify(self.folder, self.plan, state):
-                watch.send(self.folder, self.plan, state, waits=True)
+            if notify.should_notify(self.folder, self.plan, state):
+                notify.send(self.folder, self.plan, state, waits=True)
             if state.is_final:
                 return False
             with files.alone(self.folder / control.SUBMIT_LOCK):
@@ -154,6 +155,48 @@ def _width(folder: Path, part: Part, plan: RunPlan) -> int:
     states = [state_files.read_task(part.task_folder(folder, index)) for index in part.indices]
     going = sum(known is None or not known.is_final for known in states)
     return going if plan.max_parallel is None else min(going, plan.max_parallel)
+
+
+@dataclass
+class StuckPods:
+    """Stuck pods of the run in a `folder`; `since` has the time when each was first seen stuck. The
+    reason for ending a pod or Job is written to the run's control record before it is ended, so
+    that a look meanwhile finds it."""
+
+    api: Api
+    folder: Path
+    since: dict[str, float] = field(default_factory=dict)
+
+    def end(self, objects: Objects, known: Submission, now: float) -> None:
+        """Ends what has been stuck for long enough, and remembers what is stuck."""
+        before, self.since = self.since, {}
+        ended = control.read(self.folder).of(known.submission).ended
+        for part in known.parts:
+            first = part.task_folder(self.folder, part.indices[0]).name
+            why_not = ""
+            for pod, why in stuck(objects, part.job):
+                name = pod["metadata"]["name"]
+                self.since[name] = before.get(name, now)
+                if now - self.since[name] < PATIENCE and name not in ended:
+                    continue
+                if part.nodes > 1 and index_of(pod) > 0:
+                    # The first of a task on several nodes, which waits for this one, says the end.
+                    why_not = why
+                else:
+                    self._end(part, name, why, known.submission)
+            if part.nodes > 1:
+                control.note_blocked(self.folder, known.submission, first, why_not)
+                control.note_lacking(self.folder, known.submission, first, *lacking(objects, part))
+
+    def _end(self, part: Part, pod: str, why: str, submission: int) -> None:
+        folders = [part.task_folder(self.folder, index) for index in part.indices]
+        # Others of its tasks may run: then its index alone fails.
+        alone = part.nodes == 1 and any(folder.exists() for folder in folders)
+        with control.locked(self.folder):
+            ended = control.read(self.folder).of(submission).ended
+            ended = {pod if alone else part.job: why, **ended}
+            control.change(self.folder, submission, ended=ended)
+        self.api.delete(*((CORE, "pods", pod) if alone else (BATCH, "jobs", part.job)))
 
 
 if __name__ == "__main__":

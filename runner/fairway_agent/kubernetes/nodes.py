@@ -19,8 +19,7 @@ from fairway_agent.kubernetes.api import (
     Api,
     Refused,
 )
-from fairway_agent.kubernetes.objects import conditions_of, index_of
-from fairway_agent.kubernetes.submit import owns, selector
+from fairway_agent.kubernetes.objects import conditions_of, index_of, owns, selector
 from fairway_agent.shared import runs
 from fairway_agent.shared.reports import (
     Health,

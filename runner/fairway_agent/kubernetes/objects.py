@@ -17,9 +17,11 @@ from fairway_agent.kubernetes.api import (
     run_label,
     suppressed,
 )
+from fairway_agent.kubernetes.settings import pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from fairway_agent.kubernetes.api import Api
 
@@ -231,3 +233,28 @@ def moment(text: str | None) -> float:
     60.0
     """
     return datetime.fromisoformat(re.sub("Z$", "+00:00", text)).timestamp() if text else 0.0
+
+
+def selector(run: str) -> dict[str, str]:
+    """Returns the query that lists the objects with a run's name."""
+    return {"labelSelector": f"{RUN}={run_label(run)}"}
+
+
+def jobs_of(api: Api, folder: Path) -> Sequence[Object]:
+    """Lists the Jobs that belong to the run in this folder."""
+    return [each for each in api.list(BATCH, "jobs", selector(folder.name)) if owns(folder, each)]
+
+
+def owns(folder: Path, found: Object) -> bool:
+    """True if a Job or a pod belongs to the run in this folder: its programs look for the run
+    there, on the same claims. False if the run's files are gone, so that this cannot be known."""
+    spec = found["spec"].get("template", found)["spec"]
+    words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
+    if str(folder) not in words:
+        return False
+    pods = pods_of(folder)
+    if pods is None:
+        return False
+    volumes = spec.get("volumes") or ()
+    claims = {each.get("persistentVolumeClaim", {}).get("claimName") for each in volumes}
+    return set(pods.volumes.values()) == claims - {None}

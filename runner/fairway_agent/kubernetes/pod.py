@@ -22,10 +22,10 @@ from fairway_agent.allocators.machine import Host
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang
 from fairway_agent.kubernetes.manifests import SCRATCH
+from fairway_agent.limits import Watch
 from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.resources import Share, device_files, own_cores, ports_beside
 from fairway_agent.shared import receive
-from fairway_agent.shared.watch import Watch
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import (
     ENDED,

@@ -11,11 +11,11 @@ from fairway_agent import control
 from fairway_agent.kubernetes.api import BATCH, CONTROLLER, Api, job_name
 from fairway_agent.kubernetes.objects import condition, look, moment
 from fairway_agent.kubernetes.task_state import PATIENCE, is_pending, stuck, view_of, why_pending
+from fairway_agent.limits import Watch
 from fairway_agent.reconcile import JobView, Reconciliation
 from fairway_agent.records import Damaged
 from fairway_agent.shared import receive, states
 from fairway_agent.shared.reports import StatesReport, StatesRequest
-from fairway_agent.shared.watch import Watch
 from fairway_agent.state_files import CANCELLED, goes_on
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ from fairway_agent.kubernetes.api import (
     suppressed,
 )
 from fairway_agent.kubernetes.manifests import QUEUE
+from fairway_agent.kubernetes.objects import jobs_of, owns, selector
 from fairway_agent.kubernetes.reconcile import reconcile_all
-from fairway_agent.kubernetes.settings import parse, pods_of
+from fairway_agent.kubernetes.settings import parse
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_boot import files
@@ -57,31 +58,6 @@ class Taken(Fault):
         label = f"{RUN}={run_label(run)}"
         hint = f"choose another --run-id; what has this one: kubectl get jobs -l {label}"
         super().__init__("taken-id", text, hint, 2)
-
-
-def selector(run: str) -> dict[str, str]:
-    """Returns the query that lists the objects with a run's name."""
-    return {"labelSelector": f"{RUN}={run_label(run)}"}
-
-
-def jobs(api: Api, folder: Path) -> Sequence[Object]:
-    """Lists the Jobs that belong to the run in this folder."""
-    return [each for each in api.list(BATCH, "jobs", selector(folder.name)) if owns(folder, each)]
-
-
-def owns(folder: Path, found: Object) -> bool:
-    """True if a Job or a pod belongs to the run in this folder: its programs look for the run
-    there, on the same claims. False if the run's files are gone, so that this cannot be known."""
-    spec = found["spec"].get("template", found)["spec"]
-    words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
-    if str(folder) not in words:
-        return False
-    pods = pods_of(folder)
-    if pods is None:
-        return False
-    volumes = spec.get("volumes") or ()
-    claims = {each.get("persistentVolumeClaim", {}).get("claimName") for each in volumes}
-    return set(pods.volumes.values()) == claims - {None}
 
 
 def make(api: Api, folder: Path, name: str) -> None:
@@ -253,7 +229,7 @@ def _submit(api: Api, folder: Path, wanted: Submission) -> None:
                 create(api, folder, wanted, part)
         make(api, folder, job_name(folder.name, wanted.submission, CONTROLLER))
     except (Refused, Taken) as fault:
-        _delete(api, jobs(api, folder), wanted)
+        _delete(api, jobs_of(api, folder), wanted)
         receive.forget(folder, wanted.submission)
         if isinstance(fault, Taken):
             raise

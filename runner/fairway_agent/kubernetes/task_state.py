@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairway_agent import control
-from fairway_agent.kubernetes.api import BATCH, CORDONED, CORE
+from fairway_agent.kubernetes.api import CORDONED
 from fairway_agent.kubernetes.objects import (
     condition,
     holds,
-    index_of,
     is_over,
     moment,
     unscheduled,
@@ -21,12 +18,9 @@ from fairway_agent.state_files import KILLED, SERVICE, TIMED_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from fairway_agent.control import Part
-    from fairway_agent.kubernetes.api import Api
     from fairway_agent.kubernetes.objects import Object, Objects
-    from fairway_agent.shared.receive import Submission
 
 
 _LONGEST = 300  # characters of what somebody else says
@@ -185,48 +179,6 @@ def _short(text: str) -> str:
 
 # Seconds from the first look that sees it: registries have their bad minutes.
 PATIENCE = 300.0
-
-
-@dataclass
-class StuckPods:
-    """Stuck pods of the run in a `folder`; `since` has the time when each was first seen stuck. The
-    reason for ending a pod or Job is written to the run's control record before it is ended, so
-    that a look meanwhile finds it."""
-
-    api: Api
-    folder: Path
-    since: dict[str, float] = field(default_factory=dict)
-
-    def end(self, objects: Objects, known: Submission, now: float) -> None:
-        """Ends what has been stuck for long enough, and remembers what is stuck."""
-        before, self.since = self.since, {}
-        ended = control.read(self.folder).of(known.submission).ended
-        for part in known.parts:
-            first = part.task_folder(self.folder, part.indices[0]).name
-            why_not = ""
-            for pod, why in stuck(objects, part.job):
-                name = pod["metadata"]["name"]
-                self.since[name] = before.get(name, now)
-                if now - self.since[name] < PATIENCE and name not in ended:
-                    continue
-                if part.nodes > 1 and index_of(pod) > 0:
-                    # The first of a task on several nodes, which waits for this one, says the end.
-                    why_not = why
-                else:
-                    self._end(part, name, why, known.submission)
-            if part.nodes > 1:
-                control.note_blocked(self.folder, known.submission, first, why_not)
-                control.note_lacking(self.folder, known.submission, first, *lacking(objects, part))
-
-    def _end(self, part: Part, pod: str, why: str, submission: int) -> None:
-        folders = [part.task_folder(self.folder, index) for index in part.indices]
-        # Others of its tasks may run: then its index alone fails.
-        alone = part.nodes == 1 and any(folder.exists() for folder in folders)
-        with control.locked(self.folder):
-            ended = control.read(self.folder).of(submission).ended
-            ended = {pod if alone else part.job: why, **ended}
-            control.change(self.folder, submission, ended=ended)
-        self.api.delete(*((CORE, "pods", pod) if alone else (BATCH, "jobs", part.job)))
 
 
 def stuck(objects: Objects, job: str) -> Iterator[tuple[Object, str]]:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from fairway_agent.figures.idle import IdleWatch
-    from fairway_agent.limits import Over
     from fairway_agent.spec import RunPlan, TaskSpec
-    from fairway_agent.state_files import TaskState
+    from fairway_agent.state_files import Over, TaskState
     from fairway_agent.task.task import Task
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import container, processes, scratch
-from fairway_agent.fanout import launchers
-from fairway_agent.fanout.remote_exec import LOST, REACHED, lost_nodes
+from fairway_agent import scratch
+from fairway_agent.fanout.remote_exec import LOST
 from fairway_agent.figures.sampler import Sampling
 from fairway_agent.prepare import SETUP_FAILED, has_setup
-from fairway_agent.state_files import NODE
-from fairway_agent.task.task import Loss, Nodes
+from fairway_agent.task.task import Nodes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,57 +89,3 @@ class SharedNodes(Nodes):
         }
         own = {"FAIRWAY_SCRATCH_DIR": str(scratch_folder(task))}
         return {**inputs, **own, "FAIRWAY_TASK_FOLDER": str(task.folder), "FAIRWAY_MPI_ARGS": ""}
-
-
-_ATTEMPT, _REMOTE_EXEC = "fairway_agent.ssh.attempt", "fairway_agent.fanout.remote_exec"
-
-
-class SshNodes(SharedNodes):
-    """Nodes that a run of a cluster has been lent; a task knows its own when it starts."""
-
-    MARK: ClassVar = scratch.LEASE
-    WAY: ClassVar = "ssh"
-    LOSSES_ARE_FAILURES: ClassVar = True
-
-    def mark(self, task: Task) -> str:
-        """The attempt's lease, which marks whatever runs for it, on every node."""
-        return scratch.lease(task.run_folder, task.name, task.attempt, task.hosts)
-
-    def prepare(self, task: Task) -> None:
-        super().prepare(task)
-        shutil.rmtree(task.folder / REACHED, ignore_errors=True)
-
-    def command(self, task: Task, script: Path) -> list[str]:
-        """On the main host, by ssh where that is another one."""
-        attempt = [*processes.program(_ATTEMPT, waits=True), str(task.run_folder), str(script)]
-        main = task.hosts[0]
-        if main.is_near:
-            return attempt
-        return [*processes.program(_REMOTE_EXEC), "--exactly", main.address, *attempt]
-
-    def sampling(self, task: Task, environment: dict[str, str]) -> None:
-        """The program on the main host sees to that."""
-
-    def loss(self, task: Task) -> Loss | None:
-        """Returns the nodes that could not be reached any more; None if there are none."""
-        lost = lost_nodes(task.folder)
-        if not lost:
-            return None
-        names = [host.name for host in task.hosts if host.address in lost or host.name in lost]
-        words = "node" if len(names) == 1 else "nodes"
-        reason = f"{words} {', '.join(names or lost)} could not be reached any more"
-        return Loss(NODE, reason, lost)
-
-    def contract(self, task: Task) -> dict[str, str]:
-        """Also the Python of the nodes' programs; the user's own arguments for mpirun stay."""
-        found = super().contract(task)
-        del found["FAIRWAY_MPI_ARGS"]
-        return {**found, "_FAIRWAY_PYTHON": sys.executable or "python3"}
-
-    def reach(self, task: Task, path: str) -> dict[str, str]:
-        """With a container the script of one node is in it, and of several what it starts there."""
-        inside = container.entry(task.run_folder)
-        count = len(task.addresses())
-        return launchers.contract(
-            self.WAY, path, nodes=count, inside=inside, contained=bool(inside)
-        )

@@ -6,9 +6,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from fairway_agent import control
+from fairway_agent import control, limits
 from fairway_agent.records import Damaged
-from fairway_agent.shared import watch
 from fairway_agent.shared.reports import CancelRequest, Done
 from fairway_agent.slurm.jobs import WAITING, jobs_named
 from fairway_boot import files
@@ -86,8 +85,8 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
                     _ask(job.id)
 
 
-class Watch(watch.Watch):
-    """See `shared.watch`: the first task that sees it takes the run's other jobs back."""
+class Watch(limits.Watch):
+    """See `limits`: the first task that sees it takes the run's other jobs back."""
 
     def take_back(self) -> None:
         """Where Slurm does not answer, what is about to begin sees by itself that it must not."""

@@ -77,11 +77,11 @@ class Slurm(Scheduled):
         """Has the run's end told by its last task: nobody else is there."""
         if task.plan.notify is None:
             return
-        from fairway_agent.shared import watch
+        from fairway_agent import notify
         from fairway_agent.slurm import reconcile
 
         with suppress(OSError, Fault, commands.Refused):  # the next look tells it
-            if watch.is_last(task.run_folder, task.name, task.submission or 0):
+            if notify.is_last(task.run_folder, task.name, task.submission or 0):
                 reconcile.notify_end(task.run_folder)
 
     def may_begin(self, task: Task) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, state_files
+from fairway_agent import control, job_facts, notify, state_files
 from fairway_agent.reconcile import JobView, Reconciliation
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive, states, watch
+from fairway_agent.shared import receive, states
 from fairway_agent.shared.reports import StatesReport, StatesRequest
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import jobs_named, look_up, view_of
@@ -50,11 +50,11 @@ def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
                 known = receive.read(folder)
                 if known is not None and known.complete and goes_on(folder):
                     plan, state = _Reconciliation(folder, known, jobs).run()
-                    news = (plan, state) if watch.should_notify(folder, plan, state) else None
+                    news = (plan, state) if notify.should_notify(folder, plan, state) else None
         except Damaged as fault:
             damaged[folder.name] = str(fault)
         if news is not None:
-            watch.send(folder, *news, waits="SLURM_JOB_ID" in os.environ)
+            notify.send(folder, *news, waits="SLURM_JOB_ID" in os.environ)
     return damaged
 
 
@@ -67,9 +67,9 @@ def notify_end(folder: Path) -> None:
         if known is None or state is None or not state.is_final:
             return
         plan = job_facts.read_shared_plan(folder, retry=known.submission > 0)
-        if not watch.should_notify(folder, plan, state):
+        if not notify.should_notify(folder, plan, state):
             return
-    watch.send(folder, plan, state, waits="SLURM_JOB_ID" in os.environ)
+    notify.send(folder, plan, state, waits="SLURM_JOB_ID" in os.environ)
 
 
 class _Reconciliation(Reconciliation):

@@ -1,22 +1,29 @@
-"""One attempt of a task, on its main host: prepares its nodes, and runs the task's script.
+"""Nodes of a plain cluster that a task has, and an attempt of it on its main host.
 
-Started as `attempt RUN_FOLDER SCRIPT` with the contract in its environment. What the job's
-setup prints goes to the setup's log. Standard library only.
+Started as `attempt RUN_FOLDER SCRIPT` with the contract in its environment, it prepares the nodes,
+and runs the task's script. What the job's setup prints goes to the setup's log.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import container, job_facts, processes
-from fairway_agent.fanout import each_node, remote_exec, remote_exec_server
-from fairway_agent.fanout.launchers import free_port
+from fairway_agent import container, job_facts, processes, scratch
+from fairway_agent.fanout import each_node, launchers, remote_exec, remote_exec_server
 from fairway_agent.figures.sampler import Sampling, sampler
+from fairway_agent.nodes.shared import SharedNodes
 from fairway_agent.prepare import has_setup, set_up
 from fairway_agent.resources import CORES, numbers_of, pin, ports_of
+from fairway_agent.state_files import NODE
+from fairway_agent.task.task import Loss
+
+if TYPE_CHECKING:
+    from fairway_agent.task.task import Task
 
 _PREPARE = "fairway_agent.prepare"
 
@@ -26,7 +33,7 @@ def main() -> None:
     run, script = Path(sys.argv[1]), sys.argv[2]
     # The supervisor may be on another host, and does not know which ports are free on this.
     width = int(os.environ["FAIRWAY_PROCESSES_PER_NODE"])
-    os.environ["FAIRWAY_MAIN_PORT"] = str(free_port(width, ports_of(os.environ)))
+    os.environ["FAIRWAY_MAIN_PORT"] = str(launchers.free_port(width, ports_of(os.environ)))
     if cores := os.environ.get(CORES):
         pin(numbers_of(cores))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
@@ -63,6 +70,60 @@ def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
         remote_exec.lose(host)
         code = code or remote_exec_server.LOST
     return 128 - code if code < 0 else code
+
+
+_ATTEMPT, _REMOTE_EXEC = "fairway_agent.ssh.attempt", "fairway_agent.fanout.remote_exec"
+
+
+class SshNodes(SharedNodes):
+    """Nodes that a run of a cluster has been lent; a task knows its own when it starts."""
+
+    MARK: ClassVar = scratch.LEASE
+    WAY: ClassVar = "ssh"
+    LOSSES_ARE_FAILURES: ClassVar = True
+
+    def mark(self, task: Task) -> str:
+        """The attempt's lease, which marks whatever runs for it, on every node."""
+        return scratch.lease(task.run_folder, task.name, task.attempt, task.hosts)
+
+    def prepare(self, task: Task) -> None:
+        super().prepare(task)
+        shutil.rmtree(task.folder / remote_exec.REACHED, ignore_errors=True)
+
+    def command(self, task: Task, script: Path) -> list[str]:
+        """On the main host, by ssh where that is another one."""
+        attempt = [*processes.program(_ATTEMPT, waits=True), str(task.run_folder), str(script)]
+        main = task.hosts[0]
+        if main.is_near:
+            return attempt
+        return [*processes.program(_REMOTE_EXEC), "--exactly", main.address, *attempt]
+
+    def sampling(self, task: Task, environment: dict[str, str]) -> None:
+        """The program on the main host sees to that."""
+
+    def loss(self, task: Task) -> Loss | None:
+        """Returns the nodes that could not be reached any more; None if there are none."""
+        lost = remote_exec.lost_nodes(task.folder)
+        if not lost:
+            return None
+        names = [host.name for host in task.hosts if host.address in lost or host.name in lost]
+        words = "node" if len(names) == 1 else "nodes"
+        reason = f"{words} {', '.join(names or lost)} could not be reached any more"
+        return Loss(NODE, reason, lost)
+
+    def contract(self, task: Task) -> dict[str, str]:
+        """Also the Python of the nodes' programs; the user's own arguments for mpirun stay."""
+        found = super().contract(task)
+        del found["FAIRWAY_MPI_ARGS"]
+        return {**found, "_FAIRWAY_PYTHON": sys.executable or "python3"}
+
+    def reach(self, task: Task, path: str) -> dict[str, str]:
+        """With a container the script of one node is in it, and of several what it starts there."""
+        inside = container.entry(task.run_folder)
+        count = len(task.addresses())
+        return launchers.contract(
+            self.WAY, path, nodes=count, inside=inside, contained=bool(inside)
+        )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 from fairway_agent import job_facts
 from fairway_agent.allocators.cluster_nodes import Nodes, Queue, queue_of
 from fairway_agent.azure import access
-from fairway_agent.nodes.shared import SshNodes
+from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.supervisor import supervise
 from fairway_boot.files import Fault
 

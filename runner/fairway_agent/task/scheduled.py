@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fairway_agent.shared.watch import Watch
+    from fairway_agent.limits import Watch
     from fairway_agent.spec import RunPlan
     from fairway_agent.task.task import Task
 

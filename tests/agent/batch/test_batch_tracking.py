@@ -15,13 +15,11 @@ from fairway_agent.batch import attempt, notifications
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.notifications import FILE, Ending
-from fairway_agent.limits import Over
 from fairway_agent.nodes.batch import BatchNodes
 from fairway_agent.records import Unfit
-from fairway_agent.shared import watch
 from fairway_agent.spec import CANCEL, Budget, IdleGpu, RunPlan, TaskSpec
 from fairway_agent.spec import Receiver as Hears
-from fairway_agent.state_files import TaskState
+from fairway_agent.state_files import Over, TaskState
 from fairway_agent.task import task as task_module
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import prepare
@@ -42,7 +40,7 @@ LOST = RunPlan("job-a", "/x", retry_limits={"node": 1, "preemption": 0})
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     now = SimpleNamespace(now=1e9)
-    for module in (watch, notifications, task_module, attempt):
+    for module in (limits, notifications, task_module, attempt):
         told = SimpleNamespace(time=lambda: now.now, monotonic=lambda: now.now)
         monkeypatch.setattr(module, "time", told)
     return now

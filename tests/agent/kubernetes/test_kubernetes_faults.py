@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import job_facts, state_files
-from fairway_agent.kubernetes import api, cancel, clean, nodes, submit
+from fairway_agent.kubernetes import api, cancel, clean, nodes, objects, submit
 from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import CORE, Api, Refused
 from fairway_agent.kubernetes.controller import Controller
@@ -84,7 +84,7 @@ def head_api(cluster_api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) ->
 
 def jobs(head_api: Api, folder: Path) -> dict[str, str]:
     """The ids of the run's Jobs by their names: another Job has another id."""
-    found = submit.jobs(head_api, folder)
+    found = objects.jobs_of(head_api, folder)
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
 
 
@@ -109,7 +109,7 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     cancel.answer(cluster.shared, CancelRequest(run, 0), io.BytesIO())
     clean.answer(cluster.shared, RunsRequest(remove=run), io.BytesIO())
     # The API server forgets a Job once its pods are gone.
-    while head_api.list(api.BATCH, "jobs", submit.selector(run)):
+    while head_api.list(api.BATCH, "jobs", objects.selector(run)):
         time.sleep(0.01)
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, reconcile, state_files
+from fairway_agent import control, limits, reconcile, state_files
 from fairway_agent.kubernetes import cancel as cancelling
 from fairway_agent.kubernetes import pod
+from fairway_agent.limits import Watch
 from fairway_agent.nodes.pods import PodNodes
-from fairway_agent.shared import receive, watch
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest
-from fairway_agent.shared.watch import Watch
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import TaskState
 from fairway_agent.task.attempts import Attempts
@@ -146,7 +146,7 @@ LOST = TaskState("running", attempt=0, started=1.0)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     now = SimpleNamespace(now=AT)
-    for module in (watch, reconcile):
+    for module in (limits, reconcile):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
     return now
 

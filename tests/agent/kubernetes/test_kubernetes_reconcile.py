@@ -14,10 +14,9 @@ from fairway_agent.kubernetes import reconcile as looking
 from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.objects import Scaling, moment
 from fairway_agent.kubernetes.task_state import PATIENCE
-from fairway_agent.limits import Over
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.spec import Retry
-from fairway_agent.state_files import RunState
+from fairway_agent.state_files import Over, RunState
 from fairway_boot import files
 from fairway_boot.files import NO_ANSWER, Fault
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, state_files
+from fairway_agent import control, notify, state_files
 from fairway_agent.kubernetes import cancel, clean, submit
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive, watch
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
 from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
@@ -288,7 +288,7 @@ class TestWhatWaits:
         assert "job-a-0-controller-abcde" in cluster.server.of("pods")
         cluster.server.of("pods").clear()
         told: list[str] = []
-        monkeypatch.setattr(watch, "send", lambda *facts, **_: told.append(facts[2].state))
+        monkeypatch.setattr(notify, "send", lambda *facts, **_: told.append(facts[2].state))
         assert not cluster.controller(folder).step()
         assert told == ["cancelled"]
 

@@ -9,19 +9,17 @@ from typing import Any
 
 import pytest
 
-from fairway_agent import control, state_files
+from fairway_agent import control, limits, state_files
 from fairway_agent import reconcile as shared_reconcile
 from fairway_agent.control import Numbers, Part
-from fairway_agent.limits import Over
 from fairway_agent.records import Unfit
-from fairway_agent.shared import watch
 from fairway_agent.shared.receive import Submission
 from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.cancel import Watch
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.nodes import Resources
 from fairway_agent.spec import Budget, RunPlan, TaskSpec
-from fairway_agent.state_files import RunState, TaskState
+from fairway_agent.state_files import Over, RunState, TaskState
 from fairway_boot.slurm import commands
 
 TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
@@ -33,7 +31,7 @@ RESOURCES = Resources("nd", "", gpus=0, cpus=4, nice=0)
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     now = SimpleNamespace(now=1e9)
-    for module in (watch, shared_reconcile):
+    for module in (limits, shared_reconcile):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
     return now
 

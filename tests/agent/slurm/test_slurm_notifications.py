@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import control, state_files
+from fairway_agent import control, notify, state_files
 from fairway_agent.control import Numbers, Part
-from fairway_agent.shared import receive, watch
+from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import reconcile, submit
 from fairway_agent.slurm.jobs import Element
@@ -33,7 +33,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
     started to tell."""
     listed = [Element("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: listed)
-    monkeypatch.setattr(watch, "PAID_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(notify, "PAID_PAUSES", (0.0, 0.0))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
     def make(on: tuple[str, ...] = ("failed", "succeeded"), secret: str | None = None) -> Path:
@@ -67,9 +67,9 @@ def test_the_last_job_tells_the_end_and_nobody_else(
     receiver.answers += [500]
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     end(folder, 0)
-    assert not watch.is_last(folder, "0", 0)
+    assert not notify.is_last(folder, "0", 0)
     end(folder, 1, "failed")
-    assert watch.is_last(folder, "1", 0)
+    assert notify.is_last(folder, "1", 0)
     for _ in range(2):
         reconcile.notify_end(folder)
     said = receiver.next()
@@ -81,18 +81,18 @@ def test_the_last_job_tells_the_end_and_nobody_else(
 def test_a_task_that_is_to_begin_again_is_not_the_last(run: Callable[..., Path]) -> None:
     folder = run()
     end(folder, 0)
-    assert not watch.is_last(folder, "0", 0)
+    assert not notify.is_last(folder, "0", 0)
     end(folder, 1, "queued")
-    assert not watch.is_last(folder, "1", 0)
-    assert not watch.is_last(folder, "0", 1)  # of another submission
-    assert not watch.is_last(folder.with_name("job-2"), "0", 0)
+    assert not notify.is_last(folder, "1", 0)
+    assert not notify.is_last(folder, "0", 1)  # of another submission
+    assert not notify.is_last(folder.with_name("job-2"), "0", 0)
 
 
 def test_slurm_notification_of_a_killed_job_is_sent_once_by_reconcile(
     run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, told = run(), []
-    monkeypatch.setattr(watch, "notify", lambda *what: told.append(what[2].state))
+    monkeypatch.setattr(notify, "notify", lambda *what: told.append(what[2].state))
     end(folder, 0)
     end(folder, 1)
     for _ in range(2):
@@ -125,15 +125,15 @@ def test_slurm_notification_of_waiting_is_sent_once_per_submission(
     folder, told = run(on=("waiting",)), []
     waits = [Element("7", index, "PENDING", "Resources", "", "", "") for index in range(2)]
     monkeypatch.setattr(reconcile, "jobs_named", lambda _: waits)
-    monkeypatch.setattr(watch, "notify", lambda *what: told.append(what[2].reason))
+    monkeypatch.setattr(notify, "notify", lambda *what: told.append(what[2].reason))
     for _ in range(2):
         reconcile.reconcile_all([folder])
     assert told == ["waiting for nodes"]
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     again = RunState("queued", "held", submission=1)
-    assert watch.should_notify(folder, plan, again)
-    assert not watch.should_notify(folder, plan, again)
-    assert not watch.should_notify(folder, plan, RunState("queued", submission=2))  # it just begins
+    assert notify.should_notify(folder, plan, again)
+    assert not notify.should_notify(folder, plan, again)
+    assert not notify.should_notify(folder, plan, RunState("queued", submission=2))
 
 
 def test_slurm_submit_succeeds_when_squeue_does_not_answer_afterwards(

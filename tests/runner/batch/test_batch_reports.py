@@ -11,9 +11,8 @@ from pool import Files, refused
 
 from fairway_agent import state_files
 from fairway_agent.batch.notifications import Ending
-from fairway_agent.limits import Over
 from fairway_agent.spec import WARN, IdleGpu, RunPlan
-from fairway_agent.state_files import RunState, TaskState
+from fairway_agent.state_files import Over, RunState, TaskState
 from fairway_boot.files import write_json
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.poller import Poller, limited, write_state

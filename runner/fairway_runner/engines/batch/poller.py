@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.limits import Over
+    from fairway_agent.state_files import Over
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder

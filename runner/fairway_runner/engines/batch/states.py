@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent import state_files
 from fairway_agent.batch.notifications import FILE, Ending
-from fairway_agent.limits import Over
 from fairway_agent.reconcile import JobView, resolve
 from fairway_agent.records import Unfit
 from fairway_agent.resources import SHARE_FILE, Lent, ranges
 from fairway_agent.spec import WARN
-from fairway_agent.state_files import IO_ERROR, TIMED_OUT, TaskState, end_state
+from fairway_agent.state_files import IO_ERROR, TIMED_OUT, Over, TaskState, end_state
 from fairway_boot.files import read_json
 from fairway_runner.engines.batch import names
 from fairway_runner.engines.batch.client import CONCURRENCY
