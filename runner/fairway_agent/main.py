@@ -1,7 +1,7 @@
 """Entry point of the bundle for Python: answers a request, or runs one of its modules as a program.
 
-    python3 BUNDLE call MODULE SHARED   answers MODULE.REQUEST on standard input by `MODULE.answer`
-    python3 BUNDLE MODULE ARGUMENT…     is `python3 -m MODULE ARGUMENT…`
+    python3 BUNDLE call MODULE.VERB SHARED   answers the request on standard input by that function
+    python3 BUNDLE MODULE ARGUMENT…          is `python3 -m MODULE ARGUMENT…`
 
 A request is one line of JSON, and everything after it the payload. The answer is the last line,
 after a mark: a login shell may print more. Standard library only; Pythons that are too old for the
@@ -24,18 +24,20 @@ PROXY = "/etc/fairway/proxy"
 _LINE = re.compile(r"((?:https?|no)_proxy|(?:HTTPS?|NO)_PROXY)=(\S+)")
 
 
-def answer(module: str, shared: str) -> None:
-    """Reads the request, and prints what the module answers or why it cannot."""
+def answer(called: str, shared: str) -> None:
+    """Reads the request, whose kind its verb says, and prints the answer or why there is none."""
     from importlib import import_module
     from pathlib import Path
 
+    from fairway_agent.shared.reports import REQUESTS
     from fairway_boot.files import Fault
 
-    payload, called = sys.stdin.buffer, import_module(module)
-    request = called.REQUEST.from_json(json.loads(payload.readline()))
+    module, _, verb = called.rpartition(".")
+    payload, act = sys.stdin.buffer, getattr(import_module(module), verb)
+    request = REQUESTS[verb].from_json(json.loads(payload.readline()))
     value: dict[str, object]
     try:
-        found = called.answer(Path(shared).expanduser(), request, payload)
+        found = act(Path(shared).expanduser(), request, payload)
         value = {"answer": found.to_json()}
     except Fault as fault:
         value = {"fault": fault.record}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import processes
-from fairway_agent.fanout import each_node
+from fairway_agent.fanout import remote_exec
 from fairway_core import archives
 
 if TYPE_CHECKING:
@@ -130,12 +130,12 @@ def test_fanout_kills_a_rank_that_ignores_sigterm_after_the_grace(task: Task) ->
     """When the grace is over, which begins as the first has failed."""
     os.mkfifo(task.folder / "up")
     hasty = "import sys; sys.path.insert(0, sys.argv.pop(1)); "
-    hasty += "from fairway_agent.fanout import each_node; each_node._GRACE = 0.1; each_node.main()"
+    hasty += "from fairway_agent.fanout import remote_exec as r; r._GRACE = 0.1; r.main()"
     own = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then read -r _ <up; exit 9; fi; '
     own += "trap '' TERM; echo up >up; exec sleep 600"
     folder = task.program.parent if task.is_pool else task.program.parents[2]
     task.program = Path(sys.executable)
-    process = task.start("-c", hasty, str(folder), "bash", "-c", own)
+    process = task.start("-c", hasty, str(folder), "--each", "bash", "-c", own)
     _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (9, b"")
 
@@ -170,4 +170,4 @@ def test_a_task_that_is_told_to_end_has_its_own_grace(task: Task) -> None:
 
 @pytest.mark.parametrize(("given", "seconds"), [({}, 30.0), ("10", 30.0), ("600.5", 600.5)])
 def test_the_others_have_no_less_than_the_grace_of_the_job(given: Any, seconds: float) -> None:
-    assert each_node.grace({"FAIRWAY_GRACE": given} if given else {}) == seconds
+    assert remote_exec.grace({"FAIRWAY_GRACE": given} if given else {}) == seconds

@@ -13,8 +13,8 @@ from fairway_agent import state_files
 from fairway_agent.allocators.machine import Host
 from fairway_agent.figures import sampler
 from fairway_agent.figures.idle import IdleWatch
-from fairway_agent.nodes.srun import SlurmNodes
 from fairway_agent.resources import Share
+from fairway_agent.slurm.allocation import SlurmNodes
 from fairway_agent.spec import CANCEL, LAST, WARN, IdleGpu, RunPlan, TaskSpec
 from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.state_files import ERROR

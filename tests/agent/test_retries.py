@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import scratch, state_files, supervisor
-from fairway_agent.kubernetes.pod import Kubernetes
-from fairway_agent.nodes.pods import PodNodes
+from fairway_agent.kubernetes.pod import Kubernetes, PodNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.state_files import (

@@ -22,7 +22,7 @@ from fairway_agent.allocators.cluster_nodes import Nodes, Queue, known_hosts, no
 from fairway_agent.fanout import remote_exec
 from fairway_agent.resources import Devices, Gpu, Wanted
 from fairway_agent.shared.reports import NodesRequest
-from fairway_agent.ssh import nodes
+from fairway_agent.ssh import runs
 from fairway_boot import cluster
 from fairway_boot.cluster import users
 from fairway_boot.files import Fault
@@ -417,7 +417,7 @@ def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Pa
     (queue / "clusters" / "pair" / "hosts").mkdir(parents=True)
     (queue / "clusters" / "pair" / "hosts" / "n1").write_text("10.0.0.4 gpus\n")
     assert queue_for(run) == queue
-    answer = nodes.answer(shared, NodesRequest("pair", health=False), io.BytesIO())
+    answer = runs.nodes(shared, NodesRequest("pair", health=False), io.BytesIO())
     assert "n1" in {each.name for each in answer.nodes}
     if os.geteuid() == 0:
         os.chown(queue, ADA, ADA)  # who may name hosts of their own there

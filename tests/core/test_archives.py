@@ -94,7 +94,7 @@ def test_every_module_is_content_with_the_standard_library(programs: Path) -> No
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert {"fairway_agent.ssh.supervise", "fairway_boot.http"} <= set(modules)
+    assert {"fairway_agent.ssh.runs", "fairway_boot.http"} <= set(modules)
 
 
 def test_a_python_that_is_too_old_is_told_apart(tmp_path: Path) -> None:

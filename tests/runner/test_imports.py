@@ -85,7 +85,7 @@ def test_command_imports_little(
         # Asked once a second by each that follows a run.
         *(
             (f"import {module}", module, {"fairway_agent.task", "urllib.request"})
-            for module in ("fairway_agent.kubernetes.reconcile", "fairway_agent.slurm.reconcile")
+            for module in ("fairway_agent.kubernetes.runs", "fairway_agent.slurm.runs")
         ),
     ],
 )

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import processes, state_files
 from fairway_agent.allocators import machine
-from fairway_agent.batch.events import ScheduledEvents
 from fairway_agent.batch.folders import Folders, fail, say
+from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents
 from fairway_agent.batch.notifications import watch_of, write_ending
 from fairway_agent.fanout import sshd_mesh
-from fairway_agent.nodes.batch import BatchNodes
 from fairway_agent.resources import SHARE_FILE, Lent, NeverFits, look
 from fairway_agent.state_files import (
     CANCELLATION,

@@ -1,9 +1,14 @@
-"""Runs a command on another node of the cluster, and ends it there when it is ended here.
+"""Runs a command on another node of the cluster, or once on every node of the task, and ends it
+there when it is ended here.
 
-Started as `remote_exec [--exactly] HOST WORD…`: as rsh is, with words that the other side's shell
-reads, or with `--exactly` as the words stand. The command gets this one's environment and current
-folder, and what it prints and its exit code come back; the folder is one that both nodes see.
-Signals are passed on to the programs there.
+    remote_exec [--exactly] HOST WORD…   on that node, as rsh does, with words that its shell reads;
+                                         with `--exactly` as the words stand
+    remote_exec --each WORD…             on each node of the task, all at the same time; fails with
+                                         the first that fails, which ends the others
+
+The command gets this one's environment and current folder, with `--each` also FAIRWAY_NODE_RANK,
+and what it prints and its exit code come back; the folder is one that both nodes see. Signals are
+passed on to the programs there; with `--each` the commands get those to the task by themselves.
 
 MPI's launchers start their daemons by it: where a node is lost and its launcher does not
 notice, all of the attempt on this host is ended, so that a run never hangs.
@@ -18,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -27,12 +33,14 @@ from fairway_agent import processes, scratch
 from fairway_agent.fanout import remote_exec_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
 
 REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
 LOST = "lost-nodes"  # names of nodes that could not be reached, a line each
 
-_SERVER = "fairway_agent.fanout.remote_exec_server"
+PROGRAM, _SERVER = "fairway_agent.fanout.remote_exec", "fairway_agent.fanout.remote_exec_server"
+_GRACE = 30.0  # seconds; as long as torchrun gives its workers
 _MOST = 1 << 20  # bytes that a host may print
 _PATIENCE = 10.0  # seconds for a launcher to end by itself when a node is lost
 
@@ -123,7 +131,14 @@ def printed(host: str, argv: Sequence[str]) -> str:
 
 
 def main() -> None:
+    """The program; see the module's docstring for its arguments."""
     words = sys.argv[1:]
+    if words[0] == "--each":
+        try:
+            sys.exit(each_node(words[1:], os.environ["FAIRWAY_HOSTS"].split(",")))
+        except OSError as error:
+            sys.stderr.write(f"fairway-each-node: {error.filename}: {error.strerror}\n")
+            sys.exit(127)
     exactly = words[0] == "--exactly"
     while words[0].startswith("-"):  # rsh's own, which MPI's launchers may give
         words.pop(0)
@@ -155,6 +170,46 @@ def _as_rsh(host: str, words: list[str]) -> int:
     elif reached:
         reached.unlink(missing_ok=True)
     return code
+
+
+def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
+    """The first exit code that is not 0, once all have ended; `printed` is for their output."""
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    for rank, host in enumerate(hosts):
+        # The first is the main host, which is this one.
+        there = [*processes.program(PROGRAM), "--exactly", host] if rank else []
+        environment = {**os.environ, "FAIRWAY_NODE_RANK": str(rank)}
+        process = subprocess.Popen([*there, *argv], env=environment, stdout=printed, stderr=printed)
+        running[process.pid] = process
+    failed = 0
+    cut = signal.signal(signal.SIGTERM, lambda *_: _tell(running, signal.SIGTERM))
+    last = threading.Timer(grace(os.environ), _tell, (running, signal.SIGKILL))
+    last.daemon = True
+    while running:
+        pid, status = os.wait()
+        code = os.waitstatus_to_exitcode(status)
+        if pid not in running:
+            continue
+        running.pop(pid).returncode = code
+        if code and not failed:
+            failed = 128 - code if code < 0 else code
+            _tell(running, signal.SIGTERM)
+            last.start()
+    last.cancel()
+    signal.signal(signal.SIGTERM, cut)
+    return failed
+
+
+def grace(environment: Mapping[str, str]) -> float:
+    """For how many seconds the others go on when one has failed: they may be saving what they
+    have, as when the whole task was asked to end."""
+    return max(_GRACE, float(environment.get("FAIRWAY_GRACE", 0)))
+
+
+def _tell(running: dict[int, subprocess.Popen[bytes]], number: signal.Signals) -> None:
+    for pid in list(running):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import control, job_facts, notify, predecessors, state_files
 from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, Api
 from fairway_agent.kubernetes.objects import condition, index_of, look
-from fairway_agent.kubernetes.reconcile import reconcile
+from fairway_agent.kubernetes.runs import reconcile
 from fairway_agent.kubernetes.submit import create
 from fairway_agent.kubernetes.task_state import PATIENCE, lacking, stuck
 from fairway_agent.records import Damaged

@@ -41,10 +41,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _RIGHTS = "the head pod's account may not: fairway targets prepare TARGET --print"
 
 
-REQUEST = NodesRequest
-
-
-def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
+def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     """The nodes of a target, each with what runs there; or the pods of a run's tasks, for who wants
     to go into one."""
     api = Api()

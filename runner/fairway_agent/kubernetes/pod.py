@@ -1,4 +1,5 @@
-"""Program of a pod: runs one task of a run, in all of its attempts, or a node of one.
+"""Program of a pod: runs one task of a run, in all of its attempts, or a node of one; the first pod
+of a task on several nodes reaches the others by ssh.
 
 Started as `pod RUN_FOLDER STAGE SUBMISSION PART`; the pod's index in its Job says which task of the
 part it is, or which node of the part's only one. SIGTERM means that the pod is to end: it is
@@ -11,21 +12,25 @@ import fcntl
 import os
 import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from signal import SIGKILL
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import control, job_facts, processes, state_files
+from fairway_agent import control, job_facts, processes, scratch, state_files
 from fairway_agent.allocators.machine import Host
+from fairway_agent.fanout import launchers, remote_exec, sshd_mesh
+from fairway_agent.figures.sampler import sampler
 from fairway_agent.kubernetes import gang
-from fairway_agent.kubernetes.gang import Gang
+from fairway_agent.kubernetes.gang import Gang, base
 from fairway_agent.kubernetes.manifests import SCRATCH
 from fairway_agent.limits import Watch
-from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.resources import Share, device_files, own_cores, ports_beside
 from fairway_agent.shared import receive
+from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import (
     ENDED,
@@ -34,15 +39,126 @@ from fairway_agent.task.scheduled import (
     read_secrets,
     run_attempts,
 )
-from fairway_agent.task.task import Task
+from fairway_agent.task.shared_nodes import SharedNodes, is_prepared, scratch_folder
+from fairway_agent.task.task import Loss, Task
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.control import Part
+    from fairway_agent.figures.idle import IdleWatch
     from fairway_agent.resources import Wanted
 
+
+_PREPARE = "fairway_agent.prepare"
+_GONE = {NODE: "a node of it was lost", PREEMPTION: "a node of it was taken away"}
+_LOOK = 5.0  # seconds between two looks whether a pod was replaced
+
+
+class PodNodes(SharedNodes):
+    """A pod's node; with a `gang` those of several, and `config` is that of ssh to the others.
+    `signalling` sends these the signal, and `is_broken` says that a pod of the attempt is gone."""
+
+    WAY: ClassVar = "sshd"
+
+    def __init__(self, gang: Gang | None = None, config: Path | None = None) -> None:
+        self.gang = gang
+        self.config = config
+        self.look_at = 0.0
+        self.is_broken = False
+        self.signalling: threading.Thread | None = None
+
+    def prepare(self, task: Task) -> None:
+        super().prepare(task)
+        self.is_broken, self.look_at = False, time.monotonic() + _LOOK
+
+    def loss(self, task: Task) -> Loss | None:
+        """Classifies the failure: a pod was lost, or taken away, or the task itself failed."""
+        lost, gang = remote_exec.lost_nodes(task.folder), self.gang
+        if gang is None or not (self.is_broken or lost or gang.has_changed()):
+            return None
+        cause = PREEMPTION if gang.was_told() else NODE
+        return Loss(cause, _GONE[cause], lost)
+
+    def look(self, task: Task) -> None:
+        """Ends an attempt of which a pod was replaced: its launcher may wait for ever."""
+        if self.gang is not None and not self.is_broken and time.monotonic() >= self.look_at:
+            self.look_at = time.monotonic() + _LOOK
+            if self.gang.has_changed():
+                self.is_broken = True
+                task.stop(PREEMPTION if self.gang.was_told() else NODE)
+
+    def sessions(self, task: Task) -> set[int]:
+        return sshd_mesh.sessions(base())
+
+    def signal(self, task: Task, number: signal.Signals) -> None:
+        """In all pods at once: one that does not answer is no reason for others to wait."""
+        if self.config is not None:
+            order = (self.config, _others(task), f"fairway-signal {task.plan.signal}")
+            self.signalling = threading.Thread(target=sshd_mesh.order, args=order, daemon=True)
+            self.signalling.start()
+        super().signal(task, number)
+
+    def clean(self, task: Task, code: int) -> None:
+        if self.signalling is not None:
+            self.signalling.join()
+            self.signalling = None
+        if self.config is not None and code:
+            sshd_mesh.order(self.config, _others(task), f"fairway-signal {SIGKILL.name[3:]}")
+        processes.kill(sshd_mesh.sessions(base()))
+
+    def facts(self, task: Task) -> dict[str, Any]:
+        return {**super().facts(task), "job": os.environ["_FAIRWAY_POD"]}
+
+    def sampler_words(self, task: Task, seconds: float) -> list[str]:
+        each = [*processes.program(remote_exec.PROGRAM), "--each"] if self.config else []
+        return [*each, *sampler(task.run_folder, seconds)]
+
+    def environment_outside(self, task: Task) -> dict[str, str]:
+        """With what leads to its other nodes; of a part of one with the name of its samples."""
+        found = {**os.environ, **self._ssh_config(), "FAIRWAY_HOSTS": ",".join(task.addresses())}
+        return found | ({"_FAIRWAY_NODE": _sampled(task)} if task.share is not None else {})
+
+    def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
+        """By what a pod with a part of its node sees of its own GPUs."""
+        if task.share is None:
+            return watch
+        return replace(watch, nodes=[_sampled(task)], gpus=None, due=time.monotonic())
+
+    def _ssh_config(self) -> dict[str, str]:
+        return {} if self.config is None else {"FAIRWAY_SSH_CONFIG": str(self.config)}
+
+    def command(self, task: Task, script: Path) -> list[str]:
+        """In the job's container, where this is; its nodes are prepared before if need be."""
+        command = ["bash", str(script)]
+        if is_prepared(task) and self.config is None:
+            scratch.make(scratch_folder(task), scratch.Others.KEPT)
+            return command
+        return [*processes.program(_PREPARE), str(task.run_folder), "", *command]
+
+    def contract(self, task: Task) -> dict[str, str]:
+        """With a share of its node: in its container a task's GPUs are counted anew; and its
+        processors, of which it has the time but not the numbers, look like all of the node's."""
+        found = {**super().contract(task), **self._ssh_config(), **launchers.of_root()}
+        if task.share is None:
+            return found
+        visible = ",".join(map(str, range(len(task.share.gpus))))
+        found |= dict.fromkeys(("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), visible)
+        cpus = int(os.environ.get("_FAIRWAY_CPUS", "1"))
+        threads = str(max(1, cpus // task.spec.processes_per_node))
+        return found | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)}
+
+
+def _others(task: Task) -> list[str]:
+    return [host.address for host in task.hosts[1:]]
+
+
+def _sampled(task: Task) -> str:
+    """The name of the task's samples: several tasks on a node each see their own GPUs alone."""
+    return f"{task.hosts[0].name}.{task.name}"
+
+
 # Seconds between two looks whether all pods are there: most come together.
-_FIRST_LOOK, _LOOK = 0.05, 1.0
+_FIRST_LOOK, _NEXT_LOOK = 0.05, 1.0
 
 
 @dataclass
@@ -77,7 +193,7 @@ class Kubernetes(Scheduled):
                 task.hosts, self.nodes.config = found
                 return True
             processes.wait(self.wakeup, time.monotonic() + pause)
-            pause = min(_LOOK, 2 * pause)
+            pause = min(_NEXT_LOOK, 2 * pause)
         return not self.asked
 
     def look(self, task: Task) -> None:

@@ -28,7 +28,7 @@ from fairway_agent.kubernetes.api import (
 )
 from fairway_agent.kubernetes.manifests import QUEUE
 from fairway_agent.kubernetes.objects import jobs_of, owns, selector
-from fairway_agent.kubernetes.reconcile import reconcile_all
+from fairway_agent.kubernetes.runs import reconcile_all
 from fairway_agent.kubernetes.settings import parse
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
@@ -167,10 +167,8 @@ _REFUSED = {
     "forbidden": RIGHTS,
 }
 
-REQUEST = SubmitRequest
 
-
-def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
+def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Submits the run for the time of that number, unless that is done. Fault where the API server
     refuses it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
@@ -188,7 +186,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             _require_names(api, folder, known)
             known.write(folder)
         if known.submission == number and not known.complete:
-            _submit(api, folder, known)
+            _submit_parts(api, folder, known)
             replace(known, complete=True).write(folder)
     return SubmitReport(tuple(part.job for part in known.parts if part.job))
 
@@ -214,7 +212,7 @@ def _program(module: str, *words: str) -> list[str]:
     return ["python3", "-s", str(processes.here()), f"fairway_agent.kubernetes.{module}", *words]
 
 
-def _submit(api: Api, folder: Path, wanted: Submission) -> None:
+def _submit_parts(api: Api, folder: Path, wanted: Submission) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
         folders = [Path(each) for each in plan.after]

@@ -1,19 +1,24 @@
-"""Takes a run's files and says what of a submission is there."""
+"""Takes a run's files, code and inputs, and says what of a submission is there.
+
+Inputs that other runs have kept lie in the folder of the other run, or where that ran elsewhere
+below `chained/`, named by what is in them.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tarfile
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
 from fairway_agent import control, job_facts, predecessors, scratch, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
 from fairway_agent.resources import Wanted
-from fairway_agent.shared import inputs
-from fairway_agent.shared.reports import ReceiveReport, ReceiveRequest
+from fairway_agent.shared.reports import InputsReport, InputsRequest, ReceiveReport, ReceiveRequest
 from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault, read_json
 
@@ -26,10 +31,69 @@ if TYPE_CHECKING:
     Shape = tuple[int, int, int | None, int | None]
 
 
-REQUEST = ReceiveRequest
+FOLDER = "chained"
 
 
-def answer(shared: Path, request: ReceiveRequest, payload: IO[bytes]) -> ReceiveReport:
+def inputs(shared: Path, request: InputsRequest, _: object) -> InputsReport:
+    """Says which are missing, or takes those over that were put there for the run."""
+    paths = [PurePosixPath(path) for path in request.paths]
+    if request.adopt:
+        for path in paths:
+            adopt(shared / FOLDER, path.name, request.run, "the input")
+        return InputsReport()
+    try:
+        (shared / FOLDER).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(shared, error) from None
+    missing = [path for path in paths if not (shared / path).is_dir()]
+    drafts = {str(path): str(shared / FOLDER / f".{path.name}.{request.run}") for path in missing}
+    return InputsReport(drafts)
+
+
+def forget_inputs(shared: Path, run: str) -> None:
+    """The run is removed, and so are those of its inputs that no other run has."""
+    everybody = shared / FOLDER / ".users"
+    for users in list(everybody.iterdir()) if everybody.is_dir() else ():
+        give_up(shared / FOLDER, users.name, run)
+
+
+def give_up(base: Path, name: str, run: str) -> None:
+    """A run does not use the folder of that name below `base` any more; the last to do so removes
+    it."""
+    users = base / ".users" / name
+    (users / run).unlink(missing_ok=True)
+    with suppress(OSError):  # others have it, or none ever had
+        for user in list(users.iterdir()):
+            if not (base.parent / "runs" / user.name).is_dir():
+                user.unlink(missing_ok=True)  # it was taken back while it was submitted
+        users.rmdir()
+        shutil.rmtree(base / name, ignore_errors=True)
+
+
+def adopt(base: Path, name: str, run: str, what: str) -> Path:
+    """The folder of that name below `base`, made of the draft, and kept while runs have it."""
+    folder, draft, users = base / name, base / f".{name}.{run}", base / ".users" / name
+    users.mkdir(parents=True, exist_ok=True)
+    (users / run).touch()
+    if not folder.is_dir():
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another submission of the same was faster
+                hint = "submit it again: its copy has not arrived whole, or was removed"
+                raise Fault("host-failed", f"{what} is not at {folder}", hint) from None
+    shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def unwritable(shared: Path, error: OSError) -> Fault:
+    """The fault of a shared folder in which nothing can be made."""
+    message = f"nothing can be written to {shared}: {error.strerror}"
+    hint = "it must be a folder that you may write to and that all nodes see"
+    return Fault("unwritable-folder", message, hint)
+
+
+def receive(shared: Path, request: ReceiveRequest, payload: IO[bytes]) -> ReceiveReport:
     """Makes the run's folder from the payload, a tar file, unless it is there."""
     run, code = request.run, request.code
     folder = shared / "runs" / run
@@ -37,7 +101,7 @@ def answer(shared: Path, request: ReceiveRequest, payload: IO[bytes]) -> Receive
         unpack(folder, payload)
         (shared / "code").mkdir(exist_ok=True)
     except OSError as error:
-        raise inputs.unwritable(shared, error) from None
+        raise unwritable(shared, error) from None
     return ReceiveReport(
         folder=str(folder),
         draft=str(shared / "code" / f".{code}.{run}"),
@@ -72,7 +136,7 @@ def unpack(folder: Path, payload: IO[bytes]) -> None:
 
 def copy_code(shared: Path, code: str, folder: Path) -> None:
     """Adopts the snapshot, and gives the run a copy, in which setup and tasks may write."""
-    snapshot = inputs.adopt(shared / "code", code, folder.name, "the code")
+    snapshot = adopt(shared / "code", code, folder.name, "the code")
     draft = folder / ".code"
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(snapshot, draft, symlinks=True, copy_function=scratch.copy)
@@ -85,8 +149,8 @@ def remove(folder: Path) -> None:
     if folder.is_dir():
         shared = folder.parents[1]
         if digest := str(facts_of(folder / "provenance.json").get("code", "")):
-            inputs.give_up(shared / "code", digest[:16], folder.name)
-        inputs.forget(shared, folder.name)
+            give_up(shared / "code", digest[:16], folder.name)
+        forget_inputs(shared, folder.name)
         shutil.rmtree(gone, ignore_errors=True)
         folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)

@@ -334,3 +334,16 @@ class Done(JsonRecord):
     """Answer to a request that was carried out and has no result."""
 
     CALLED = "the answer"
+
+
+REQUESTS: dict[str, type[JsonRecord]] = {
+    "receive": ReceiveRequest,
+    "inputs": InputsRequest,
+    "submit": SubmitRequest,
+    "states": StatesRequest,
+    "cancel": CancelRequest,
+    "nodes": NodesRequest,
+    "runs": RunsRequest,
+    "remove": RunsRequest,
+}
+"""What a host is asked, by the name of the function that answers it."""

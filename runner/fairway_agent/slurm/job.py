@@ -19,10 +19,10 @@ from typing import ClassVar
 
 from fairway_agent import control, job_facts, predecessors, processes, state_files
 from fairway_agent.allocators.machine import Host
-from fairway_agent.nodes.srun import SlurmNodes, job_id
 from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
 from fairway_agent.shared import receive
-from fairway_agent.slurm.cancel import Watch
+from fairway_agent.slurm.allocation import SlurmNodes, job_id
+from fairway_agent.slurm.runs import Watch
 from fairway_agent.state_files import PREEMPTION, TERMINATED
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import (
@@ -78,11 +78,11 @@ class Slurm(Scheduled):
         if task.plan.notify is None:
             return
         from fairway_agent import notify
-        from fairway_agent.slurm import reconcile
+        from fairway_agent.slurm import runs
 
         with suppress(OSError, Fault, commands.Refused):  # the next look tells it
             if notify.is_last(task.run_folder, task.name, task.submission or 0):
-                reconcile.notify_end(task.run_folder)
+                runs.notify_end(task.run_folder)
 
     def may_begin(self, task: Task) -> bool:
         """Slurm itself has seen to it that they have succeeded, where that is all they must."""
@@ -93,12 +93,12 @@ class Slurm(Scheduled):
         plan = job_facts.read_shared_plan(task.run_folder, retry=submission > 0)
         if not plan.after:
             return True
-        from fairway_agent.slurm import reconcile  # few jobs ask
+        from fairway_agent.slurm import runs  # few jobs ask
 
         end = time.monotonic() + _ENDS_KNOWN
         while True:
             with suppress(OSError, commands.Refused):  # it is asked again
-                reconcile.reconcile_all([Path(each) for each in plan.after])
+                runs.reconcile_all([Path(each) for each in plan.after])
             unmet = predecessors.decide(task.run_folder, plan, submission)
             if unmet is not None or self.is_cancelled(task):
                 return not unmet

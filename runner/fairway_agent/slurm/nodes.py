@@ -1,13 +1,30 @@
-"""The nodes of a partition: how they are, what is done with one, and what a run asks of them."""
+"""The nodes of a partition: how they are, what is done with one, what a run asks of them, and how
+one gets there as Slurm allows it: through a job of your own.
+
+    nodes PARTITION NODE shell [WORD…]      a shell, or a command, on the node
+    nodes PARTITION NODE relay SOCKET PORT  what connects to SOCKET here reaches PORT there
+    nodes PARTITION NODE end PORT           the other end of one connection, on the node
+
+The first two run on the login host. Nodes need not let anybody in by ssh. Where no job of this
+user runs on the node, a shell there is a job of its own, which waits for its turn.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent import processes
 from fairway_agent.shared import runs
 from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport, NodesRequest
 from fairway_agent.slurm.jobs import HELD
@@ -15,7 +32,8 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+    from typing import BinaryIO
 
     from fairway_agent.resources import Wanted
     from fairway_agent.shared.reports import SubmitRequest
@@ -25,10 +43,8 @@ _FIELDS = "%N|%T|%o|%c|%f|%E"
 
 _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
 
-REQUEST = NodesRequest
 
-
-def answer(shared: Path, request: NodesRequest, _: object) -> NodesReport:
+def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     """The nodes of a partition, each with what runs there."""
     if request.action:
         _act(request.action, request.node)
@@ -175,3 +191,83 @@ def _kinds(name: str) -> list[Node]:
         size = int(cpus.rstrip("+")), int(memory.rstrip("+"))
         found.append(Node(tuple(features.split(",")), gpus, *size))
     return found
+
+
+_MODULE = "fairway_agent.slurm.nodes"
+_CHUNK = 1 << 16
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    partition, node, what, *words = sys.argv[1:]
+    if what == "shell":
+        terminal = ["--pty"] if os.isatty(0) else []
+        words = words or [os.environ.get("SHELL", "bash"), "-l"]
+        step = _step(partition, node)
+        os.environ.update(commands.environment())
+        os.execvp("srun", [*step, *terminal, *words])  # noqa: S606 - it takes this one's place
+    elif what == "relay":
+        relay(_step(partition, node), [partition, node], Path(words[0]), words[1])
+    else:
+        end(int(words[0]))
+
+
+def _step(partition: str, node: str) -> list[str]:
+    """The start of the command line that runs one process on the node."""
+    words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--mpi=none", "--quiet"]
+    # Or else what has no line's end is held back, and with it most of what is no text.
+    words.append("--unbuffered")
+    jobs = ["squeue", "-h", "--me", "-t", "RUNNING", "-w", node, "-o", "%A"]
+    try:
+        found = commands.run(jobs).split()
+    except commands.Refused as refused:
+        sys.exit(f"fairway: {refused}")
+    if found:
+        return [*words, f"--jobid={found[0]}", "--overlap"]
+    return [*words, f"--partition={partition}"]
+
+
+def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:
+    """Connects each program that comes to the socket, until this is ended."""
+    command = [*step, *processes.program(_MODULE), *address, "end", port]
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))  # so that the socket goes
+    ways: list[subprocess.Popen[bytes]] = []
+    path.parent.mkdir(mode=0o700)
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    # srun has the connection itself: nothing in between.
+                    both = connection.fileno()
+                    way = subprocess.Popen(
+                        command, stdin=both, stdout=both, env=commands.environment()
+                    )
+                ways = [each for each in ways if each.poll() is None] + [way]
+    finally:
+        # A server that waits for more keeps its connection, and so the step on the node.
+        for each in ways:
+            each.terminate()
+        shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def end(port: int) -> None:
+    """Copies between this process and the port, until the port has nothing more to say."""
+    with socket.create_connection(("localhost", port)) as connection:
+        threading.Thread(target=_send, args=(sys.stdin.buffer, connection), daemon=True).start()
+        while data := connection.recv(_CHUNK):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+
+
+def _send(source: BinaryIO, connection: socket.socket) -> None:
+    while data := os.read(source.fileno(), _CHUNK):
+        connection.sendall(data)
+    connection.shutdown(socket.SHUT_WR)
+
+
+if __name__ == "__main__":
+    main()

@@ -23,7 +23,7 @@ from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.nodes import partition_resources
-from fairway_agent.slurm.reconcile import reconcile_all
+from fairway_agent.slurm.runs import reconcile_all
 from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
@@ -150,10 +150,8 @@ _REFUSED = {
     "Invalid qos": "set SBATCH_QOS in your profile on the login host",
 }
 
-REQUEST = SubmitRequest
 
-
-def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
+def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     """Submits the run for the time of that number, unless that is done. Fault where Slurm refuses
     it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
@@ -164,7 +162,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             known = receive.Submission(number, parts, complete=False)
             known.write(folder)
         if known.submission == number and not known.complete:
-            _submit(folder, known, request)
+            _submit_parts(folder, known, request)
             replace(known, complete=True).write(folder)
     if job_facts.read_plan(folder).notify is not None:
         # It may have to wait, or have ended already. Slurm has it: where it does not answer now,
@@ -174,7 +172,7 @@ def answer(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     return SubmitReport(tuple(part.job for part in known.parts if part.job))
 
 
-def _submit(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
+def _submit_parts(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     resources = partition_resources(request)
     try:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import container, job_facts, processes, scratch
-from fairway_agent.fanout import each_node, launchers, remote_exec, remote_exec_server
+from fairway_agent.fanout import launchers, remote_exec, remote_exec_server
 from fairway_agent.figures.sampler import Sampling, sampler
-from fairway_agent.nodes.shared import SharedNodes
 from fairway_agent.prepare import has_setup, set_up
 from fairway_agent.resources import CORES, numbers_of, pin, ports_of
 from fairway_agent.state_files import NODE
+from fairway_agent.task.shared_nodes import SharedNodes
 from fairway_agent.task.task import Loss
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def main() -> None:
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
     argv = [*processes.program(_PREPARE), str(run)]
     if has_setup(run):
-        code = set_up(run, lambda printed: each_node.run(argv, hosts, printed))
+        code = set_up(run, lambda printed: remote_exec.each_node(argv, hosts, printed))
     else:
-        code = each_node.run(argv, hosts)
+        code = remote_exec.each_node(argv, hosts)
     if code:
         sys.exit(code)
     inside = container.entry(run) if len(hosts) == 1 else []
@@ -53,7 +53,7 @@ def _sampling(run: Path) -> Sampling:
     """Returns the sampler of the task's nodes. If the sampler loses a node, the task has not lost
     it."""
     plan = job_facts.read_shared_plan(run)
-    program = processes.program(each_node.__name__, waits=True)
+    program = [*processes.program(remote_exec.PROGRAM, waits=True), "--each"]
     return Sampling(
         plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],
@@ -72,7 +72,7 @@ def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     return 128 - code if code < 0 else code
 
 
-_ATTEMPT, _REMOTE_EXEC = "fairway_agent.ssh.attempt", "fairway_agent.fanout.remote_exec"
+_ATTEMPT = "fairway_agent.ssh.attempt"
 
 
 class SshNodes(SharedNodes):
@@ -96,7 +96,7 @@ class SshNodes(SharedNodes):
         main = task.hosts[0]
         if main.is_near:
             return attempt
-        return [*processes.program(_REMOTE_EXEC), "--exactly", main.address, *attempt]
+        return [*processes.program(remote_exec.PROGRAM), "--exactly", main.address, *attempt]
 
     def sampling(self, task: Task, environment: dict[str, str]) -> None:
         """The program on the main host sees to that."""

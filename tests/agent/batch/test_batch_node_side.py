@@ -22,8 +22,8 @@ from fairway_agent.allocators.machine import Host
 from fairway_agent.batch import attempt, notifications, preparation
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
+from fairway_agent.batch.nodes import BatchNodes
 from fairway_agent.job_facts import JobFacts, TargetFacts
-from fairway_agent.nodes.batch import BatchNodes
 from fairway_agent.resources import SHARE_FILE, Devices, Gpu, Lent, Wanted
 from fairway_agent.spec import Output, RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, CANCELLED, NO_START, PREEMPTION

@@ -14,8 +14,8 @@ from fairway_agent import limits, state_files
 from fairway_agent.batch import attempt, notifications
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
+from fairway_agent.batch.nodes import BatchNodes
 from fairway_agent.batch.notifications import FILE, Ending
-from fairway_agent.nodes.batch import BatchNodes
 from fairway_agent.records import Unfit
 from fairway_agent.spec import CANCEL, Budget, IdleGpu, RunPlan, TaskSpec
 from fairway_agent.spec import Receiver as Hears

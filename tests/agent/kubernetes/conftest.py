@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import job_facts, state_files
-from fairway_agent.kubernetes import cancel, clean, controller, reconcile, submit
+from fairway_agent.kubernetes import controller, runs, submit
 from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.objects import INDEX, JOB
 from fairway_agent.shared import receive
@@ -78,7 +78,7 @@ def server() -> Server:
 
 @pytest.fixture(autouse=True)
 def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    for module in (submit, cancel, clean, reconcile):
+    for module in (submit, runs, runs):
         monkeypatch.setattr(module, "Api", lambda: server)
 
 
@@ -122,7 +122,7 @@ class Cluster:
     def submit(self, run: str = "job-a", submission: int = 0, key: str = "") -> list[str]:
         """Submits what was brought; the ids of its Jobs."""
         request = self.request(run, submission, key)
-        return [*submit.answer(self.shared, request, io.BytesIO()).jobs]
+        return [*submit.submit(self.shared, request, io.BytesIO()).jobs]
 
     def submitted(self, nodes: list[int], run: str = "job-a", **more: Any) -> Path:
         """A run that is brought and submitted."""
@@ -153,7 +153,7 @@ class Cluster:
 
     def state(self, folder: Path) -> RunState:
         """The run's state once somebody has looked."""
-        assert reconcile.reconcile_all(self.server, [folder]) == {}  # type: ignore[arg-type]
+        assert runs.reconcile_all(self.server, [folder]) == {}  # type: ignore[arg-type]
         found = state_files.read_run(folder)
         assert found is not None
         return found

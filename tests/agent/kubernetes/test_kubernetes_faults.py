@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import job_facts, state_files
-from fairway_agent.kubernetes import api, cancel, clean, nodes, objects, submit
-from fairway_agent.kubernetes import reconcile as looking
+from fairway_agent.kubernetes import api, nodes, objects, runs, submit
 from fairway_agent.kubernetes.api import CORE, Api, Refused
 from fairway_agent.kubernetes.controller import Controller
 from fairway_agent.shared import receive
@@ -74,7 +73,7 @@ def head_api(cluster_api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) ->
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
     monkeypatch.setattr(api, "time", clock)
     found = Api()
-    for module in (submit, cancel, clean, looking):
+    for module in (submit, runs):
         monkeypatch.setattr(module, "Api", lambda: found)
     cluster_api.faults.hits.clear()
     yield found
@@ -91,10 +90,10 @@ def jobs(head_api: Api, folder: Path) -> dict[str, str]:
 def live(head_api: Api, cluster: Cluster, run: str) -> None:
     """Submits a run with something of everything, and brings it to its end."""
     folder = cluster.bring(run, [1, 2, 1, 1], last=True)
-    submit.answer(cluster.shared, cluster.request(run, key="-----BEGIN"), io.BytesIO())
+    submit.submit(cluster.shared, cluster.request(run, key="-----BEGIN"), io.BytesIO())
     before = jobs(head_api, folder)
     assert sorted(before) == [f"{run}-0-0", f"{run}-0-1", f"{run}-0-controller"]
-    looking.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
+    runs.states(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
     for task in range(4):
         (folder / "tasks" / str(task)).mkdir(parents=True)
         ended = TaskState("succeeded", exit_code=0, started=1.0, ended=2.0)
@@ -103,11 +102,11 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     after = jobs(head_api, folder)
     assert sorted(after) == [f"{run}-0-{part}" for part in (0, 1, 2, "controller")]
     assert after.items() >= before.items()
-    found = looking.answer(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
+    found = runs.states(cluster.shared, StatesRequest({run: RunRequest()}), io.BytesIO())
     report = found.runs[run]
     assert report.state.tasks == {"succeeded": 4, "queued": 1}
-    cancel.answer(cluster.shared, CancelRequest(run, 0), io.BytesIO())
-    clean.answer(cluster.shared, RunsRequest(remove=run), io.BytesIO())
+    runs.cancel(cluster.shared, CancelRequest(run, 0), io.BytesIO())
+    runs.remove(cluster.shared, RunsRequest(remove=run), io.BytesIO())
     # The API server forgets a Job once its pods are gone.
     while head_api.list(api.BATCH, "jobs", objects.selector(run)):
         time.sleep(0.01)
@@ -146,7 +145,7 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
     """At each of ten requests, before and after it takes effect."""
     request = json.dumps(cluster.request("job-a").to_json()).encode() + b"\n"
     names = sorted([*(f"job-a-0-{part}" for part in range(8)), "job-a-0-controller"])
-    words = ["-m", "fairway_agent.main", "call", "fairway_agent.kubernetes.submit"]
+    words = ["-m", "fairway_agent.main", "call", "fairway_agent.kubernetes.submit.submit"]
     points = [(skip, applied) for skip in range(10) for applied in (False, True)]
     for skip, applied in points:
         folder = cluster.bring("job-a", [2] * 8, last=True)
@@ -165,14 +164,14 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
         cluster_api.faults.clear()
         known, before = receive.read(folder), jobs(head_api, folder)
         assert known is None or not known.complete
-        submit.answer(cluster.shared, cluster.request("job-a"), io.BytesIO())
+        submit.submit(cluster.shared, cluster.request("job-a"), io.BytesIO())
         after = jobs(head_api, folder)
         assert sorted(after) == names, (skip, applied)
         assert after.items() >= before.items(), (skip, applied)
         known = receive.read(folder)
         assert known.complete
-        cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
-        clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
+        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
 
 
 def test_a_right_that_an_earlier_release_has_not_given_is_named(
@@ -182,7 +181,7 @@ def test_a_right_that_an_earlier_release_has_not_given_is_named(
     request = NodesRequest(health=True, rights=head.rights(TARGET))
 
     def lacks() -> tuple[str, ...]:
-        found = nodes.answer(cluster.shared, request, io.BytesIO()).health
+        found = nodes.nodes(cluster.shared, request, io.BytesIO()).health
         return found.lacks
 
     assert lacks() == ()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import control, limits, reconcile, state_files
-from fairway_agent.kubernetes import cancel as cancelling
 from fairway_agent.kubernetes import pod
+from fairway_agent.kubernetes import runs as cancelling
+from fairway_agent.kubernetes.pod import PodNodes
 from fairway_agent.limits import Watch
-from fairway_agent.nodes.pods import PodNodes
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest
 from fairway_agent.spec import RunPlan, TaskSpec
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def cancel(cluster: Cluster, task: str, submission: int = 0) -> None:
     request = CancelRequest("job-a", submission, task=task)
-    cancelling.answer(cluster.shared, request, io.BytesIO())
+    cancelling.cancel(cluster.shared, request, io.BytesIO())
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])

@@ -10,7 +10,7 @@ import pytest
 
 from fairway_agent import control, reconcile, state_files
 from fairway_agent.kubernetes import controller
-from fairway_agent.kubernetes import reconcile as looking
+from fairway_agent.kubernetes import runs as looking
 from fairway_agent.kubernetes.api import DOWN
 from fairway_agent.kubernetes.objects import Scaling, moment
 from fairway_agent.kubernetes.task_state import PATIENCE
@@ -309,7 +309,7 @@ def test_a_server_that_is_away_leaves_what_was_known(
         raise Fault(NO_ANSWER, "the API server of Kubernetes does not answer: HTTP 503", DOWN)
 
     monkeypatch.setattr(cluster.server, "list", silent)
-    found = looking.answer(cluster.shared, ASKED, io.BytesIO())
+    found = looking.states(cluster.shared, ASKED, io.BytesIO())
     assert found.silent == "the API server of Kubernetes does not answer: HTTP 503"
     report = found.runs["job-a"]
     assert report.state.state == "queued"
@@ -318,6 +318,6 @@ def test_a_server_that_is_away_leaves_what_was_known(
 def test_a_damaged_file_is_named(cluster: Cluster) -> None:
     folder = cluster.submitted([1])
     (folder / "control.json").write_text('{"parts": [')
-    report = looking.answer(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]
+    report = looking.states(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]
     assert report is not None
     assert "control.json: damaged" in (report.damaged or "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import control, notify, state_files
-from fairway_agent.kubernetes import cancel, clean, submit
+from fairway_agent.kubernetes import runs, submit
 from fairway_agent.records import Damaged
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
@@ -97,7 +97,7 @@ def test_a_retry_has_names_of_its_own(cluster: Cluster) -> None:
 def test_clean_leaves_no_object(cluster: Cluster) -> None:
     folder = cluster.submitted([1], last=True)
     assert len(cluster.server.of("jobs")) == 2
-    clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
+    runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
     assert cluster.server.of("jobs") == {}
     assert not folder.exists()
 
@@ -207,8 +207,8 @@ class TestNames:
         assert said.value.record["exit_code"] == 2
         assert "choose another --run-id" in said.value.record["hint"]
         assert not folder.exists()
-        clean.answer(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
-        cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
+        runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
+        runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
         assert (json.dumps(cluster.server.of("jobs")["job-a-0-0"]), cluster.server.created) == (
             before,
             [],
@@ -282,7 +282,7 @@ class TestWhatWaits:
             labels = job["metadata"]["labels"]
             pod = {**job["spec"]["template"], "metadata": {"name": name, "labels": labels}}
             cluster.server.of("pods")[name] = {**pod, "status": {"phase": "Running"}}
-        cancel.answer(cluster.shared, CancelRequest("job-a", 0, kill), io.BytesIO())
+        runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill), io.BytesIO())
         assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
         assert ("job-a-0-0-abcde" in cluster.server.of("pods")) is not kill
         assert "job-a-0-controller-abcde" in cluster.server.of("pods")
@@ -297,13 +297,13 @@ class TestWhatWaits:
         known = receive.read(folder)
         assert known is not None
         replace(known, complete=False).write(folder)
-        cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         assert cluster.server.of("jobs") == {}
 
     def test_nothing_of_a_cancelled_run_is_started(self, cluster: Cluster) -> None:
         folder = cluster.submitted([1], last=True)
         cluster.ended(folder, "0", "cancelled")
-        cancel.answer(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
+        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         assert cluster.server.of("jobs") == {}
         known = receive.read(folder)
         assert known is not None

@@ -10,13 +10,12 @@ import pytest
 
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Numbers, Part
-from fairway_agent.nodes.srun import SlurmNodes
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import job, submit
-from fairway_agent.slurm.cancel import Watch
+from fairway_agent.slurm.allocation import SlurmNodes
 from fairway_agent.slurm.job import Slurm
-from fairway_agent.slurm.reconcile import reconcile_all
+from fairway_agent.slurm.runs import Watch, reconcile_all
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import RunState
 from fairway_agent.task.attempts import Attempts
@@ -72,7 +71,7 @@ def ends(shared: Path, name: str, state: str) -> None:
 
 def submit_own(shared: Path, submission: int = 0) -> SubmitReport:
     request = SubmitRequest("own", submission, "c", partition="nd")
-    return submit.answer(shared, request, io.BytesIO())
+    return submit.submit(shared, request, io.BytesIO())
 
 
 def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:

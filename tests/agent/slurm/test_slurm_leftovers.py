@@ -12,9 +12,8 @@ import pytest
 from waiting import PATIENCE
 
 from fairway_agent.allocators.machine import Host
-from fairway_agent.nodes import srun
-from fairway_agent.nodes.srun import SlurmNodes
-from fairway_agent.slurm import leftovers
+from fairway_agent.slurm import allocation
+from fairway_agent.slurm.allocation import SlurmNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Task
 
@@ -98,7 +97,7 @@ def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
     ended = daemon("15")
     own = daemon("12", SLURM_RESTART_COUNT="1")
     others = [daemon("7", "../elsewhere/runs/a/shared"), daemon(None), daemon("7", "notes")]
-    leftovers.end_leftovers(shared, OWN)
+    allocation.end_leftovers(shared, OWN)
     assert (_ended(left), _ended(before), _ended(ended)) == (3, 3, 3)
     assert [each.poll() for each in (going, hidden, own, *others)] == [None] * 6
 
@@ -114,7 +113,7 @@ def test_slurm_leftovers_without_squeue_are_killed_for_the_own_job_only(
 ) -> None:
     squeue(script)
     unknown, before = daemon("7"), daemon("12")
-    leftovers.end_leftovers(shared, OWN)
+    allocation.end_leftovers(shared, OWN)
     assert _ended(before) == 3
     assert unknown.poll() is None
 
@@ -123,7 +122,7 @@ def test_slurm_is_not_asked_where_nothing_is_left(
     shared: Path, squeue: Callable[[str], None], tmp_path: Path
 ) -> None:
     squeue(f"touch {tmp_path}/asked")
-    leftovers.end_leftovers(shared, OWN)
+    allocation.end_leftovers(shared, OWN)
     assert not (tmp_path / "asked").exists()
 
 
@@ -141,7 +140,7 @@ def test_a_job_with_a_cgroup_is_known(tmp_path: Path, text: str | None, containe
     if text is not None:
         (tmp_path / "proc/self").mkdir(parents=True)
         (tmp_path / "proc/self/cgroup").write_text(text)
-    assert leftovers.are_contained({"SLURM_JOB_ID": "12"}, tmp_path) is contained
+    assert allocation.are_contained({"SLURM_JOB_ID": "12"}, tmp_path) is contained
 
 
 def test_a_node_that_never_answers_holds_nobody(
@@ -155,7 +154,7 @@ def test_a_node_that_never_answers_holds_nobody(
     (programs / "srun").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "12")
-    monkeypatch.setattr(srun, "_STEP_PATIENCE", 0.2)
+    monkeypatch.setattr(allocation, "_STEP_PATIENCE", 0.2)
     nodes, hosts = SlurmNodes(), [Host(name, name) for name in ("nd-1", "nd-2", "nd-3")]
     plan, spec = RunPlan("job-a", "/x"), TaskSpec(0, nodes=3)
     task = Task(plan, spec, run, run, nodes=nodes, hosts=hosts)

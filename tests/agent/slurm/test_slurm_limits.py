@@ -14,10 +14,10 @@ from fairway_agent import reconcile as shared_reconcile
 from fairway_agent.control import Numbers, Part
 from fairway_agent.records import Unfit
 from fairway_agent.shared.receive import Submission
-from fairway_agent.slurm import reconcile, submit
-from fairway_agent.slurm.cancel import Watch
+from fairway_agent.slurm import runs, submit
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.nodes import Resources
+from fairway_agent.slurm.runs import Watch
 from fairway_agent.spec import Budget, RunPlan, TaskSpec
 from fairway_agent.state_files import Over, RunState, TaskState
 from fairway_boot.slurm import commands
@@ -156,8 +156,8 @@ def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[st
         Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
         for index, state in enumerate(states)
     ]
-    monkeypatch.setattr(reconcile, "jobs_named", lambda _: found)
-    reconcile.reconcile_all([run])
+    monkeypatch.setattr(runs, "jobs_named", lambda _: found)
+    runs.reconcile_all([run])
     value: dict[str, Any] = json.loads((run / "state.json").read_text())
     return value
 

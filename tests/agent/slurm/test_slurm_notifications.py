@@ -13,7 +13,7 @@ from fairway_agent import control, notify, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
-from fairway_agent.slurm import reconcile, submit
+from fairway_agent.slurm import runs, submit
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.spec import Receiver as Told
 from fairway_agent.spec import RunPlan
@@ -32,7 +32,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
     """Makes a run of two tasks that Slurm runs as the array 7; `told` are what a login host has
     started to tell."""
     listed = [Element("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
-    monkeypatch.setattr(reconcile, "jobs_named", lambda _: listed)
+    monkeypatch.setattr(runs, "jobs_named", lambda _: listed)
     monkeypatch.setattr(notify, "PAID_PAUSES", (0.0, 0.0))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
@@ -71,7 +71,7 @@ def test_the_last_job_tells_the_end_and_nobody_else(
     end(folder, 1, "failed")
     assert notify.is_last(folder, "1", 0)
     for _ in range(2):
-        reconcile.notify_end(folder)
+        runs.notify_end(folder)
     said = receiver.next()
     assert (said["event"], said["tasks"]) == ("failed", {"succeeded": 1, "failed": 1})
     assert (receiver.seen, receiver.taken.empty()) == (2, True)
@@ -96,9 +96,9 @@ def test_slurm_notification_of_a_killed_job_is_sent_once_by_reconcile(
     end(folder, 0)
     end(folder, 1)
     for _ in range(2):
-        reconcile.reconcile_all([folder])
+        runs.reconcile_all([folder])
     assert told == ["succeeded"]
-    reconcile.notify_end(folder)
+    runs.notify_end(folder)
     assert told == ["succeeded"]
 
 
@@ -109,13 +109,13 @@ def test_a_secret_address_is_left_to_the_jobs(
     folder = run(secret="HOOK")
     end(folder, 0)
     end(folder, 1)
-    reconcile.reconcile_all([folder])
+    runs.reconcile_all([folder])
     seen = state_files.read_run(folder)
     assert seen.state == "succeeded"
     assert receiver.seen == 0
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     monkeypatch.setenv("HOOK", receiver.url)
-    reconcile.notify_end(folder)
+    runs.notify_end(folder)
     assert receiver.next()["state"] == "succeeded"
 
 
@@ -124,10 +124,10 @@ def test_slurm_notification_of_waiting_is_sent_once_per_submission(
 ) -> None:
     folder, told = run(on=("waiting",)), []
     waits = [Element("7", index, "PENDING", "Resources", "", "", "") for index in range(2)]
-    monkeypatch.setattr(reconcile, "jobs_named", lambda _: waits)
+    monkeypatch.setattr(runs, "jobs_named", lambda _: waits)
     monkeypatch.setattr(notify, "notify", lambda *what: told.append(what[2].reason))
     for _ in range(2):
-        reconcile.reconcile_all([folder])
+        runs.reconcile_all([folder])
     assert told == ["waiting for nodes"]
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     again = RunState("queued", "held", submission=1)
@@ -144,9 +144,9 @@ def test_slurm_submit_succeeds_when_squeue_does_not_answer_afterwards(
         raise commands.Refused("squeue: error: Unable to contact slurm controller")
 
     folder, looks = run(), []
-    monkeypatch.setattr(reconcile, "jobs_named", refuse)
+    monkeypatch.setattr(runs, "jobs_named", refuse)
     request = SubmitRequest(folder.name, 0)
-    assert submit.answer(folder.parents[1], request, io.BytesIO()) == SubmitReport(("7",))
+    assert submit.submit(folder.parents[1], request, io.BytesIO()) == SubmitReport(("7",))
     assert looks == ["look"]
 
 
@@ -158,7 +158,7 @@ def test_a_receiver_that_is_away_is_told_of(
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     end(folder, 0)
     end(folder, 1)
-    reconcile.notify_end(folder)
+    runs.notify_end(folder)
     said = "fairway: a notification was not delivered: the receiver answered 503\n"
     assert (folder / "notify.log").read_text() == said
     state = state_files.read_run(folder)
@@ -171,6 +171,6 @@ def test_a_run_without_receivers_writes_nothing_of_it(run: Callable[..., Path]) 
     (folder / "plan.json").write_text(json.dumps({**facts, "notify": None}))
     end(folder, 0)
     end(folder, 1)
-    reconcile.reconcile_all([folder])
+    runs.reconcile_all([folder])
     assert control.read(folder).notified == ()
     assert asdict(RunPlan.from_json({**facts, "notify": None}))["notify"] is None

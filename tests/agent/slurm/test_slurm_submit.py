@@ -210,7 +210,7 @@ def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
     (folder / "provenance.json").write_text('{"code": "c"}')
     (shared / "code" / ".c.job-a").mkdir(parents=True)
     with pytest.raises(Fault) as caught:
-        submit.answer(shared, REQUEST, io.BytesIO())
+        submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "refused-job"
     assert slurm.said[:2] == ["sbatch", "scancel 7"]
     assert slurm.said[2:] == ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
@@ -223,12 +223,12 @@ def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
 ) -> None:
     slurm.states = ["RUNNING"]
     with pytest.raises(Fault) as caught:
-        submit.answer(shared, REQUEST, io.BytesIO())
+        submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "not-cancelled"
     assert "another that was cancelled has not ended: 7" in str(caught.value)
     slurm.states = ["CANCELLED"]
     with pytest.raises(Fault) as caught:
-        submit.answer(shared, REQUEST, io.BytesIO())
+        submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "refused-job"
     assert slurm.said.count("sbatch") == 1
 
@@ -256,7 +256,7 @@ def test_a_job_of_an_earlier_try_is_found(
     if trace:
         (folder / "jobs").mkdir()
         (folder / "jobs" / "tasks-0-0").write_text("7\n")
-    assert submit.answer(shared, REQUEST, io.BytesIO()) == SubmitReport(("7",))
+    assert submit.submit(shared, REQUEST, io.BytesIO()) == SubmitReport(("7",))
     assert slurm.said.count("sbatch") == submitted
 
 
@@ -278,6 +278,6 @@ def test_every_part_waits_for_the_runs_before(
         return slurm.run(words, **options)
 
     monkeypatch.setattr(submit.commands, "run", run)
-    submit.answer(shared, REQUEST, io.BytesIO())
+    submit.submit(shared, REQUEST, io.BytesIO())
     told = [word.removeprefix("--dependency=") for word in submitted]
     assert told == ["afterok:3", "afterok:3,afterany:7", "afterok:3,afterany:7:7"]

@@ -169,7 +169,7 @@ def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
     job = fairway.job("echo up; exec sleep 600", template="plain", nodes=1)
     run = fairway.submit(job, "--target", "pair", **own["ada"])
     until(lambda: _facts(fairway, run, **own["ada"])["state"] != "queued")
-    team.ssh("ada", "pkill -KILL -f fairway_agent.ssh.supervis[e]")
+    team.ssh("ada", "pkill -KILL -f 'fairway_agent.ssh.run[s] /'")
     fairway.folder = team.project("bob", tmp_path / "bob")
     job = fairway.job("id -un", template="every-node", nodes=2)
     words = ("submit", job, "--target", "pair", "--watch")

@@ -31,7 +31,7 @@ def supervisor_of(cluster: SshCluster, run: str) -> int:
     """The process that watches over a run, as this machine counts processes."""
     for pid in cluster.hosts["n1"].pids():
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        program = b"fairway_agent.ssh.supervise"
+        program = b"fairway_agent.ssh.runs"
         if program in words and str(remote(cluster, run)).encode() in words:
             return pid
     raise AssertionError("nobody watches over the run")

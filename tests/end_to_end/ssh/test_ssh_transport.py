@@ -156,21 +156,21 @@ def test_a_key_that_is_not_welcome_is_not_tried_again(
 
     monkeypatch.setattr(outage.Watched, "pause", tried_again)
     with pytest.raises(UserError, match="Permission denied") as caught:
-        remote_host.call("fairway_agent.ssh.nodes", NodesRequest("pair"), NodesReport)
+        remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("pair"), NodesReport)
     assert "ssh-add" in caught.value.findings[0].hint
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(remote_host: RemoteHost) -> None:
     remote_host.shared = "/proc/fairway"
     with pytest.raises(UserError, match="nothing can be written to /proc/fairway") as caught:
-        remote_host.call("fairway_agent.ssh.nodes", NodesRequest("pair"), NodesReport)
+        remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("pair"), NodesReport)
     assert caught.value.findings[0].id == "unwritable-folder"
 
 
 def test_a_host_without_python_is_named(
     cluster: SshCluster, remote_host: RemoteHost, tmp_path: Path
 ) -> None:
-    remote_host.call("fairway_agent.ssh.nodes", NodesRequest("pair"), NodesReport)
+    remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("pair"), NodesReport)
     host = cluster.hosts["n1"]
     host.kill()
     programs = tmp_path / "programs"
@@ -179,7 +179,7 @@ def test_a_host_without_python_is_named(
     host.environment = {"PATH": str(programs)}
     host.start()
     with pytest.raises(UserError, match=r"root@n1 has no python3 of at least 3\.10") as caught:
-        remote_host.call("fairway_agent.ssh.nodes", NodesRequest("pair"), NodesReport)
+        remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("pair"), NodesReport)
     assert caught.value.exit_code == 4
 
 
@@ -192,7 +192,7 @@ def test_this_machine_needs_no_ssh(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not say which host"):
         connection_to("", "anybody")
     remote_host = RemoteHost(connection_to("localhost", ""), str(tmp_path / "shared"))
-    found = remote_host.call("fairway_agent.ssh.nodes", NodesRequest("box"), NodesReport)
+    found = remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("box"), NodesReport)
     assert [node.name for node in found.nodes] == [os.uname().nodename]
 
 

@@ -24,7 +24,7 @@ sys.exit(on_terminal(sys.argv[1:]))
 """
 RELAY = """
 import pathlib, sys
-from fairway_agent.slurm.node_access import relay
+from fairway_agent.slurm.nodes import relay
 relay(["env"], ["nd", "nd-0"], pathlib.Path(sys.argv[1]), sys.argv[2])
 """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.shared.inputs import adopt
+from fairway_agent.shared.receive import adopt
 from fairway_agent.shared.reports import (
     Piece,
     RunReport,
@@ -225,7 +225,7 @@ def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path
             (folder / "provenance.json").write_text(json.dumps({"code": f"{code.name}rest"}))
             adopt(shared / "code", code.name, run.id, "the code")
     for run, left in ((runs[2], True), (runs[0], True), (runs[1], False)):
-        mirror.remote.call("fairway_agent.shared.runs", RunsRequest(remove=run.id), RunsReport)
+        mirror.remote.call("fairway_agent.shared.runs.runs", RunsRequest(remove=run.id), RunsReport)
         assert not (shared / "runs" / run.id).exists()
         assert code.exists() is left
     assert (shared / "code").is_dir()

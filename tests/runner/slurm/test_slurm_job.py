@@ -15,8 +15,8 @@ import pytest
 from waiting import PATIENCE
 
 from fairway_agent import job_facts
-from fairway_agent.slurm import leftovers
-from fairway_agent.slurm.leftovers import processes_of
+from fairway_agent.slurm import allocation
+from fairway_agent.slurm.allocation import processes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,7 +180,7 @@ def test_slurm_job_cleans_other_nodes_before_its_end_is_known(tmp_path: Path, no
     done = run_job(tmp_path, "true", "n1,n2")
     assert (done.returncode, done.stderr) == (0, "")
     steps = (tmp_path / "srun.log").read_text()
-    assert f"fairway_agent.slurm.leftovers leave {RUN} 0 2.0 " in steps
+    assert f"fairway_agent.slurm.allocation leave {RUN} 0 2.0 " in steps
     assert state(tmp_path)["state"] == "succeeded"
 
 
@@ -200,9 +200,9 @@ def daemon() -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_daemon_on_another_node_is_ended(daemon: subprocess.Popen[str]) -> None:
-    leftovers.end_all(RUN, "8", 0.0)
+    allocation.end_all(RUN, "8", 0.0)
     assert daemon.poll() is None
-    leftovers.end_all(RUN, "7", 0.0)
+    allocation.end_all(RUN, "7", 0.0)
     deadline = time.monotonic() + PATIENCE
     while daemon.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)

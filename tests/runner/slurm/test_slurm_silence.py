@@ -12,7 +12,7 @@ import pytest
 from fairway_agent.control import Numbers, Part
 from fairway_agent.shared.receive import Submission
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
-from fairway_agent.slurm import cancel, reconcile
+from fairway_agent.slurm import runs
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState
@@ -48,7 +48,7 @@ def test_the_host_says_what_tasks_have_written(
     def reconcile_all(_: Sequence[Path]) -> None:
         raise Fault(fault, "slurmctld does not answer")
 
-    monkeypatch.setattr(reconcile, "reconcile_all", reconcile_all)
+    monkeypatch.setattr(runs, "reconcile_all", reconcile_all)
     folder = tmp_path / "runs" / "job-1"
     (folder / "tasks" / "0").mkdir(parents=True)
     (folder / "tasks" / "0" / "log.txt").write_text("one")
@@ -56,9 +56,9 @@ def test_the_host_says_what_tasks_have_written(
     request = StatesRequest({"job-1": RunRequest(logs={"0": 0})})
     if fault != NO_ANSWER:
         with pytest.raises(Fault):
-            reconcile.answer(tmp_path, request, io.BytesIO())
+            runs.states(tmp_path, request, io.BytesIO())
         return
-    found = reconcile.answer(tmp_path, request, io.BytesIO())
+    found = runs.states(tmp_path, request, io.BytesIO())
     assert found.silent == "slurmctld does not answer"
     report = found.runs["job-1"]
     assert report.state == RunState("running")
@@ -80,13 +80,13 @@ def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
 def test_a_damaged_run_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    monkeypatch.setattr(reconcile, "jobs_named", lambda _: [])
-    monkeypatch.setattr(reconcile, "look_up", lambda *_: None)
+    monkeypatch.setattr(runs, "jobs_named", lambda _: [])
+    monkeypatch.setattr(runs, "look_up", lambda *_: None)
     for name in ("job-1", "job-2"):
         going_run(tmp_path / "runs" / name)
     (tmp_path / "runs" / "job-1" / file).write_text('{"state": "run')
     request = StatesRequest({"job-1": RunRequest(), "job-2": RunRequest()})
-    found = reconcile.answer(tmp_path, request, io.BytesIO()).to_json()["runs"]
+    found = runs.states(tmp_path, request, io.BytesIO()).to_json()["runs"]
     assert isinstance(found, dict)
     assert f"job-1/{file}: damaged: " in found["job-1"]["damaged"]
     assert found["job-2"]["state"]["state"] == "lost"  # as Slurm knows no job of it
@@ -99,9 +99,9 @@ def test_a_run_whose_file_is_damaged_is_cancelled_by_its_name(
     (tmp_path / "runs" / "job-1" / "control.json").write_text('{"parts": [')
     listed = Element("7", -1, "RUNNING", "", "", "", "fairway job-1 tasks 0 0")
     ordered: list[Sequence[str]] = []
-    monkeypatch.setattr(cancel, "jobs_named", lambda _: [listed])
+    monkeypatch.setattr(runs, "jobs_named", lambda _: [listed])
     monkeypatch.setattr(commands, "run", ordered.append)
-    cancel.answer(tmp_path, CancelRequest("job-1", 0), io.BytesIO())
+    runs.cancel(tmp_path, CancelRequest("job-1", 0), io.BytesIO())
     assert [words[-1] for words in ordered] == ["7", "7"]
 
 
@@ -109,12 +109,12 @@ def test_a_run_ends_though_the_one_before_it_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = Element("7", -1, "CANCELLED", "DependencyNeverSatisfied", "", "", "")
-    monkeypatch.setattr(reconcile, "jobs_named", lambda _: [ended])
+    monkeypatch.setattr(runs, "jobs_named", lambda _: [ended])
     for name, after in (("job-1", ()), ("job-2", ("job-1",))):
         going_run(tmp_path / "runs" / name, after)
     (tmp_path / "runs" / "job-1" / "state.json").write_text('{"state": "run')
     request = StatesRequest({"job-2": RunRequest()})
-    found = reconcile.answer(tmp_path, request, io.BytesIO()).runs["job-2"]
+    found = runs.states(tmp_path, request, io.BytesIO()).runs["job-2"]
     assert found.state is not None
     reason = "not started: job-1 cannot be read"
     assert (found.state.state, found.state.reason) == ("cancelled", reason)

@@ -167,7 +167,7 @@ class KubernetesEngine(ScheduledEngine):
 
     def remove(self, run: RunFolder) -> None:
         """Removes its objects, and its folder."""
-        self.ask("clean", RunsRequest(remove=run.id), RunsReport)
+        self.ask("runs.remove", RunsRequest(remove=run.id), RunsReport)
 
     def no_capacity(self, job: Job) -> str:
         """Says that the queue admits nothing; "" if it admits jobs."""
@@ -211,7 +211,7 @@ class KubernetesEngine(ScheduledEngine):
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """In the pod of the task that is on that one of its nodes."""
         status = run.task_status(task)
-        found = self.ask("nodes", NodesRequest(run=run.id), NodesReport).pods
+        found = self.ask("nodes.nodes", NodesRequest(run=run.id), NodesReport).pods
         mine = next((each for each in found if each.name == status.job), None)
         count = len((status.node or "").split(","))
         if mine is None or node >= count:
@@ -261,7 +261,7 @@ class KubernetesEngine(ScheduledEngine):
 
     def _look(self, **asked: Any) -> NodesReport:
         request = NodesRequest(selector=self.access.selector, rdma=self.access.rdma, **asked)
-        return self.ask("nodes", request, NodesReport)
+        return self.ask("nodes.nodes", request, NodesReport)
 
 
 ENGINE = KubernetesEngine

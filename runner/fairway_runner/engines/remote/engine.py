@@ -71,7 +71,7 @@ class RemoteEngine(Engine):
     @property
     def mirror(self) -> Mirror:
         """The runs there."""
-        return Mirror(self.remote_host, states=f"{self.NODE}.reconcile")
+        return Mirror(self.remote_host, states=f"{self.NODE}.runs.states")
 
     def require_address(self) -> None:
         """UserError where the target does not say where it is."""
@@ -140,7 +140,7 @@ class RemoteEngine(Engine):
         if self._shares_folder(kept.run):
             return Chained(name, kept.path)
         kept.bring()
-        from fairway_agent.shared.inputs import FOLDER
+        from fairway_agent.shared.receive import FOLDER
 
         return Chained(name, f"{FOLDER}/{kept.digest()}", kept.path)
 
@@ -191,11 +191,11 @@ class RemoteEngine(Engine):
     def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
         """Asks the host to end a run, or one task of it; with `kill` the scheduler ends it."""
         last = submission_state.read(run) or Submission(0)
-        self.ask("cancel", CancelRequest(run.id, last.submission, task=task, kill=kill), Done)
+        self.ask("runs.cancel", CancelRequest(run.id, last.submission, task=task, kill=kill), Done)
 
     def remove(self, run: RunFolder) -> None:
         """Removes its folder from the shared one."""
-        self.remote_host.call(f"{SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
+        self.remote_host.call(f"{SHARED}.runs.runs", RunsRequest(remove=run.id), RunsReport)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run of the shared folder that is of this target."""
@@ -218,10 +218,10 @@ class RemoteEngine(Engine):
         return self.shell(names[node], inside_words(run.id, run.task_name(task), command))
 
     def ask(
-        self, module: str, request: JsonRecord, kind: type[R], *, timeout: float = COMMAND_TIMEOUT
+        self, called: str, request: JsonRecord, kind: type[R], *, timeout: float = COMMAND_TIMEOUT
     ) -> R:
-        """Calls one of this engine's modules on the host and returns its answer."""
-        return self.remote_host.call(f"{self.NODE}.{module}", request, kind, timeout=timeout)
+        """Calls a function of this engine's modules on the host and returns its answer."""
+        return self.remote_host.call(f"{self.NODE}.{called}", request, kind, timeout=timeout)
 
     def find_node(self, name: str, nodes: Iterable[N]) -> N:
         """The node of that name or address; UserError where the target has none."""
@@ -279,7 +279,7 @@ class ScheduledEngine(RemoteEngine):
         """Hands it to the scheduler. UserError where that refuses it: Refused for a run that never
         began, of which nothing is left there."""
         try:
-            return self.ask("submit", self.request(run, submission, code), SubmitReport).jobs
+            return self.ask("submit.submit", self.request(run, submission, code), SubmitReport).jobs
         except UserError as error:
             if error.findings[0].id in self.REFUSALS and not submission.submission:
                 raise Refused(error.findings, exit_code=error.exit_code) from None

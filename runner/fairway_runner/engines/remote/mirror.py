@@ -156,10 +156,10 @@ _OWN = ("state.json", "engine.json", "lock", MIRROR_LOCK, "labels.json", "labels
 
 @dataclass
 class Mirror:
-    """The runs on a host; `states` is the module there that says where they stand."""
+    """The runs on a host; `states` is the function there that says where they stand."""
 
     remote: RemoteHost
-    states: str = f"{SHARED}.states"
+    states: str = f"{SHARED}.runs.states"
 
     def publish(self, run: RunFolder, snapshot: Path) -> PurePosixPath:
         """Brings the run's files, its code and its inputs of other runs there, unless they are; the
@@ -178,7 +178,9 @@ class Mirror:
             for path in sorted(run.folder.iterdir()):
                 if path.is_file() and path.name not in _OWN and not path.name.startswith("."):
                     files.add(path, arcname=path.name)
-        found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, buffer.getvalue())
+        found = self.remote.call(
+            f"{SHARED}.receive.receive", request, ReceiveReport, buffer.getvalue()
+        )
         chained.bring(missing)
         if not found.has_code:
             if not snapshot.is_dir():
@@ -249,7 +251,7 @@ class Mirror:
     def adopt(self, store: RunFolders, target: Target) -> list[Finding]:
         """See `Engine.adopt`."""
         request = RunsRequest(target.name, tuple(run.id for run in store.unsorted()))
-        answer = self.remote.call(f"{SHARED}.runs", request, RunsReport)
+        answer = self.remote.call(f"{SHARED}.runs.runs", request, RunsReport)
         findings = []
         for run_id, files in answer.runs.items():
             try:

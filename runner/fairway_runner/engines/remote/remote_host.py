@@ -57,17 +57,17 @@ class RemoteHost:
 
     def call(
         self,
-        module: str,
+        called: str,
         request: JsonRecord,
         kind: type[R],
         payload: bytes = b"",
         *,
         timeout: float = COMMAND_TIMEOUT,
     ) -> R:
-        """Calls the module's `answer(shared, request, payload)` on the host, perhaps twice;
-        UserError if the host refuses, gives no answer, or one of another type."""
+        """Calls a function there, `MODULE.VERB`, perhaps twice; returns its answer. UserError
+        if the host refuses, gives no answer, or one of another type."""
         name = archives.agent_digest()
-        words = ["sh", "-c", _CALL, "sh", self.shared, name, module]
+        words = ["sh", "-c", _CALL, "sh", self.shared, name, called]
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         if ended.code == _NO_BUNDLE:

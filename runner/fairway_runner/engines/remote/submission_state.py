@@ -81,7 +81,7 @@ def is_final(run: RunFolder) -> bool:
     return known is not None and known.is_final
 
 
-_MODULE = "fairway_agent.shared.inputs"
+_INPUTS = "fairway_agent.shared.receive.inputs"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Inputs:
         if not self.entries:
             return {}
         request = InputsRequest(self.run.id, tuple(each.path for each in self.entries))
-        missing = self.remote.call(_MODULE, request, InputsReport).missing
+        missing = self.remote.call(_INPUTS, request, InputsReport).missing
         for each in self.entries:
             if each.path in missing and not (
                 each.source is not None and self._folder(each).is_dir()
@@ -120,7 +120,7 @@ class Inputs:
                 self.remote.connection.upload(folder, missing[path], deadline=deadline)
         if copied:
             request = InputsRequest(self.run.id, tuple(copied), adopt=True)
-            self.remote.call(_MODULE, request, InputsReport)
+            self.remote.call(_INPUTS, request, InputsReport)
 
     def _folder(self, entry: Chained) -> Path:
         assert entry.source is not None, "it is copied from here"

@@ -136,7 +136,7 @@ class SlurmEngine(ScheduledEngine):
             return connection.interactive(command, forward=forward)
         # ssh begins at home, and so does a path that a shell would expand.
         files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent_digest()}"
-        enter = ["python3", "-s", files, f"{self.NODE}.node_access"]
+        enter = ["python3", "-s", files, f"{self.NODE}.nodes"]
         enter += [self.access.partition, self.find_node(node, self._look().nodes).name]
         if not forward:
             return connection.interactive([*enter, "shell", *command])
@@ -159,7 +159,7 @@ class SlurmEngine(ScheduledEngine):
 
     def _look(self, *, health: bool = False, action: str = "", node: str = "") -> NodesReport:
         request = NodesRequest(self.access.partition, health, action=action, node=node)
-        return self.ask("nodes", request, NodesReport)
+        return self.ask("nodes.nodes", request, NodesReport)
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """Returns the request to Slurm."""

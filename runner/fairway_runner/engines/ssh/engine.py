@@ -76,7 +76,7 @@ class SshEngine(RemoteEngine):
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
         """Starts its supervisor on the main host."""
         request = SubmitRequest(run.id, submission.submission, code)
-        self.ask("start", request, Done, timeout=_START_TIMEOUT)
+        self.ask("runs.submit", request, Done, timeout=_START_TIMEOUT)
         return ()
 
     def no_capacity(self, job: Job) -> str:
@@ -129,7 +129,7 @@ class SshEngine(RemoteEngine):
     def _look(self, *, health: bool = False) -> NodesReport:
         assert self.target.ssh is not None, "a target with this engine has the section"
         request = NodesRequest(self.target.name, health, self.target.ssh.queue or "")
-        return self.ask("nodes", request, NodesReport)
+        return self.ask("runs.nodes", request, NodesReport)
 
 
 ENGINE = SshEngine

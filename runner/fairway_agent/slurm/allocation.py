@@ -1,26 +1,42 @@
-"""The nodes of an allocation of Slurm's, whose first one runs the task's attempts."""
+"""The nodes of an allocation of Slurm's, whose first one runs the task's attempts, and processes on
+a node where Slurm tracks these by their parents: a daemon that has left its session is in no step,
+outlives its job, and keeps using the GPUs.
+
+    allocation before SHARED                ends what killed jobs have left, before a task's script
+    allocation signal RUN TASK SIGNAL       signals a task's processes on one of its other nodes
+    allocation leave RUN TASK GRACE FOLDER  ends these, and removes the task's FOLDER on that node
+
+SHARED is the folder of all runs. If a job has a cgroup, Slurm itself ends all of its processes.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
+import sys
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import processes, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampler import sampler
-from fairway_agent.nodes.shared import SharedNodes, is_prepared, scratch_folder
-from fairway_agent.slurm import container, leftovers
+from fairway_agent.slurm import container
+from fairway_agent.slurm.jobs import ENDED
+from fairway_agent.task.shared_nodes import SharedNodes, is_prepared, scratch_folder
+from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    import signal
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from fairway_agent.task.task import Task
 
-_LEFTOVERS, _PREPARE = "fairway_agent.slurm.leftovers", "fairway_agent.prepare"
+
+_HERE, _PREPARE = "fairway_agent.slurm.allocation", "fairway_agent.prepare"
 
 _STRAY_GRACE = 2.0  # seconds for what an attempt has left on another node
 _STEP_PATIENCE = 120.0  # seconds for srun to end what is left, of which a node may never answer
@@ -45,19 +61,19 @@ class SlurmNodes(SharedNodes):
     def prepare(self, task: Task) -> None:
         """Also ends what jobs that were killed have left there, where Slurm does not."""
         shared = task.run_folder.parents[1]
-        if not leftovers.are_contained(os.environ):
-            leftovers.end_leftovers(shared, os.environ)
+        if not are_contained(os.environ):
+            end_leftovers(shared, os.environ)
             if words := _on_others(task):
-                self._step(task, [*words, *processes.program(_LEFTOVERS), "before", str(shared)])
+                self._step(task, [*words, *processes.program(_HERE), "before", str(shared)])
         super().prepare(task)
         folders = (str(shared), str(scratch.root()))
         self.entry = container.entry_of(task.run_folder, task.plan.directory, folders)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
         """On every node: whatever launcher has started them, and in whichever session."""
-        leftovers.signal_task(task.plan.run, task.name, number)
+        signal_task(task.plan.run, task.name, number)
         if words := _on_others(task):
-            words += [*processes.program(_LEFTOVERS), "signal"]
+            words += [*processes.program(_HERE), "signal"]
             step = [*words, task.plan.run, task.name, task.plan.signal]
             quiet = subprocess.DEVNULL
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
@@ -86,7 +102,7 @@ class SlurmNodes(SharedNodes):
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if task.kill_at is None else 0.0
             names = [task.plan.run, task.name, str(grace), str(scratch_folder(task))]
-            self._step(task, [*words, *processes.program(_LEFTOVERS), "leave", *names])
+            self._step(task, [*words, *processes.program(_HERE), "leave", *names])
 
     def _step(self, task: Task, words: list[str]) -> None:
         """Runs what ends something on the other nodes, and goes on where one does not answer."""
@@ -165,3 +181,92 @@ def _end_steps() -> None:
         left = [step for step in listed.split() if step.rpartition(".")[2].isdecimal()]
         if left:
             commands.run(["scancel", "--signal=KILL", *left])
+
+
+_GRACE = 5.0  # seconds for what is left to save what it has
+_PATIENCE = 30.0  # seconds for what does not die at once, as a program in the driver of a GPU
+_RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
+
+
+def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> bool:
+    """True if Slurm has a cgroup for the job, in which it ends every process."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(f"job_{environment.get(_JOB)}" in line.split("/") for line in lines)
+
+
+def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
+    """Ends what this user's tasks left here whose job Slurm has no more, or has begun anew."""
+    found = _others(shared, environment)
+    if not found:
+        return
+    going: set[str] = set()
+    own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
+    if any(job != own[0] for job, _ in found.values()):
+        # By itself squeue leaves out jobs that are suspended, and those of hidden partitions.
+        every = ["squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", "%A|%T"]
+        try:
+            listed = (line.partition("|") for line in commands.run(every).splitlines())
+            going = {job for job, _, state in listed if state not in ENDED}
+        except (commands.Refused, Fault):
+            going = {job for job, _ in found.values()} - {own[0]}
+    left = {pid for pid, key in found.items() if key[0] == own[0] or key[0] not in going}
+    processes.end(processes.sessions_of_all(left) - {os.getsid(0)}, _GRACE)
+
+
+def _others(shared: Path, environment: Mapping[str, str]) -> dict[int, tuple[str, str]]:
+    """The processes here that tasks of other jobs have started, or of this one before it began
+    anew: each with the job, and how often that had begun anew."""
+    own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
+    found = {}
+    for pid, variables in processes.environments():
+        known = dict(each.partition("=")[::2] for each in variables)
+        # A launcher passes this one on to other nodes too.
+        folder, job = known.get(_RUN, ""), known.get(_JOB, "")
+        key = (job, known.get(_TIMES, "0"))
+        if job and key != own and Path(folder).is_relative_to(shared / "runs"):
+            found[pid] = key
+    return found
+
+
+def signal_task(run: str, task: str, number: signal.Signals) -> None:
+    """Tells those that do the job's work; launchers end by themselves when these have."""
+    processes.signal_processes(processes_of(run, task), number)
+
+
+def processes_of(run: str, task: str) -> set[int]:
+    """Finds the processes with the task's names in their environment: on other nodes too, whichever
+    launcher started them, and in whichever session."""
+    wanted = {f"FAIRWAY_RUN={run}", f"FAIRWAY_TASK={task}"}
+    return {pid for pid, variables in processes.environments() if wanted <= set(variables)}
+
+
+def end_all(run: str, task: str, grace: float) -> None:
+    """Ends what carries the task's names, wherever it is on this node."""
+    if processes_of(run, task):
+        signal_task(run, task, signal.SIGTERM)
+    began = time.monotonic()
+    while (alive := processes_of(run, task)) and time.monotonic() < began + grace + _PATIENCE:
+        if time.monotonic() >= began + grace:
+            for pid in alive:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def main() -> None:
+    """The program; see the module's docstring for its arguments."""
+    what, *words = sys.argv[1:]
+    if what == "before":
+        end_leftovers(Path(words[0]), os.environ)
+    elif what == "signal":
+        signal_task(words[0], words[1], signal.Signals[f"SIG{words[2]}"])
+    else:
+        end_all(words[0], words[1], float(words[2]))
+        shutil.rmtree(words[3], ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

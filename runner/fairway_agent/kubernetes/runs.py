@@ -1,22 +1,38 @@
-"""Asks the API server where runs stand, and writes it into their folders.
-
-See `fairway_agent.reconcile`.
-"""
+"""Asks the API server where runs stand, writes it into their folders, and ends and removes runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, ClassVar
 
-from fairway_agent import control
-from fairway_agent.kubernetes.api import BATCH, CONTROLLER, Api, job_name
-from fairway_agent.kubernetes.objects import condition, look, moment
+from fairway_agent import control, job_facts
+from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, PART, Api, job_name
+from fairway_agent.kubernetes.objects import (
+    JOB,
+    condition,
+    index_of,
+    is_over,
+    jobs_of,
+    look,
+    moment,
+    owns,
+    selector,
+)
 from fairway_agent.kubernetes.task_state import PATIENCE, is_pending, stuck, view_of, why_pending
 from fairway_agent.limits import Watch
 from fairway_agent.reconcile import JobView, Reconciliation
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive, states
-from fairway_agent.shared.reports import StatesReport, StatesRequest
+from fairway_agent.shared import receive, runs
+from fairway_agent.shared.reports import (
+    CancelRequest,
+    Done,
+    RunsReport,
+    RunsRequest,
+    StatesReport,
+    StatesRequest,
+)
 from fairway_agent.state_files import CANCELLED, goes_on
+from fairway_boot import files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +43,89 @@ if TYPE_CHECKING:
     from fairway_agent.shared.receive import Submission
     from fairway_agent.state_files import TaskState
 
+
+def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
+    """Ends a submission, or a task of it."""
+    folder = shared / "runs" / request.run
+    if folder.is_dir():
+        if request.task:
+            _cancel_task(Api(), folder, request)
+        else:
+            _cancel_run(Api(), folder, request)
+    return Done()
+
+
+def _cancel_run(api: Api, folder: Path, request: CancelRequest) -> None:
+    """Cancels the run's submission, also one that another process is still making."""
+    with files.alone(folder / control.SUBMIT_LOCK):
+        with suppress(Damaged):
+            control.cancel(folder, request.submission)
+        spared = _teller(folder)
+        delete(api, folder, spared)
+    if request.kill:
+        for pod in api.list(CORE, "pods", selector(folder.name)):
+            if not owns(folder, pod):
+                continue
+            if not spared or pod["metadata"]["labels"].get(PART) != CONTROLLER:
+                api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
+
+
+def delete(api: Api, folder: Path, spared: str = "") -> None:
+    """Deletes all Jobs of a run but the one that is `spared`; their pods have their grace."""
+    for job in jobs_of(api, folder):
+        if job["metadata"]["name"] != spared:
+            api.delete(BATCH, "jobs", job["metadata"]["name"])
+
+
+def _teller(folder: Path) -> str:
+    """The controller of a run of whose end somebody wants to hear: it ends once it has told that.
+    "" where nobody does, or where it would wait for ever."""
+    try:
+        known = receive.read(folder)
+        if known is None or not known.complete:
+            return ""
+        wants = job_facts.read_shared_plan(folder, retry=known.submission > 0).notify is not None
+    except Damaged:
+        return ""
+    return job_name(folder.name, known.submission, CONTROLLER) if wants else ""
+
+
+def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
+    """Notes it, by which nothing of the task begins any more, and deletes what there is of it."""
+    with files.alone(folder / control.SUBMIT_LOCK):
+        control.cancel(folder, request.submission, request.task)
+        parts = control.read(folder).parts
+    for part in parts:
+        tasks = [part.task_folder(folder, index).name for index in part.indices]
+        if part.job and request.task in tasks:
+            _end(api, folder, part, tasks.index(request.task))
+
+
+def _end(api: Api, folder: Path, part: Part, position: int) -> None:
+    """The whole Job of a task that has one; else the pod of its index, which is not made again."""
+    if len(part.indices) == 1:
+        for job in jobs_of(api, folder):
+            if job["metadata"]["name"] == part.job:
+                api.delete(BATCH, "jobs", part.job)
+        return
+    for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
+        if index_of(pod) == position and not is_over(pod) and owns(folder, pod):
+            api.delete(CORE, "pods", pod["metadata"]["name"])
+
+
+def remove(shared: Path, request: RunsRequest, payload: IO[bytes]) -> RunsReport:
+    """Removes a run."""
+    if request.remove is not None:
+        delete(Api(), shared / "runs" / request.remove)
+    return runs.runs(shared, request, payload)
+
+
 _GONE = JobView("lost", "its Job is gone from Kubernetes")
 
 
-REQUEST = StatesRequest
-
-
-def answer(shared: Path, request: StatesRequest, _: object) -> StatesReport:
-    """See `shared.states`; one look at the API server for all of the runs."""
-    return states.reconciled(shared, request, lambda folders: reconcile_all(Api(), folders))
+def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
+    """One look at the API server for all of the runs."""
+    return runs.reconciled(shared, request, lambda folders: reconcile_all(Api(), folders))
 
 
 def reconcile_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:

@@ -1,17 +1,18 @@
-"""The nodes that Batch has given a task, whose main one runs its attempts and reaches the others by
-ssh; what the service takes away from them, and what others are told of the task."""
+"""The nodes that Batch has given a task, and what Azure plans for them."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import outputs
+from fairway_agent.allocators import machine
 from fairway_agent.batch.folders import Folders, say
 from fairway_agent.batch.notifications import Track, is_tracked, write_ending
 from fairway_agent.fanout import launchers, sshd_mesh
@@ -19,9 +20,12 @@ from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.task import Nodes
 from fairway_agent.task_logs import print_line
+from fairway_boot.http import Failure
+from fairway_boot.imds import Event, Metadata
 
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
     from typing import BinaryIO
 
     from fairway_agent.figures.idle import IdleWatch
@@ -169,3 +173,63 @@ def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> Non
         shutil.copyfile(log, kept / log.name)
     sys.stdout.flush()
     shutil.copyfile(work.parent / "stdout.txt", kept / "stdout.txt")
+
+
+_PAUSE = 1.0
+_TRIES = 5  # without any answer at all: this machine has no such service
+
+
+class ScheduledEvents(threading.Thread):
+    """Looks for events about this node, and in `file` for those that another node left."""
+
+    def __init__(self, file: Path, act: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self._file = file
+        self._act = act
+        self._event: Event | None = None
+        self._metadata = Metadata()
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        """Asks until there is one, which it acts on once."""
+        failures, name = 0, None
+        while not self.stopped.wait(_PAUSE):
+            if self._file.exists():
+                self._act(self._file.read_text(encoding="ascii"))
+                return
+            if failures >= _TRIES:
+                continue
+            try:
+                name = self._metadata.name() if name is None else name
+                self._event = next(iter(self._metadata.endings(name)), None)
+                failures = 0
+            except Failure:
+                failures += 1
+                continue
+            if self._event is not None:
+                self._act(self._event.kind)
+                return
+
+    def approve(self) -> None:
+        """Says that nothing here has to be waited for any more."""
+        if self._event is not None:
+            try:
+                self._metadata.acknowledge(self._event)
+            except Failure as error:
+                say(f"the event could not be approved: {error}")
+
+
+def watch_for_main() -> int:
+    """On a node that is not the main one: tells that one of an event."""
+    folders = Folders()
+    main = machine.batch_nodes()[0].address
+
+    def pass_on(kind: str) -> None:
+        config = sshd_mesh.connect(folders.meeting, [main])
+        sshd_mesh.order(config, [main], f"fairway-event {kind}")
+
+    events = ScheduledEvents(folders.base / f"event.{os.getpid()}", pass_on)
+    events.start()
+    while events.is_alive():
+        time.sleep(_PAUSE)
+    return 0

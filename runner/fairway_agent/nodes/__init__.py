@@ -1,1 +1,0 @@
-"""The ways to the nodes of a task, by what runs it."""

@@ -1,0 +1,175 @@
+"""Asks Slurm where runs stand, writes it into their folders, and ends runs early."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, ClassVar
+
+from fairway_agent import control, job_facts, limits, notify, state_files
+from fairway_agent.reconcile import JobView, Reconciliation
+from fairway_agent.records import Damaged
+from fairway_agent.shared import receive, runs
+from fairway_agent.shared.reports import CancelRequest, Done, StatesReport, StatesRequest
+from fairway_agent.slurm.jobs import WAITING, jobs_named, look_up, view_of
+from fairway_agent.state_files import CANCELLED, TaskState, goes_on
+from fairway_boot import files
+from fairway_boot.files import Fault
+from fairway_boot.slurm import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from fairway_agent.control import Part
+    from fairway_agent.shared.receive import Submission
+    from fairway_agent.slurm.jobs import Element
+
+
+def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
+    """Ends a submission, or a task of it."""
+    folder = shared / "runs" / request.run
+    if folder.is_dir():
+        if request.task:
+            _cancel_task(folder, request)
+        else:
+            _cancel_run(folder, request)
+    return Done()
+
+
+def _cancel_run(folder: Path, request: CancelRequest) -> None:
+    """Cancels the run's submission, also one that another process is still making."""
+    with files.alone(folder / control.SUBMIT_LOCK):
+        jobs: list[str] = []
+        with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
+            control.cancel(folder, request.submission)
+            jobs = [part.job for part in control.read(folder).parts if part.job]
+        mark = f"fairway {folder.name} "
+        listed = jobs_named([folder.name])
+        found = [each for each in listed if each.comment.startswith(mark)]
+    for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
+        with contextlib.suppress(commands.Refused):  # it has ended
+            _end(job, kill=request.kill)
+    # Nothing of these runs yet that could be told.
+    starting = [each.id for each in found if each.state == "CONFIGURING"]
+    if starting:
+        with contextlib.suppress(commands.Refused):
+            commands.run(["scancel", *starting])
+
+
+def _end(job: str, *, kill: bool) -> None:
+    if kill:
+        commands.run(["scancel", job])
+        return
+    commands.run(["scancel", "--state=PENDING", job])
+    _ask(job)
+
+
+def _ask(job: str) -> None:
+    """Tells the batch script alone: that tells the program, and waits for as long as its grace."""
+    commands.run(["scancel", "--batch", "--signal=TERM", job])
+
+
+def _cancel_task(folder: Path, request: CancelRequest) -> None:
+    """Notes it, by which the task ends where it begins only now, and tells Slurm of its job."""
+    with files.alone(folder / control.SUBMIT_LOCK):
+        control.cancel(folder, request.submission, request.task)
+        parts = control.read(folder).parts
+    mine = [
+        part.element(index)
+        for part in parts
+        for index in (part.indices if part.job else ())
+        if part.task_folder(folder, index).name == request.task
+    ]
+    for job in jobs_named([folder.name]) if mine else ():
+        if (job.job, job.index) in mine:
+            with contextlib.suppress(commands.Refused):  # it has ended
+                # Not by `--state=PENDING`: that takes all elements of an array which wait (22.05).
+                if job.state in WAITING:
+                    commands.run(["scancel", job.id])
+                else:
+                    _ask(job.id)
+
+
+class Watch(limits.Watch):
+    """See `limits`: the first task that sees it takes the run's other jobs back."""
+
+    def take_back(self) -> None:
+        """Where Slurm does not answer, what is about to begin sees by itself that it must not."""
+        for job in [part.job for part in control.read(self.folder).parts if part.job]:
+            with contextlib.suppress(commands.Refused, Fault):
+                commands.run(["scancel", "--state=PENDING", job])
+
+
+def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
+    """One squeue for all of the runs."""
+    return runs.reconciled(shared, request, reconcile_all)
+
+
+def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
+    """Brings the states of all these runs up to date, with one look at Slurm. One with a damaged
+    file is left as it is: returns what is said of those, by their names."""
+    damaged: dict[str, str] = {}
+    going = [folder for folder in folders if goes_on(folder)]
+    if not going:
+        return damaged
+    listed = jobs_named(folder.name for folder in going)
+    jobs = {(element.job, element.index): element for element in listed}
+    for folder in going:
+        news = None
+        try:
+            with control.locked(folder):
+                known = receive.read(folder)
+                if known is not None and known.complete and goes_on(folder):
+                    plan, state = _Reconciliation(folder, known, jobs).run()
+                    news = (plan, state) if notify.should_notify(folder, plan, state) else None
+        except Damaged as fault:
+            damaged[folder.name] = str(fault)
+        if news is not None:
+            notify.send(folder, *news, waits="SLURM_JOB_ID" in os.environ)
+    return damaged
+
+
+def notify_end(folder: Path) -> None:
+    """In the last job of a run: brings its state up to date, and has its end told, also where
+    somebody without its secrets has seen it before."""
+    reconcile_all([folder])
+    with control.locked(folder):
+        known, state = receive.read(folder), state_files.read_run(folder)
+        if known is None or state is None or not state.is_final:
+            return
+        plan = job_facts.read_shared_plan(folder, retry=known.submission > 0)
+        if not notify.should_notify(folder, plan, state):
+            return
+    notify.send(folder, plan, state, waits="SLURM_JOB_ID" in os.environ)
+
+
+class _Reconciliation(Reconciliation):
+    """One run, and what Slurm says of its jobs."""
+
+    WATCH: ClassVar = Watch
+
+    def __init__(
+        self, folder: Path, known: Submission, jobs: Mapping[tuple[str, int], Element]
+    ) -> None:
+        super().__init__(folder, known)
+        self.jobs = jobs
+
+    def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
+        """By what squeue says of its element, or sacct; without a job it was not to begin."""
+        job, element = part.element(index)
+        if not job:
+            return JobView("cancelled", exit_code=CANCELLED)
+        found = self.jobs.get((job, element))
+        if found is None and not status.is_final and not self.is_cancelled(part, index):
+            found = look_up(job, element)
+        if found is not None:
+            return view_of(found, self.now, status.node or "")
+        if status == TaskState() and self.unmet:
+            # Slurm has forgotten that it has taken back one that never began.
+            return JobView("cancelled", exit_code=CANCELLED)
+        return JobView("lost", "Slurm does not know its job")
+
+    def refresh(self, others: Sequence[Path]) -> None:
+        """By another look at Slurm."""
+        reconcile_all(others)

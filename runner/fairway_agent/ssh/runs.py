@@ -1,0 +1,214 @@
+"""Starts and ends runs of a plain cluster, and says where they and its nodes stand.
+
+A run's `lock` is held by its supervisor for as long as it lives, and before that by the program
+that starts it. Started as `runs FOLDER LOCK READY [retry]` on the main host, this is that
+supervisor: the local one, see `fairway_agent.supervisor`, with hosts in place of cores.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairway_agent import control, job_facts, processes, state_files
+from fairway_agent.allocators.cluster_nodes import Nodes, Queue, known_hosts, queue_of
+from fairway_agent.fanout import remote_exec
+from fairway_agent.scratch import LEASE
+from fairway_agent.shared import runs
+from fairway_agent.shared.receive import copy_code
+from fairway_agent.shared.reports import (
+    CancelRequest,
+    Done,
+    Health,
+    NodeReport,
+    NodesReport,
+    NodesRequest,
+    StatesReport,
+    StatesRequest,
+    SubmitRequest,
+)
+from fairway_agent.state_files import RunState
+from fairway_boot import files
+from fairway_boot.cluster import users
+from fairway_boot.files import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+_GRACE = 10.0  # seconds for what a lost run has left on the main host
+_GONE = "its supervisor on the main host is gone"
+PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has done so
+
+# What ssh says of the connection by which the run was started, and what is the run's alone.
+_OUTER = ("SSH_", "FAIRWAY_RUN", "FAIRWAY_TASK", "SLURM_")
+
+
+def submit(shared: Path, request: SubmitRequest, _: object) -> Done:
+    """Starts the submission, unless that is done."""
+    folder, number = shared / "runs" / request.run, request.submission
+    while True:
+        with free_lock(folder) as lock:
+            known = state_files.read_run(folder)
+            if known is not None and known.submission >= number:
+                return Done()
+            if lock is not None:
+                if not (folder / "code").is_dir():
+                    copy_code(shared, request.code, folder)
+                _supervise(folder, lock, retry=number > 0)
+                return Done()
+        # Somebody is starting it: the same submission, whose connection broke. Or the
+        # supervisor of the last one has not quite ended.
+        time.sleep(PAUSE)
+
+
+def is_watched(folder: Path) -> bool:
+    """True if another process holds the run's lock."""
+    with free_lock(folder) as lock:
+        return lock is None
+
+
+def _supervise(folder: Path, lock: int, *, retry: bool) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OUTER)}
+    started, ready = os.pipe()
+    words = [str(folder), str(lock), str(ready)] + ["retry"] * retry
+    try:
+        with (folder / "supervisor.log").open("wb") as log:
+            subprocess.Popen(
+                [*processes.program("fairway_agent.ssh.runs"), *words],
+                cwd=folder,
+                env=kept,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock, ready),
+                start_new_session=True,
+            )
+    finally:
+        os.close(ready)
+    with os.fdopen(started, "rb") as said:
+        if not said.read():
+            text = (folder / "supervisor.log").read_text(errors="replace").strip()
+            last = text.splitlines()[-1] if text else "it gave no reason"
+            hint = f"see all that it says, on the host: cat {folder}/supervisor.log"
+            raise Fault("not-started", f"the run's supervisor did not start: {last}", hint)
+
+
+@contextmanager
+def free_lock(folder: Path) -> Iterator[int | None]:
+    """The run's lock, held; None where somebody else has it."""
+    lock = files.try_lock(folder / "lock")
+    try:
+        yield lock
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
+    """Tells the run's supervisor to end, or notes of a task that it is to and has it look."""
+    folder = shared / "runs" / request.run
+    if folder.is_dir():
+        if request.task:
+            control.cancel(folder, request.submission, request.task)
+            _signal(folder, signal.SIGHUP)
+        else:
+            _cancel_run(folder, request.submission)
+    return Done()
+
+
+def _cancel_run(folder: Path, number: int) -> None:
+    """Tells the supervisor to end; of a run that was never started or is lost, writes the end."""
+    with free_lock(folder) as lock:
+        status = state_files.read_run(folder) or RunState()
+        if lock is not None and status.goes_on:
+            processes.end(processes.sessions_of(folder, LEASE), _GRACE)
+            ended = replace(status, state="cancelled", submission=number, ended=time.time())
+            state_files.write(folder, ended)
+        if lock is not None:
+            return
+    _signal(folder, signal.SIGUSR1)
+
+
+def _signal(folder: Path, number: signal.Signals) -> None:
+    status = state_files.read_run(folder) or RunState()
+    while status.supervisor is None and is_watched(folder):
+        time.sleep(PAUSE)
+        status = state_files.read_run(folder) or RunState()
+    if status.goes_on and status.supervisor is not None and is_watched(folder):
+        with suppress(ProcessLookupError):  # unless it ended by itself just now
+            os.kill(status.supervisor, number)
+
+
+def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
+    """A run that goes on and that nobody watches is lost."""
+    found = runs.reports(shared, request.runs)
+    for run, report in found.items():
+        if not report or not report.state or not report.state.goes_on:
+            continue
+        if is_watched(shared / "runs" / run):
+            continue
+        # It may have ended between the two looks, with everything that is to be known of it.
+        again = runs.reports(shared, {run: request.runs[run]})[run]
+        if again and again.state and again.state.goes_on:
+            again = replace(again, state=replace(again.state, state="lost", reason=_GONE))
+        found[run] = again
+    return StatesReport(found)
+
+
+def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
+    """The nodes, with the run on each. With `health` each is connected to."""
+    queue = queue_of(request.queue, shared, request.group)
+    used, known = users(queue, request.group), known_hosts(queue, request.group)
+    has_ssh = shutil.which("ssh") is not None
+    asked = [host.address for host in known if host.is_fresh and not host.is_near]
+    gone = remote_exec.unreachable(asked) if request.health and has_ssh else []
+    nodes = tuple(
+        NodeReport(
+            name=host.name,
+            address=host.address,
+            reason=host.trouble,
+            run=used.get(host.name, ""),
+            age=host.age,
+            fresh=host.is_fresh,
+            own=host.is_own,
+            unreachable=host.address in gone,
+        )
+        for host in known
+    )
+    if not request.health:
+        return NodesReport(nodes)
+    free, fault = runs.probe(shared)
+    return NodesReport(nodes, Health(free, time.time(), fault, has_ssh))
+
+
+def main() -> None:
+    """The supervisor; see the module's docstring for its arguments."""
+    from fairway_agent.azure import access  # what is asked about runs needs none of these
+    from fairway_agent.ssh.attempt import SshNodes
+    from fairway_agent.supervisor import supervise
+
+    folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    try:
+        plan = job_facts.read_shared_plan(folder, retry="retry" in sys.argv[4:])
+        if plan.secrets:
+            # Into this process's memory, and from there into that of the tasks.
+            os.environ.update(access.secrets_of(folder))
+        target = job_facts.of_target(folder)
+        place = queue_of(target.queue, folder.parents[1], target.name)
+        queue = Queue(place, target.name, folder.name)
+        supervise(folder, lock, ready, plan, allocator=Nodes(queue), nodes=SshNodes())
+    except Fault as fault:
+        sys.exit(fault.said)
+
+
+if __name__ == "__main__":
+    main()
