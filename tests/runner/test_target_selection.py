@@ -267,7 +267,7 @@ def test_capacity_is_what_the_target_says(
     facts = {"name": "nd", "engine": engine, "mounts": {"data": "/data"}, **access}
     facts["nodes"] = {"min": 0, "max": 2}
     asked = engine_for(Target.model_validate(facts))
-    monkeypatch.setattr(type(asked), "_look", lambda *_, **__: look)
+    monkeypatch.setattr(type(asked), "look", lambda *_, **__: look)
     assert asked.no_capacity(Job(name="a", command="true", nodes=2)) == said
 
 

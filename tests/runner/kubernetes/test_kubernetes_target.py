@@ -20,7 +20,7 @@ from fairway_core.kubernetes.resources import of_node
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import require_share
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.kubernetes.engine import KubernetesEngine, findings_of
+from fairway_runner.engines.kubernetes.engine import KubernetesEngine
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.jobs.job import Job
@@ -253,7 +253,8 @@ FIT = Health(1 << 40, 0.0, claims={"data-claim": ""})
 
 def told(health: Mapping[str, Any], nodes: tuple[NodeReport, ...], nd: Target) -> list[Finding]:
     now = time.time()
-    return [*findings_of(NodesReport(nodes, replace(FIT, time=now, **health)), nd, now, now)]
+    found = NodesReport(nodes, replace(FIT, time=now, **health))
+    return [*KubernetesEngine(nd).findings_of(found, now, now)]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,7 @@ class TestPods:
             return 7
 
         monkeypatch.setattr(Exec, "enter", enter)
-        monkeypatch.setattr(KubernetesEngine, "_look", lambda _: NodesReport(self.NODES))
+        monkeypatch.setattr(KubernetesEngine, "look", lambda _: NodesReport(self.NODES))
         return found
 
     def test_a_shell_is_in_a_pod_there(

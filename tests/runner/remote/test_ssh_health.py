@@ -11,7 +11,7 @@ from fairway_agent.shared.reports import Health, NodeReport, NodesReport
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import NodeRange, SshAccess, Target
 from fairway_runner.engines.remote.remote_host import connection_to
-from fairway_runner.engines.ssh.engine import SshEngine, findings_of
+from fairway_runner.engines.ssh.engine import SshEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ def found(nodes: tuple[NodeReport, ...] = NODES, **facts: Any) -> list[tuple[str
     access = SshAccess(host="main", user="me", shared="/data/fairway")
     target = Target(name="pair", engine="ssh", nodes=NodeRange(min=2, max=2), ssh=access)
     report = NodesReport(nodes, replace(FIT, **facts))
-    return [(each.id, each.message) for each in findings_of(report, target, NOW, NOW + 1)]
+    return [(each.id, each.message) for each in SshEngine(target).findings_of(report, NOW, NOW + 1)]
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,18 @@ from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesRepor
 from fairway_agent.slurm import nodes
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
-from fairway_core.target import SlurmAccess
-from fairway_runner.engines.slurm.engine import findings_of, is_unfit
+from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.engines.slurm.engine import SlurmEngine, is_unfit
 
 ACCESS = SlurmAccess(host="nd-scheduler", user="azureuser", partition="nd", shared="/data/fairway")
+TARGET = Target(name="nd", engine="slurm", nodes=NodeRange(min=0, max=2), slurm=ACCESS)
 
 
 def said(*nodes: NodeReport, **changes: Any) -> list[str]:
     now = time.time()
     facts = {"available": "up", "held": (), "free": 1 << 40, "time": now, **changes}
     found = NodesReport(nodes or (NodeReport("nd-0", "idle~"),), Health(**facts))
-    return [each.message for each in findings_of(found, ACCESS, now, now)]
+    return [each.message for each in SlurmEngine(TARGET).findings_of(found, now, now)]
 
 
 def test_a_sound_cluster_has_no_findings() -> None:

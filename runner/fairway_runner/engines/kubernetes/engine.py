@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,75 +19,19 @@ from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
 from fairway_core.kubernetes.pools import topology_of
 from fairway_core.kubernetes.resources import of_node
-from fairway_core.machine import Machine
-from fairway_runner.engines.engine import Node, inside_words
+from fairway_runner.engines.engine import inside_words
 from fairway_runner.engines.kubernetes.exec import Exec
-from fairway_runner.engines.remote.engine import (
-    ScheduledEngine,
-    job_of,
-    of_clock,
-    of_shared_folder,
-)
+from fairway_runner.engines.remote.engine import ScheduledEngine, job_of
 from fairway_runner.engines.remote.remote_host import RemoteHost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_agent.shared.reports import NodeReport
+    from fairway_agent.shared.reports import Health, NodeReport
     from fairway_core.target import KubernetesAccess, Target
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
-
-
-def findings_of(
-    found: NodesReport, target: Target, began: float, ended: float
-) -> Iterator[Finding]:
-    """The faults, from what the head pod said between two moments of this machine's clock."""
-    access = target.kubernetes
-    assert access is not None, "a target with this engine has the section"
-    health = found.health
-    assert health is not None, "it was asked for"
-    yield from of_shared_folder(health.fault, health.free, access.shared, "the head pod")
-    yield from of_clock(health.time, "head pod", began, ended)
-    for name, fault in health.claims.items():
-        if fault:
-            message = f"the claim {name} cannot be used: {fault}"
-            hint = f"see: kubectl -n {access.namespace} describe pvc {name}"
-            yield Finding("unfit-claim", message, hint)
-    # Rights that the head pod's account lacks, as a release or a person made it.
-    if lacks := [right for right in head.rights(target) if right in health.lacks]:
-        message = f"the account of the head pod may not {', '.join(lacks)}"
-        hint = f"fairway targets prepare {target.name} --apply, by someone who may create roles"
-        if target.environment:
-            hint = f"its environment assigns them: fairway deploy {target.environment}"
-        yield Finding("no-rights", message, hint)
-    if health.queue:
-        message = f"nothing starts from the queue {access.queue or ''}: {health.queue}"
-        hint = f"see: kubectl -n {access.namespace} get localqueues; or leave `queue:` out"
-        yield Finding("unfit-queue", message, hint)
-    yield from _of_nodes(found.nodes, target)
-
-
-def _of_nodes(nodes: Sequence[NodeReport], target: Target) -> Iterator[Finding]:
-    access = target.kubernetes
-    assert access is not None, "a target with this engine has the section"
-    if not nodes and target.nodes.min:
-        labels = ",".join(f"{key}={value}" for key, value in access.selector.items())
-        message = f"no node has the labels {labels}" if labels else "the cluster has no nodes"
-        yield Finding("no-nodes", message, "see: kubectl get nodes --show-labels")
-    adapters = of_node(target).get(access.rdma, "") if access.rdma else ""
-    for node in nodes:
-        if node.state != "ready" or node.reason:
-            why = f": {node.reason}" if node.reason else ""
-            message = f"the node {node.name} is {node.state}{why}"
-            hint = f"see: kubectl describe node {node.name}"
-            yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
-        elif adapters and node.adapters != adapters:
-            have = node.adapters or "none"
-            message = f"the node {node.name} offers {have} of {adapters} {access.rdma}"
-            hint = "is the network operator ready there? see: kubectl describe node"
-            yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
 
 @dataclass
@@ -97,6 +40,8 @@ class KubernetesEngine(ScheduledEngine):
 
     pause: ClassVar[float] = 1.0
     NODE: ClassVar[str] = "fairway_agent.kubernetes"
+    ROLE: ClassVar[str] = "head pod"
+    COLUMNS: ClassVar = ("cores", "gpus")
     HINTS: ClassVar = {
         "act_on_node": "that is for the cluster's administrators; drain it first",
         "resize": "with AKS: az aks nodepool scale, where its autoscaler is off",
@@ -171,30 +116,15 @@ class KubernetesEngine(ScheduledEngine):
 
     def no_capacity(self, job: Job) -> str:
         """Says that the queue admits nothing; "" if it admits jobs."""
-        health = self._look(health=True, queue=self.access.queue or "").health
+        health = self.look(health=True, queue=self.access.queue or "").health
         fault = "" if health is None else health.queue
         return f"its queue admits nothing: {fault}" if fault else ""
-
-    def nodes(self) -> list[Node]:
-        """Lists the nodes with the target's labels."""
-        return [
-            Node(
-                *(node.name, node.state, node.address, node.run, node.reason),
-                facts={"cores": node.cores, "gpus": node.gpus},
-                machine=Machine.parse(node.machine),
-            )
-            for node in self._look().nodes
-        ]
-
-    def order(self, action: str, node: str) -> None:
-        """Keeps pods off it, or lets them on it again."""
-        self._look(action=action, node=self.find_node(node, self._look().nodes).name)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """In the head pod; or on a node, in a run's pod there, or in the pod of that name."""
         if node is None:
             return self.connection.interactive(command, forward=forward)
-        nodes = {each.name: each.pod for each in self._look().nodes}
+        nodes = {each.name: each.pod for each in self.look().nodes}
         pod = nodes.get(node, node)
         if not pod:
             message = f"no pod of a run is on {node}, and a shell needs one"
@@ -222,19 +152,47 @@ class KubernetesEngine(ScheduledEngine):
             pod = next((each.name for each in same if each.index == node), pod)
         return self.connection.enter(pod, inside_words(run.id, run.task_name(task), command))
 
-    def doctor(self) -> list[Finding]:
-        """Checks kubectl, the head pod, the shared folder, claims, queue and nodes."""
-        try:
-            began = time.time()
-            found = self._look(
-                health=True,
-                claims=tuple(sorted(set(self.access.volumes.values()))),
-                queue=self.access.queue or "",
-                rights=head.rights(self.target),
-            )
-        except UserError as error:
-            return list(error.findings)
-        return [*findings_of(found, self.target, began, time.time())]
+    def health_request(self) -> dict[str, Any]:
+        """Claims, queue and rights too."""
+        claims = tuple(sorted(set(self.access.volumes.values())))
+        rights, queue = head.rights(self.target), self.access.queue or ""
+        return {"health": True, "claims": claims, "queue": queue, "rights": rights}
+
+    def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
+        """Reports claims, rights of the head pod's account, the queue and the nodes."""
+        access, target = self.access, self.target
+        for name, fault in health.claims.items():
+            if fault:
+                message = f"the claim {name} cannot be used: {fault}"
+                hint = f"see: kubectl -n {access.namespace} describe pvc {name}"
+                yield Finding("unfit-claim", message, hint)
+        # Rights that the head pod's account lacks, as a release or a person made it.
+        if lacks := [right for right in head.rights(target) if right in health.lacks]:
+            message = f"the account of the head pod may not {', '.join(lacks)}"
+            hint = f"fairway targets prepare {target.name} --apply, by someone who may create roles"
+            if target.environment:
+                hint = f"its environment assigns them: fairway deploy {target.environment}"
+            yield Finding("no-rights", message, hint)
+        if health.queue:
+            message = f"nothing starts from the queue {access.queue or ''}: {health.queue}"
+            hint = f"see: kubectl -n {access.namespace} get localqueues; or leave `queue:` out"
+            yield Finding("unfit-queue", message, hint)
+        if not nodes and target.nodes.min:
+            labels = ",".join(f"{key}={value}" for key, value in access.selector.items())
+            message = f"no node has the labels {labels}" if labels else "the cluster has no nodes"
+            yield Finding("no-nodes", message, "see: kubectl get nodes --show-labels")
+        adapters = of_node(target).get(access.rdma, "") if access.rdma else ""
+        for node in nodes:
+            if node.state != "ready" or node.reason:
+                why = f": {node.reason}" if node.reason else ""
+                message = f"the node {node.name} is {node.state}{why}"
+                hint = f"see: kubectl describe node {node.name}"
+                yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
+            elif adapters and node.adapters != adapters:
+                have = node.adapters or "none"
+                message = f"the node {node.name} offers {have} of {adapters} {access.rdma}"
+                hint = "is the network operator ready there? see: kubectl describe node"
+                yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
     def manifests(self) -> str:
         """Returns the objects of its head pod and NCCL's topology of its nodes, as one document for
@@ -259,9 +217,9 @@ class KubernetesEngine(ScheduledEngine):
             raise UserError.of("refused-action", f"Kubernetes refuses it: {said}", hint)
         return ended.out.decode(errors="replace")
 
-    def _look(self, **asked: Any) -> NodesReport:
-        request = NodesRequest(selector=self.access.selector, rdma=self.access.rdma, **asked)
-        return self.ask("nodes.nodes", request, NodesReport)
+    def nodes_request(self, **asked: Any) -> NodesRequest:
+        """The nodes with the target's labels."""
+        return NodesRequest(selector=self.access.selector, rdma=self.access.rdma, **asked)
 
 
 ENGINE = KubernetesEngine

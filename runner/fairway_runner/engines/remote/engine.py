@@ -6,18 +6,26 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from fairway_agent.shared.reports import CancelRequest, Done, RunsReport, RunsRequest, SubmitReport
+from fairway_agent.shared.reports import (
+    CancelRequest,
+    Done,
+    NodesReport,
+    RunsReport,
+    RunsRequest,
+    SubmitReport,
+)
 from fairway_agent.spec import Chained
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.machine import Machine
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.dev import TEMPLATE
-from fairway_runner.engines.engine import Engine, inside_words, no_progress, unready
+from fairway_runner.engines.engine import Engine, Node, inside_words, no_progress, unready
 from fairway_runner.engines.outage import Refused, StillUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
-from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT
+from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, of_shell
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
@@ -25,11 +33,12 @@ from fairway_runner.runs.records import read_json, read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.records import JsonRecord
-    from fairway_core.target import SlurmAccess, SshAccess, Target
+    from fairway_agent.shared.reports import Health, NodeReport, NodesRequest
+    from fairway_core.target import KubernetesAccess, SlurmAccess, SshAccess, Target
     from fairway_runner.engines.engine import Progress, Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
@@ -39,14 +48,8 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="JsonRecord")
 
 
-class _NodeReport(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def address(self) -> str: ...
-
-
-N = TypeVar("N", bound=_NodeReport)
+_MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
+_LEAST_FREE = 1 << 30  # bytes
 
 # Launchers that start all their processes from one command on each node.
 _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
@@ -55,9 +58,17 @@ _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
 @dataclass
 class RemoteEngine(Engine):
     """See `engines.engine.Engine` for what each method does. NODE is the package of modules that
-    answer on the host."""
+    answer on the host, which messages call by its ROLE."""
 
     NODE: ClassVar[str]
+    NODES: ClassVar[str] = "nodes.nodes"
+    """The function of NODE that reports the nodes."""
+    ROLE: ClassVar[str]
+
+    @property
+    def access(self) -> SshAccess | SlurmAccess | KubernetesAccess:
+        """How the host is reached."""
+        return _access(self.target)
 
     @property
     def remote_host(self) -> RemoteHost:
@@ -223,16 +234,63 @@ class RemoteEngine(Engine):
         """Calls a function of this engine's modules on the host and returns its answer."""
         return self.remote_host.call(f"{self.NODE}.{called}", request, kind, timeout=timeout)
 
-    def find_node(self, name: str, nodes: Iterable[N]) -> N:
+    def nodes_request(self, **asked: Any) -> NodesRequest:
+        """The question for the target's nodes."""
+        raise NotImplementedError
+
+    def look(self, **asked: Any) -> NodesReport:
+        """What the host says of the target's nodes; see `NodesRequest` for what may be `asked`."""
+        return self.ask(self.NODES, self.nodes_request(**asked), NodesReport)
+
+    def find_node(self, name: str) -> NodeReport:
         """The node of that name or address; UserError where the target has none."""
         names = []
-        for node in nodes:
+        for node in self.look().nodes:
             if name in (node.name, node.address):
                 return node
             names.append(node.name)
         message = f"`{self.target.name}` has no node `{name}`"
         hint = did_you_mean(name, names) or f"its nodes: fairway nodes list {self.target.name}"
         raise UserError.of("unknown-node", message, hint)
+
+    def doctor(self) -> list[Finding]:
+        """Checks the host, the shared folder, and what the engine's own `faults` are about."""
+        try:
+            began = time.time()
+            found = self.look(**self.health_request())
+        except UserError as error:
+            return list(error.findings)
+        findings = [*self.findings_of(found, began, time.time())]
+        connection = self.remote_host.connection
+        return findings + (of_shell(connection, self.deadline) if connection.has_rsync else [])
+
+    def health_request(self) -> dict[str, Any]:
+        """What `doctor` asks for."""
+        return {"health": True}
+
+    def findings_of(self, found: NodesReport, began: float, ended: float) -> Iterator[Finding]:
+        """The faults, from what the host said between two moments of this machine's clock."""
+        health, shared = found.health, self.access.shared
+        assert health is not None, "it was asked for"
+        host = getattr(self.access, "host", f"the {self.ROLE}")
+        if health.fault:
+            message = f"the shared folder {shared} cannot be used: {health.fault}"
+            yield Finding(
+                "unwritable-folder", message, f"check its mount on {host}: findmnt -T {shared}"
+            )
+        if health.free < _LEAST_FREE:
+            message = f"the shared folder {shared} has {health.free >> 20} MiB left"
+            yield Finding("full-disk", message, "remove old runs: fairway clean")
+        off = max(began - health.time, health.time - ended, 0.0)
+        if off > _MOST_SKEW:
+            message = f"the {self.ROLE}'s clock differs by {off:.0f} s from this machine's"
+            hint = "compare both with: timedatectl"
+            yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)
+        yield from self.faults(found.nodes, health)
+
+    def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
+        """What else is wrong with the target."""
+        raise NotImplementedError
 
     def no_node_yet(self, run: RunFolder, task: int) -> UserError:
         """The error for a task that has not begun."""
@@ -260,11 +318,13 @@ _CANCEL_SLACK = 20.0
 @dataclass
 class ScheduledEngine(RemoteEngine):
     """See `engines.engine.Engine` for what each method does. REFUSALS are the faults of a run of
-    which nothing was started; DOWN is what to do about a scheduler that does not answer."""
+    which nothing was started; DOWN is what to do about a scheduler that does not answer; COLUMNS
+    are what lists of nodes have of each beside the usual."""
 
     pause: ClassVar[float] = 0.5
     REFUSALS: ClassVar[frozenset[str]]
     DOWN: ClassVar[str]
+    COLUMNS: ClassVar[tuple[str, str]]
     answered: float = field(default_factory=time.monotonic)
     """When the scheduler last said where runs stand, on the monotonic clock; at first, when it was
     first to be asked."""
@@ -323,26 +383,17 @@ class ScheduledEngine(RemoteEngine):
             end_cancelled(run)
         self.wait(run)
 
+    def nodes(self) -> list[Node]:
+        """As the scheduler lists them, with Slurm those that are not there yet included."""
+        return [
+            Node(
+                *(node.name, node.state, node.address, node.run, node.reason),
+                facts={name: getattr(node, name) for name in self.COLUMNS},
+                machine=Machine.parse(node.machine),
+            )
+            for node in self.look().nodes
+        ]
 
-_MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
-_LEAST_FREE = 1 << 30  # bytes
-
-
-def of_shared_folder(fault: str, free: int, shared: str, host: str) -> Iterator[Finding]:
-    """Reports problems of the folder that all nodes see, which has `free` bytes."""
-    if fault:
-        message = f"the shared folder {shared} cannot be used: {fault}"
-        hint = f"check its mount on {host}: findmnt -T {shared}"
-        yield Finding("unwritable-folder", message, hint)
-    if free < _LEAST_FREE:
-        message = f"the shared folder {shared} has {free >> 20} MiB left"
-        yield Finding("full-disk", message, "remove old runs: fairway clean")
-
-
-def of_clock(time: float, called: str, began: float, ended: float) -> Iterator[Finding]:
-    """Reports a host's clock that is not (nearly) between two moments of this machine's clock."""
-    off = max(began - time, time - ended, 0.0)
-    if off > _MOST_SKEW:
-        message = f"the {called}'s clock differs by {off:.0f} s from this machine's"
-        hint = "compare both with: timedatectl"
-        yield Finding("skewed-clock", message, hint, severity=Severity.WARNING)
+    def order(self, action: str, node: str) -> None:
+        """Has the scheduler do it."""
+        self.look(action=action, node=self.find_node(node).name)

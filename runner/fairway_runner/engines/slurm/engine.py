@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import secrets as random
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent.shared.reports import NodesReport, NodesRequest, SubmitRequest
+from fairway_agent.shared.reports import NodesRequest, SubmitRequest
 from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
-from fairway_core.findings import Finding, Severity, UserError
-from fairway_core.machine import Machine
-from fairway_runner.engines.engine import Node
-from fairway_runner.engines.remote import connection
-from fairway_runner.engines.remote.engine import (
-    ScheduledEngine,
-    job_of,
-    of_clock,
-    of_shared_folder,
-)
+from fairway_core.findings import Finding, Severity
+from fairway_runner.engines.remote.engine import ScheduledEngine, job_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,49 +27,9 @@ _OURS = ("fairway:", "Azure:")
 _UNFIT = ("down", "drain", "fail", "unknown", "inval")
 
 
-def findings_of(
-    found: NodesReport, access: SlurmAccess, began: float, ended: float
-) -> list[Finding]:
-    """The faults, from what the login host said between two moments of this machine's clock."""
-    if (health := found.health) is None:
-        return list(_of_nodes(found.nodes))
-    return [
-        *of_shared_folder(health.fault, health.free, access.shared, access.host),
-        *of_clock(health.time, "login host", began, ended),
-        *_of_partition(health, found.nodes, access),
-        *_of_nodes(found.nodes),
-    ]
-
-
 def is_unfit(state: str) -> bool:
     """True if a node takes no jobs, according to Slurm's name for its state."""
     return any(word in state.lower() for word in _UNFIT) or state.endswith("*")
-
-
-def _of_partition(
-    health: Health, nodes: Sequence[NodeReport], access: SlurmAccess
-) -> Iterator[Finding]:
-    if (state := health.available) != "up":
-        why = next((node.reason for node in nodes if node.reason.startswith(_OURS)), "")
-        message = f"Slurm's partition `{access.partition}` is {state}{why and f': {why}'}"
-        hint = f"on the scheduler: scontrol update partitionname={access.partition} state=up"
-        if state == "missing":
-            hint = "set the target's `partition:` to an existing one; list them: sinfo"
-        yield Finding("no-partition", message, hint)
-    for held in health.held:
-        message = f"Slurm holds the job {held.job} ({held.name}): {held.reason}"
-        hint = f"once that is fixed: scontrol release {held.job}"
-        yield Finding("held-job", message, hint, severity=Severity.WARNING)
-
-
-def _of_nodes(nodes: Sequence[NodeReport]) -> Iterator[Finding]:
-    for node in nodes:
-        if is_unfit(node.state):
-            why = f": {node.reason}" if node.reason else ""
-            message = f"the node {node.name} is {node.state}{why}"
-            resume = f"scontrol update nodename={node.name} state=resume"
-            hint = f"once that is fixed, on the scheduler: {resume}"
-            yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
 
 _MOST_PRIORITY = 1000
@@ -89,6 +40,8 @@ class SlurmEngine(ScheduledEngine):
     """A cluster with a scheduler; see `engines.engine.Engine` for what each method does."""
 
     NODE: ClassVar[str] = "fairway_agent.slurm"
+    ROLE: ClassVar[str] = "login host"
+    COLUMNS: ClassVar = ("cores", "features")
     HINTS: ClassVar = {
         "act_on_node": "delete its instance: Slurm starts another when a job needs it",
         "resize": "Slurm scales it between the limits of `nodes:` in the environment file",
@@ -107,27 +60,12 @@ class SlurmEngine(ScheduledEngine):
 
     def no_capacity(self, job: Job) -> str:
         """Says that the partition starts no jobs, or has too few fit nodes; "" otherwise."""
-        found = self._look(health=True)
+        found = self.look(health=True)
         state = "up" if found.health is None else found.health.available
         if state != "up":
             return f"the partition is {state}"
         fit = sum(not is_unfit(node.state) for node in found.nodes)
         return f"the job needs {job.nodes} nodes, and {fit} are fit" if fit < job.nodes else ""
-
-    def nodes(self) -> list[Node]:
-        """As sinfo lists them, those that are not there yet included."""
-        return [
-            Node(
-                *(node.name, node.state, node.address, node.run, node.reason),
-                facts={"cores": node.cores, "features": node.features},
-                machine=Machine.parse(node.machine),
-            )
-            for node in self._look().nodes
-        ]
-
-    def order(self, action: str, node: str) -> None:
-        """Drains, resumes or reboots it by scontrol."""
-        self._look(action=action, node=self.find_node(node, self._look().nodes).name)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """On the login host, or on a node through the user's own job there."""
@@ -137,7 +75,7 @@ class SlurmEngine(ScheduledEngine):
         # ssh begins at home, and so does a path that a shell would expand.
         files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent_digest()}"
         enter = ["python3", "-s", files, f"{self.NODE}.nodes"]
-        enter += [self.access.partition, self.find_node(node, self._look().nodes).name]
+        enter += [self.access.partition, self.find_node(node).name]
         if not forward:
             return connection.interactive([*enter, "shell", *command])
         # What listens on the node may listen there on its loopback alone: a socket on the login
@@ -147,19 +85,31 @@ class SlurmEngine(ScheduledEngine):
         relay = [*enter, "relay", socket, there.rpartition(":")[2]]
         return connection.interactive(relay, forward=f"{here}:{socket}")
 
-    def doctor(self) -> list[Finding]:
-        """Checks the login host, the shared folder, Slurm, the partition and its nodes."""
-        try:
-            began = time.time()
-            found = self._look(health=True)
-        except UserError as error:
-            return list(error.findings)
-        rest = findings_of(found, self.access, began, time.time())
-        return [*rest, *connection.of_shell(self.remote_host.connection, self.deadline)]
+    def nodes_request(self, **asked: Any) -> NodesRequest:
+        """The nodes of the partition."""
+        return NodesRequest(self.access.partition, **asked)
 
-    def _look(self, *, health: bool = False, action: str = "", node: str = "") -> NodesReport:
-        request = NodesRequest(self.access.partition, health, action=action, node=node)
-        return self.ask("nodes.nodes", request, NodesReport)
+    def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
+        """Reports the partition, the jobs that Slurm holds, and unfit nodes."""
+        partition = self.access.partition
+        if (state := health.available) != "up":
+            why = next((node.reason for node in nodes if node.reason.startswith(_OURS)), "")
+            message = f"Slurm's partition `{partition}` is {state}{why and f': {why}'}"
+            hint = f"on the scheduler: scontrol update partitionname={partition} state=up"
+            if state == "missing":
+                hint = "set the target's `partition:` to an existing one; list them: sinfo"
+            yield Finding("no-partition", message, hint)
+        for held in health.held:
+            message = f"Slurm holds the job {held.job} ({held.name}): {held.reason}"
+            hint = f"once that is fixed: scontrol release {held.job}"
+            yield Finding("held-job", message, hint, severity=Severity.WARNING)
+        for node in nodes:
+            if is_unfit(node.state):
+                why = f": {node.reason}" if node.reason else ""
+                message = f"the node {node.name} is {node.state}{why}"
+                resume = f"scontrol update nodename={node.name} state=resume"
+                hint = f"once that is fixed, on the scheduler: {resume}"
+                yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """Returns the request to Slurm."""

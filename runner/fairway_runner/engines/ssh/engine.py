@@ -4,58 +4,22 @@ from __future__ import annotations
 
 import secrets
 import shlex
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent.shared.reports import Done, NodesReport, NodesRequest, SubmitRequest
-from fairway_core.findings import Finding, Severity, UserError
+from fairway_agent.shared.reports import Done, NodesRequest, SubmitRequest
+from fairway_core.findings import Finding, Severity
 from fairway_runner.engines.engine import Node
-from fairway_runner.engines.remote import connection
-from fairway_runner.engines.remote.engine import RemoteEngine, of_clock, of_shared_folder
+from fairway_runner.engines.remote.engine import RemoteEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_agent.shared.reports import NodeReport
-    from fairway_core.target import Target
+    from fairway_agent.shared.reports import Health, NodeReport
+    from fairway_core.target import SshAccess
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
-
-
-def findings_of(found: NodesReport, target: Target, began: float, ended: float) -> list[Finding]:
-    """The faults, from what the main host said between two moments of this machine's clock."""
-    assert target.ssh is not None, "a target of this engine"
-    if (health := found.health) is None:
-        return list(_of_nodes(found, target))
-    return [
-        *of_shared_folder(health.fault, health.free, target.ssh.shared, target.ssh.host),
-        *of_clock(health.time, "main host", began, ended),
-        *_of_nodes(found, target),
-    ]
-
-
-def _of_nodes(found: NodesReport, target: Target) -> Iterator[Finding]:
-    for node in found.nodes:
-        if not node.fresh:
-            message = f"the node {node.name} has been silent for {node.age / 60:.0f} min"
-            hint = f"is it up? on it: systemctl status fairway-node ({node.address})"
-            yield Finding("silent-node", message, hint, severity=Severity.WARNING)
-        elif node.unreachable:
-            message = f"the node {node.name} takes no connection from the main host"
-            hint = f"has it just failed? on the main host: ssh {node.address}"
-            yield Finding("silent-node", message, hint, severity=Severity.WARNING)
-        elif node.reason:
-            message = f"the node {node.name} is unhealthy, and gets no tasks: {node.reason}"
-            hint = f"restart it, or have Azure replace it; on it: nvidia-smi ({node.address})"
-            yield Finding("unwell-node", message, hint, severity=Severity.WARNING)
-    fit = [n for n in found.nodes if n.fresh and not n.unreachable and not n.reason]
-    if len(fit) < target.nodes.min:
-        message = f"{len(fit)} of {target.nodes.min} nodes are up"
-        yield Finding("missing-nodes", message, "see which: fairway nodes list " + target.name)
-    if len(found.nodes) > 1 and found.health is not None and not found.health.has_ssh:
-        yield Finding("missing-tool", "the main host has no ssh", "install openssh-client there")
 
 
 # Seconds: the run's copy of its code may be many small files on a slow file system.
@@ -68,6 +32,8 @@ class SshEngine(RemoteEngine):
 
     pause: ClassVar[float] = 1.0
     NODE: ClassVar[str] = "fairway_agent.ssh"
+    NODES: ClassVar[str] = "runs.nodes"
+    ROLE: ClassVar[str] = "main host"
     HINTS: ClassVar = {
         "act_on_node": "connect to it: fairway ssh {target} NODE",
         "resize": "set `nodes:` of the cluster in the environment file, and deploy it",
@@ -81,7 +47,7 @@ class SshEngine(RemoteEngine):
 
     def no_capacity(self, job: Job) -> str:
         """Says that fewer nodes are up than the job needs; "" if enough are up."""
-        up = sum(node.fresh and not node.reason for node in self._look().nodes)
+        up = sum(node.fresh and not node.reason for node in self.look().nodes)
         return f"the job needs {job.nodes} nodes, and {up} are up" if up < job.nodes else ""
 
     def nodes(self) -> list[Node]:
@@ -94,13 +60,13 @@ class SshEngine(RemoteEngine):
                 run=node.run,
                 reason=node.reason if node.fresh else f"silent for {node.age / 60:.0f} min",
             )
-            for node in self._look().nodes
+            for node in self.look().nodes
         ]
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """On the main host, or from there on a node: over the cluster's own trust."""
         connection = self.remote_host.connection
-        host = self.find_node(node, self._look().nodes) if node else None
+        host = self.find_node(node) if node else None
         if host is None or host.own:
             return connection.interactive(command, forward=forward)
         if not forward:
@@ -115,21 +81,39 @@ class SshEngine(RemoteEngine):
         line = f"trap 'rm -f {socket}' EXIT; {shlex.join(words)}"
         return connection.interactive(["bash", "-c", line], forward=f"{port}:{socket}")
 
-    def doctor(self) -> list[Finding]:
-        """Checks the main host, the shared folder and the nodes; returns the problems."""
-        try:
-            began = time.time()
-            found = self._look(health=True)
-        except UserError as error:
-            return list(error.findings)
+    @property
+    def access(self) -> SshAccess:
+        """How the cluster is reached."""
         assert self.target.ssh is not None, "a target with this engine has the section"
-        rest = findings_of(found, self.target, began, time.time())
-        return [*rest, *connection.of_shell(self.remote_host.connection, self.deadline)]
+        return self.target.ssh
 
-    def _look(self, *, health: bool = False) -> NodesReport:
-        assert self.target.ssh is not None, "a target with this engine has the section"
-        request = NodesRequest(self.target.name, health, self.target.ssh.queue or "")
-        return self.ask("runs.nodes", request, NodesReport)
+    def nodes_request(self, **asked: Any) -> NodesRequest:
+        """The nodes that the main host has heard of."""
+        return NodesRequest(self.target.name, queue=self.access.queue or "", **asked)
+
+    def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
+        """Reports nodes that are silent or unwell, and what connects to them."""
+        for node in nodes:
+            if not node.fresh:
+                message = f"the node {node.name} has been silent for {node.age / 60:.0f} min"
+                hint = f"is it up? on it: systemctl status fairway-node ({node.address})"
+                yield Finding("silent-node", message, hint, severity=Severity.WARNING)
+            elif node.unreachable:
+                message = f"the node {node.name} takes no connection from the main host"
+                hint = f"has it just failed? on the main host: ssh {node.address}"
+                yield Finding("silent-node", message, hint, severity=Severity.WARNING)
+            elif node.reason:
+                message = f"the node {node.name} is unhealthy, and gets no tasks: {node.reason}"
+                hint = f"restart it, or have Azure replace it; on it: nvidia-smi ({node.address})"
+                yield Finding("unwell-node", message, hint, severity=Severity.WARNING)
+        fit = [node for node in nodes if node.fresh and not node.unreachable and not node.reason]
+        if len(fit) < self.target.nodes.min:
+            message = f"{len(fit)} of {self.target.nodes.min} nodes are up"
+            hint = f"see which: fairway nodes list {self.target.name}"
+            yield Finding("missing-nodes", message, hint)
+        if len(nodes) > 1 and not health.has_ssh:
+            hint = "install openssh-client there"
+            yield Finding("missing-tool", "the main host has no ssh", hint)
 
 
 ENGINE = SshEngine
