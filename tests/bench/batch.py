@@ -119,7 +119,7 @@ def _many(service: Service, count: int) -> Many:
     snapshot = code.snapshot(prepared.code, store.base / "code")
     run, lock = store.create(prepared.record, prepared.all_files())
     os.close(lock)
-    state = State(run.id, 0, complete=False, tasks=0, first={}, only=None)
+    state = State(run.id, 0)
     submission = Submission(run, Account(target, 600), Storage(target, 600), state)
     return Many(submission, submission.pack(snapshot), snapshot)
 

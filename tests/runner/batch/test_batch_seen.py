@@ -80,10 +80,10 @@ def test_a_run_that_is_submitted_meanwhile_is_not_lost(
 
 def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., Run]) -> None:
     run = made()
-    State("r-1", 0, complete=True, tasks=1).write(run)
+    State("r-1", 0, complete=True).write(run)
 
     def retry_meanwhile(*_: object) -> Any:
-        State("r-1.1", 1, tasks=1).write(run)
+        State("r-1.1", 1).write(run)
         return [FAILED_TASK]
 
     account: Any = SimpleNamespace(find_job=lambda _: ENDED_JOB, tasks=retry_meanwhile)
@@ -129,31 +129,26 @@ BY_PERSON = {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}}
 TERMINATED = {"failureInfo": {"code": "TaskEnded"}}
 
 
-def submitted(submission: int = 0, cancelled: tuple[str, ...] = ()) -> State:
-    return State("job-a", submission, True, 3, {}, None, cancelled)
-
-
 def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
     return tasks.has({"id": name, "executionInfo": info})
 
 
 def test_another_machine_sees_which_were_ended_by_a_person() -> None:
     storage: Any = Files()
-    cancelling.note_cancelled("job-a", submitted(), "1", storage)
-    elsewhere = CancelledTasks("job-a", submitted(), storage)
+    cancelling.note_cancelled("job-a", 0, "1", storage)
+    elsewhere = CancelledTasks("job-a", 0, storage)
     assert has(elsewhere, "1", BY_PERSON)
     assert has(elsewhere, "1", TERMINATED)
     assert not has(elsewhere, "10", TERMINATED)
     assert not has(elsewhere, "1", {"exitCode": 1})
     assert storage.lists == 1
     # A retry runs it again.
-    assert not has(CancelledTasks("job-a", submitted(1), storage), "1", BY_PERSON)
+    assert not has(CancelledTasks("job-a", 1, storage), "1", BY_PERSON)
 
 
 def test_storage_is_not_asked_without_need() -> None:
     storage: Any = Files()
-    own = CancelledTasks("job-a", submitted(cancelled=("1",)), storage)
-    assert has(own, "1", BY_PERSON)
+    own = CancelledTasks("job-a", 0, storage)
     assert not has(own, "2", {"exitCode": 1})
     assert not own.has({"id": "0"})
     assert storage.lists == 0
@@ -163,11 +158,11 @@ def test_the_states_of_tasks_say_so(make_run: MakeRun) -> None:
     storage: Any = Files()
     run = make_run("job-a", [{}, {}, {}])
     (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())
-    cancelling.note_cancelled(run.id, submitted(), "1", storage)
+    cancelling.note_cancelled(run.id, 0, "1", storage)
     ended = {"state": "completed", "executionInfo": BY_PERSON}
     tasks = [{"id": name, **ended} for name in ("1", "2")]
     account: Any = SimpleNamespace(tasks=lambda *_: tasks)
-    found = Poller(account, storage)._known_to_batch(run, {"state": "active"}, submitted())
+    found = Poller(account, storage)._known_to_batch(run, {"state": "active"}, State("job-a", 0))
     assert {number: each.state for number, each in found.items()} == {1: "cancelled", 2: "failed"}
 
 

@@ -92,7 +92,7 @@ def to_a_full_account(job: dict[str, Any] | None) -> Submission:
     calls = SimpleNamespace(deadline=600.0)
     account: Any = SimpleNamespace(create_job=create, find_job=lambda _: job, calls=calls)
     run: Any = SimpleNamespace(id="job-a")
-    return Submission(run, account, NONE, State("job-a", 0, tasks=1))
+    return Submission(run, account, NONE, State("job-a", 0))
 
 
 def test_a_job_that_is_there_already_is_gone_on_with() -> None:

@@ -199,11 +199,6 @@ class TestTasks:
         assert (last["id"], place) == ("finally", "r/finally/outputs/sum")
         assert "resourceFiles" not in made.task(SPEC)
 
-    def test_the_last_task_of_an_earlier_release_has_a_number(self) -> None:
-        last = wire().last_task(TaskSpec(4), [0, 1, 3])
-        assert last["id"] == "4"
-        assert "resourceFiles" not in last
-
     def test_very_many_gaps_are_no_ranges(self) -> None:
         # TaskDependencyRangesTooLong is among the service's errors.
         made = wire()

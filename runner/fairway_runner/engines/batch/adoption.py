@@ -55,21 +55,18 @@ def write_history(
     *earlier, last = sorted(jobs, key=submission_of)
     found: dict[int, TaskState] = {}
     for job in earlier:
-        cancelled = CancelledTasks(
-            run.record.id, State(str(job["id"]), submission_of(job)), storage
-        )
+        cancelled = CancelledTasks(run.record.id, submission_of(job), storage)
         for number, (task, first) in _tasks(run, account, job).items():
             known, by_person = found.get(number), cancelled.has(task)
             found[number] = states.task_status(
                 *(task, job, first, plan.timeout, known), cancelled=by_person
             )
-    state = State(str(last["id"]), submission_of(last), complete=True, tasks=count)
+    state = State(str(last["id"]), submission_of(last), complete=True)
     if earlier:
         now = _tasks(run, account, last)
         state.first = {run.task_name(number): first for number, (_, first) in now.items()}
         chosen = (number for number in now if not run.has_last or number != count - 1)
         state.only = tuple(sorted(chosen))
-        state.tasks = len(now)
         others = found.keys() - now.keys()
         state.done = dict(Counter(found[number].state for number in others))
         for number in others:

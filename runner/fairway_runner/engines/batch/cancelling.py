@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.batch.submission import State
 
 
 _FILE = "wd/fairway.running"
@@ -105,9 +104,9 @@ def _end_tasks(account: Account, job_id: str, grace: float) -> None:
             time.sleep(_PAUSE)
 
 
-def note_cancelled(run: str, state: State, task: str, storage: Storage) -> None:
-    """Notes in storage that a person has ended a task: Batch does not tell other machines."""
-    storage.upload(OUTPUTS, f"{names.cancelled_folder(run, state.submission)}{task}", b"")
+def note_cancelled(run: str, submission: int, task: str, storage: Storage) -> None:
+    """Notes in storage that a person has ended a task: Batch itself does not tell."""
+    storage.upload(OUTPUTS, f"{names.cancelled_folder(run, submission)}{task}", b"")
 
 
 @dataclass
@@ -115,18 +114,16 @@ class CancelledTasks:
     """Tasks that a person has ended, each by itself, of one submission of a run."""
 
     run: str
-    state: State
+    submission: int
     storage: Storage
 
     def has(self, task: Mapping[str, Any]) -> bool:
-        """True if the task is cancelled. Others' notes are read once, and only if need be."""
-        name = str(task["id"])
-        if name in self.state.cancelled:
-            return True
-        return states.is_ended_early(task.get("executionInfo") or {}) and name in self._noted
+        """True if the task is cancelled. The notes are read once, and only if need be."""
+        is_ended = states.is_ended_early(task.get("executionInfo") or {})
+        return is_ended and str(task["id"]) in self._noted
 
     @cached_property
     def _noted(self) -> frozenset[str]:
-        folder = names.cancelled_folder(self.run, self.state.submission)
+        folder = names.cancelled_folder(self.run, self.submission)
         found = self.storage.blobs(OUTPUTS, folder)
         return frozenset(blob.name.removeprefix(folder) for blob in found)

@@ -91,7 +91,8 @@ class BatchEngine(Engine):
                 state_files.write(run.folder, RunState())
                 (run.folder / "setup" / "state.json").unlink(missing_ok=True)
                 state.write(run)
-            Submission(run, self.account, self.storage, state).complete(snapshot)
+            submission = Submission(run, self.account, self.storage, state)
+            submission.send(submission.pack(snapshot), snapshot)
         finally:
             os.close(lock)
 
@@ -134,9 +135,7 @@ class BatchEngine(Engine):
             message = f"{run.id} is not fully submitted yet, and can only be ended as a whole"
             raise UserError.of("cut-off-submission", message, f"fairway submit --resume {run.id}")
         name = run.task_name(task)
-        state.cancelled = tuple(dict.fromkeys((*state.cancelled, name)))
-        state.write(run)
-        cancelling.note_cancelled(run.id, state, name, self.storage)
+        cancelling.note_cancelled(run.id, state.submission, name, self.storage)
         cancelling.end_task(self.account, state.job, name, read_plan(run.folder).grace)
         self.refresh([run])
 

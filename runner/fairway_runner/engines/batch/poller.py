@@ -157,7 +157,7 @@ class Poller:
     ) -> dict[int, TaskState]:
         timeout = read_plan(run.folder).timeout
         found: dict[int, TaskState] = {}
-        cancelled = CancelledTasks(run.id, state, self.storage)
+        cancelled = CancelledTasks(run.id, state.submission, self.storage)
         for task in self.account.tasks(state.job, states.SELECT):
             number = run.index_of(str(task["id"]))
             if number is None:

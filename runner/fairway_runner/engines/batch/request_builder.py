@@ -189,10 +189,9 @@ class RequestBuilder:
         task = self.task(spec)
         task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
         task["dependsOn"] = _dependencies(others)
-        if spec.is_last:
-            # All that the run has kept is looked for when this task begins. A task that has kept
-            # nothing is no error then, as it might be in a list that names each.
-            task["resourceFiles"] = [self._folder(self._outputs_url, f"{self.run}/", BROUGHT)]
+        # All that the run has kept is looked for when this task begins. A task that has kept
+        # nothing is no error then, as it might be in a list that names each.
+        task["resourceFiles"] = [self._folder(self._outputs_url, f"{self.run}/", BROUGHT)]
         return task
 
     @cached_property

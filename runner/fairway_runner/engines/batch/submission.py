@@ -54,19 +54,17 @@ RECORD = (
 
 @dataclass
 class State(JsonRecord):
-    """State of the submission as the folder records it: its number, if the job has all its tasks,
-    and the tasks that a person has `cancelled`, each by itself. Of a retry `only` are the numbers
-    of the tasks that run again, and `done` counts how the others ended."""
+    """State of the submission as the folder records it: its number, and if the job has all its
+    tasks. Of a retry `only` are the numbers of the tasks that run again, `first` has the number
+    of the next attempt of each by name, and `done` counts how the others ended."""
 
     CALLED = "the submission"
 
     job: str
     submission: int
     complete: bool = False
-    tasks: int = 0
     first: dict[str, int] = field(default_factory=dict)
     only: tuple[int, ...] | None = None
-    cancelled: tuple[str, ...] = ()
     done: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -124,11 +122,9 @@ class Submission:
     account: Account
     storage: Storage
     state: State
+    total: int = 0
+    """The number of its tasks, once they are known."""
     accepted: int = 0
-
-    def complete(self, snapshot: Path) -> None:
-        """Does what is not done yet; UserError, with what was accepted, where that fails."""
-        self.send(self.pack(snapshot), snapshot)
 
     def pack(self, snapshot: Path) -> Payload:
         """The run in Batch's terms; nothing is asked of anybody."""
@@ -162,9 +158,9 @@ class Submission:
         return Payload(spec, Tasks(self.run, requests, only), blobs, record, key)
 
     def send(self, payload: Payload, snapshot: Path) -> None:
-        """Sends what is not there yet."""
-        self.state.tasks = len(payload.tasks)
-        job_id = str(payload.job["id"])
+        """Sends what is not there yet; UserError, with what was accepted, where that fails."""
+        self.total = len(payload.tasks)
+        job_id = self.state.job
         try:
             self.upload(payload, snapshot)
             known: set[str] = set()
@@ -281,9 +277,7 @@ class Submission:
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _cut_off(self, error: ServiceError) -> UserError:
-        message = (
-            f"{self.accepted:,} of {self.state.tasks:,} tasks were accepted, and nothing is lost"
-        )
+        message = f"{self.accepted:,} of {self.total:,} tasks were accepted, and nothing is lost"
         hint = f"resume it with: fairway submit --resume {self.run.id}"
         more = Finding("cut-off-submission", message, hint)
         return error.with_findings([*error.findings, more])

@@ -77,10 +77,9 @@ def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     if not _DIGEST.fullmatch(str(_json(files, "provenance.json").get("code"))):
         raise Unfit("`provenance.json` does not name its code")
     tasks, last = _lines(files, "tasks.jsonl"), _lines(files, "finally.jsonl")
-    # Earlier releases gave the last one a number.
-    names = [len(tasks) if task.is_last else task.index for task in last]
-    numbers = [*(task.index for task in tasks), *names]
-    if len(last) > 1 or len(numbers) != record.tasks or numbers != list(range(len(numbers))):
+    numbers = [task.index for task in tasks]
+    is_known = len(last) <= 1 and all(task.is_last for task in last)
+    if not is_known or numbers != list(range(record.tasks - len(last))):
         raise Unfit("its tasks are not those of its record")
     return record, {name: text for name, text in files.items() if name != "run.json"}
 

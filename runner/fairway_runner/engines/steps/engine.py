@@ -44,10 +44,6 @@ class StepsEngine(Engine):
 
     pause: ClassVar[float] = 0.5
 
-    def predecessor(self, run: RunFolder) -> str:
-        """UserError: no target knows of it."""
-        return require_one_job(run).id
-
     def start(
         self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
