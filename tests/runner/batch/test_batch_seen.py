@@ -10,7 +10,7 @@ from pool import Files
 
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import TaskState
-from fairway_runner.engines.batch import cancelling, names, poller
+from fairway_runner.engines.batch import cancelling, client, poller
 from fairway_runner.engines.batch.adoption import write_history
 from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.poller import Poller
@@ -115,9 +115,9 @@ def test_a_task_that_a_person_ended_is_cancelled_for_who_finds_the_run(
     ]
     tasks = {"r-1": first, "r-1.1": [{"id": "1", "state": "active"}]}
     account: Any = SimpleNamespace(tasks=lambda job, _: tasks[job])
-    note = f"{names.cancelled_folder('r-1', 0)}0"
+    note = f"{client.cancelled_folder('r-1', 0)}0"
     storage: Any = SimpleNamespace(blobs=lambda *_: [SimpleNamespace(name=note)])
-    retried = {**ENDED_JOB, "id": "r-1.1", "metadata": [{"name": names.SUBMISSION, "value": "1"}]}
+    retried = {**ENDED_JOB, "id": "r-1.1", "metadata": [{"name": client.SUBMISSION, "value": "1"}]}
     write_history(run.folder, account, storage, [ENDED_JOB, retried])
     state = State.read(run)
     assert run.task_status(0).state == "cancelled"

@@ -11,7 +11,7 @@ from pool import refused
 
 from fairway_runner.engines import engine
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.outage import Unavailable
 
@@ -80,7 +80,7 @@ def test_batch_submission_failure_does_not_stop_later_calls() -> None:
     assert not stopped.is_set()
 
 
-JOB = {"id": "job-a", "metadata": [{"name": names.PLAN, "value": "1"}]}
+JOB = {"id": "job-a", "metadata": [{"name": client.PLAN, "value": "1"}]}
 
 
 def to_a_full_account(job: dict[str, Any] | None) -> Submission:
@@ -114,7 +114,7 @@ def test_batch_keys_differ_for_each_run() -> None:
 
 @pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])
 def test_ids_of_jobs_fit_and_differ(run: str) -> None:
-    ids = {names.job_id(run, submission) for submission in range(12)}
+    ids = {client.job_id(run, submission) for submission in range(12)}
     assert len(ids) == 12
     assert all(len(each) <= 64 for each in ids)
-    assert names.job_id("a" * 62 + "b", 1) != names.job_id("a" * 62 + "c", 1)
+    assert client.job_id("a" * 62 + "b", 1) != client.job_id("a" * 62 + "c", 1)

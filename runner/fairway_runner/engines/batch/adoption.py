@@ -19,7 +19,7 @@ from fairway_boot.files import write_json
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
-from fairway_runner.engines.batch import names, states
+from fairway_runner.engines.batch import client, states
 from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.submission import RECORD, State, metadata_of
@@ -42,7 +42,7 @@ _WANTED = (*states.SELECT, "environmentSettings")
 
 def submission_of(job: Mapping[str, Any]) -> int:
     """Returns the number of the submission of its run that a job belongs to, from 0."""
-    return int(metadata_of(job).get(names.SUBMISSION) or 0)
+    return int(metadata_of(job).get(client.SUBMISSION) or 0)
 
 
 def write_history(
@@ -132,7 +132,7 @@ def _take_over(
 
 
 def _job(account: Account, run: RunFolder, submission: int) -> Mapping[str, Any] | None:
-    job = account.find_job(names.job_id(run.id, submission))
+    job = account.find_job(client.job_id(run.id, submission))
     return None if job is None or states.is_being_deleted(job) else job
 
 
@@ -144,7 +144,9 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> None:
     for job in account.jobs():
         facts = metadata_of(job)
         run = (
-            names.scheduled_run(str(job["id"])) if names.SCHEDULE in facts else facts.get(names.RUN)
+            client.scheduled_run(str(job["id"]))
+            if client.SCHEDULE in facts
+            else facts.get(client.RUN)
         )
         if not run or states.is_being_deleted(job):
             continue
@@ -168,9 +170,9 @@ def _adopt(
     storage: Storage,
 ) -> None:
     job = jobs[0]
-    submitted = metadata_of(job)[names.RUN]
+    submitted = metadata_of(job)[client.RUN]
     try:
-        record = storage.read(OUTPUTS, names.record_blob(submitted))
+        record = storage.read(OUTPUTS, client.record_blob(submitted))
     except ServiceError as error:
         if error.is_missing:  # it was cleaned, or is being submitted just now
             return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
-from fairway_runner.engines.batch import names, states
+from fairway_runner.engines.batch import client, states
 from fairway_runner.engines.batch.client import CONCURRENCY
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _end_tasks(account: Account, job_id: str, grace: float) -> None:
 
 def note_cancelled(run: str, submission: int, task: str, storage: Storage) -> None:
     """Notes in storage that a person has ended a task: Batch itself does not tell."""
-    storage.upload(OUTPUTS, f"{names.cancelled_folder(run, submission)}{task}", b"")
+    storage.upload(OUTPUTS, f"{client.cancelled_folder(run, submission)}{task}", b"")
 
 
 @dataclass
@@ -124,6 +124,6 @@ class CancelledTasks:
 
     @cached_property
     def _noted(self) -> frozenset[str]:
-        folder = names.cancelled_folder(self.run, self.submission)
+        folder = client.cancelled_folder(self.run, self.submission)
         found = self.storage.blobs(OUTPUTS, folder)
         return frozenset(blob.name.removeprefix(folder) for blob in found)

@@ -14,7 +14,7 @@ from fairway_agent.state_files import RunState
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import Storage
-from fairway_runner.engines.batch import adoption, cancelling, names, outputs, pools
+from fairway_runner.engines.batch import adoption, cancelling, client, outputs, pools
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State, Submission, job_id_of
@@ -86,7 +86,7 @@ class BatchEngine(Engine):
             with run.mirroring():
                 if retry:
                     state = _again(run, state)
-                state = state or State(names.job_id(run.id), 0)
+                state = state or State(client.job_id(run.id), 0)
                 # First: a run that has ended is not gone on with.
                 state_files.write(run.folder, RunState())
                 (run.folder / "setup" / "state.json").unlink(missing_ok=True)
@@ -141,8 +141,8 @@ class BatchEngine(Engine):
 
     def remove(self, run: RunFolder) -> None:
         """Deletes the run's jobs, its key, and what it kept in storage."""
-        state = State.read(run) or State(names.job_id(run.id), 0)
-        jobs = {names.job_id(run.id, i) for i in range(state.submission + 1)}
+        state = State.read(run) or State(client.job_id(run.id), 0)
+        jobs = {client.job_id(run.id, i) for i in range(state.submission + 1)}
         for job in sorted(jobs | {state.job}):
             try:
                 self.account.delete_job(job)
@@ -229,5 +229,5 @@ def _again(run: RunFolder, before: State | None) -> State:
         if status:
             state_files.write(run.task_folder(number), status.again)
     submission = (before.submission if before else 0) + 1
-    job = names.job_id(run.id, submission)
+    job = client.job_id(run.id, submission)
     return State(job, submission, first=first, only=tuple(only), done=dict(wanted.done))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.spec import Staged
 from fairway_boot.files import read_json, write_json
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.engines.outage import gone_input
@@ -40,7 +40,7 @@ def collect(
     known = read_json(run.folder / _FACTS)
     wanted: list[tuple[str, str, Path]] = []
     for name, etag, number in _kept(run, storage, tasks):
-        prefix = names.task_folder(run.id, run.task_name(number))
+        prefix = client.task_folder(run.id, run.task_name(number))
         target = run.task_folder(number) / Path(name.removeprefix(prefix))
         if not target.resolve().is_relative_to((run.task_folder(number) / _FOLDER).resolve()):
             continue  # no task of ours names a file so
@@ -77,7 +77,7 @@ def note_empty(run: RunFolder, storage: Storage, found: dict[int, TaskState]) ->
     if not ended:
         return
     there = {
-        (number, name.removeprefix(names.task_folder(run.id, run.task_name(number))).split("/")[1])
+        (number, name.removeprefix(client.task_folder(run.id, run.task_name(number))).split("/")[1])
         for name, _, number in _kept(run, storage, list(ended))
     }
     for number, wanted in ended.items():
@@ -97,7 +97,7 @@ def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[
     wanted = set(tasks)
     # One list of all is quicker than one for each of many.
     prefixes = (
-        [f"{names.task_folder(run.id, run.task_name(number))}{_FOLDER}" for number in tasks]
+        [f"{client.task_folder(run.id, run.task_name(number))}{_FOLDER}" for number in tasks]
         if len(tasks) == 1
         else [f"{run.id}/"]
     )
@@ -118,10 +118,10 @@ def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> St
         for each in (submitted_to(run), target)
     ]
     if accounts[0] and accounts[0] == accounts[1]:
-        folder = f"{names.task_folder(run.id, run.task_name(kept.task))}{_FOLDER}{kept.output}/"
+        folder = f"{client.task_folder(run.id, run.task_name(kept.task))}{_FOLDER}{kept.output}/"
         return Staged(name, OUTPUTS, folder, "scratch")
     kept.bring()
-    folder = f"{names.private_folder(run_id)}inputs/{name}/"
+    folder = f"{client.private_folder(run_id)}inputs/{name}/"
     return Staged(name, CODE, folder, "scratch", source=kept.path)
 
 
@@ -137,7 +137,7 @@ def bring_inputs(run: RunFolder, storage: Storage) -> None:
 def delete_stored(run: str, storage: Storage) -> None:
     """Deletes the key and the copied inputs of a run or a schedule, its record, and what it has
     kept."""
-    for container, prefix in ((CODE, names.private_folder(run)), (OUTPUTS, f"{run}/")):
+    for container, prefix in ((CODE, client.private_folder(run)), (OUTPUTS, f"{run}/")):
         storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])
 
 

@@ -11,7 +11,7 @@ from fairway_agent.spec import CANCEL
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.states import seconds
 from fairway_runner.engines.engine import Node
 
@@ -142,7 +142,7 @@ def _node(account: Account, node: Mapping[str, Any]) -> Node:
         name=str(node["id"]),
         state=state,
         address=str(node.get("ipAddress") or ""),
-        run=names.run_of(str(jobs[0])) if jobs else "",
+        run=client.run_of(str(jobs[0])) if jobs else "",
         reason=node_fault(account, node),
         facts={"Size": str(node.get("vmSize") or ""), "Kind": kind},
     )

@@ -21,7 +21,7 @@ from fairway_agent.outputs import BROUGHT
 from fairway_core import local_disks
 from fairway_core.catalog import vm_size
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch import client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ class RequestBuilder:
     @property
     def job_id(self) -> str:
         """The Batch job's id."""
-        return names.job_id(self.run, self.submission)
+        return client.job_id(self.run, self.submission)
 
     def job_spec(self, display_name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
         """The job. It takes no action when it is empty: its tasks come after it."""
@@ -153,7 +153,7 @@ class RequestBuilder:
 
     @property
     def _endings(self) -> str:
-        return names.endings_folder(self.run, self.submission)
+        return client.endings_folder(self.run, self.submission)
 
     def task(self, spec: TaskSpec) -> dict[str, Any]:
         """One task of `tasks.jsonl`."""
@@ -238,7 +238,7 @@ class RequestBuilder:
         return self.storage.container_url(OUTPUTS)
 
     def _outputs(self, index: str, outputs: Mapping[str, Output]) -> list[dict[str, Any]]:
-        folder = names.task_folder(self.run, index)
+        folder = client.task_folder(self.run, index)
         # What the task printed; earlier attempts and other nodes of it are below `logs`.
         files = [
             self._kept(each, folder.rstrip("/"), "taskcompletion")

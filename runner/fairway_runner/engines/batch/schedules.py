@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import names, outputs
+from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.request_builder import is_ending, with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
 from fairway_runner.engines.schedules import Schedule
@@ -52,15 +52,15 @@ class BatchSchedules:
             store = RunFolders(Path(folder))
             snapshot = code.snapshot(prepared.code, store.base / "code")
             run, _ = store.create(prepared.record, prepared.all_files())
-            state = State(names.job_id(run.id), 0)
+            state = State(client.job_id(run.id), 0)
             submission = Submission(run, engine.account, engine.storage, state)
             payload = submission.pack(snapshot)
             submission.upload(payload, snapshot)
             task = next(iter(payload.tasks))
         spec = _spec(run.id, payload.job, task, recurrence)
-        client = engine.account.client
+        create: Any = engine.account.client.create_job_schedule
         try:
-            engine.account.calls.call("a new schedule", lambda: client.create_job_schedule(spec))  # type: ignore[arg-type]
+            engine.account.calls.call("a new schedule", lambda: create(spec))
         except ServiceError as error:
             kinds = {"JobScheduleExists": "schedule", "JobWithSameIdExists": "job"}
             if error.code not in kinds:
@@ -75,7 +75,7 @@ class BatchSchedules:
         found = []
         for each in account.calls.pages("schedules", account.client.list_job_schedules()):
             pool = (each["jobSpecification"].get("poolInfo") or {}).get("poolId")
-            if names.SCHEDULE not in metadata_of(each) or pool != account.pool:
+            if client.SCHEDULE not in metadata_of(each) or pool != account.pool:
                 continue
             info = each.get("executionInfo") or {}
             last = str((info.get("recentJob") or {}).get("id") or "")
@@ -85,7 +85,7 @@ class BatchSchedules:
                     state=str(each["state"]).lower(),
                     interval=str((each.get("schedule") or {}).get("recurrenceInterval") or ""),
                     next_run=str(info.get("nextRunTime") or ""),
-                    last_run=names.scheduled_run(last) if last else "",
+                    last_run=client.scheduled_run(last) if last else "",
                 )
             )
         return sorted(found, key=lambda schedule: schedule.name)
@@ -130,7 +130,7 @@ def _spec(
     name: str, job: Mapping[str, Any], task: Mapping[str, Any], recurrence: Recurrence
 ) -> dict[str, Any]:
     specification = {key: job[key] for key in _OF_A_JOB}
-    specification["metadata"] = [*job["metadata"], {"name": names.SCHEDULE, "value": name}]
+    specification["metadata"] = [*job["metadata"], {"name": client.SCHEDULE, "value": name}]
     specification["commonEnvironmentSettings"] = [
         *job["commonEnvironmentSettings"],
         {"name": "FAIRWAY_SCHEDULE", "value": name},

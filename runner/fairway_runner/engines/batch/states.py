@@ -17,7 +17,7 @@ from fairway_agent.resources import SHARE_FILE, Lent, ranges
 from fairway_agent.spec import WARN
 from fairway_agent.state_files import IO_ERROR, TIMED_OUT, Over, TaskState, end_state
 from fairway_boot.files import read_json
-from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.batch.request_builder import reports_endings
 from fairway_runner.runs.records import known_state, read_plan
@@ -215,7 +215,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
             status.exit_code is not None if status.is_final else warns and status.state == "running"
         )
     }
-    folder = names.endings_folder(run.id, submission)
+    folder = client.endings_folder(run.id, submission)
     over = None
     for number, ending in _read(files, f"wd/logs/{FILE}", new, Ending.from_json, folder).items():
         known_to_batch = found[number]

@@ -23,7 +23,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import engine
 from fairway_runner.engines.azure.calls import ServiceAway, ServiceError
 from fairway_runner.engines.azure.storage import CODE, OUTPUTS
-from fairway_runner.engines.batch import names, outputs
+from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.outage import Unavailable
 from fairway_runner.jobs.job import Job
@@ -139,8 +139,8 @@ class Submission:
         blobs = Blobs(
             code=f"archives/{snapshot.name}.tar.gz",
             node=f"fairway/{archives.agent_digest()}.tar.gz",
-            record=names.record_blob(run),
-            key=f"{names.private_folder(run)}key",
+            record=client.record_blob(run),
+            key=f"{client.private_folder(run)}key",
         )
         requests = RequestBuilder(
             *(run, plan, job, self.account.target, self.storage, blobs),
@@ -149,9 +149,9 @@ class Submission:
             done=self.state.done,
         )
         metadata = {
-            names.RUN: run,
-            names.SUBMISSION: str(self.state.submission),
-            names.PLAN: hashlib.sha256(record).hexdigest()[:32],
+            client.RUN: run,
+            client.SUBMISSION: str(self.state.submission),
+            client.PLAN: hashlib.sha256(record).hexdigest()[:32],
         }
         spec = requests.job_spec(self.run.record.name, metadata)
         only = None if self.state.only is None else frozenset(self.state.only)
@@ -226,7 +226,7 @@ class Submission:
                 else:
                     raise
                 found = metadata_of(known)
-            if found.get(names.PLAN) != metadata_of(job)[names.PLAN]:
+            if found.get(client.PLAN) != metadata_of(job)[client.PLAN]:
                 raise _taken(f"the account has another job with the id `{job['id']}`")
             return False
 
@@ -312,7 +312,7 @@ def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def job_id_of(run: RunFolder) -> str:
     """The job of a run, which is the first one's where no submission has begun."""
     state = State.read(run)
-    return state.job if state else names.job_id(run.id)
+    return state.job if state else client.job_id(run.id)
 
 
 def metadata_of(job: Mapping[str, Any]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from fairway_agent.records import Fields, JsonRecord
 from fairway_boot.files import alone, write_json
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
-from fairway_runner.engines.batch import names
+from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.records import known_as, read_specs
@@ -69,7 +69,7 @@ class TaskFiles:
                 raise
         if not ended:
             return None
-        blob = blob or names.task_folder(self.run.id, task_name) + name.rpartition("/")[2]
+        blob = blob or client.task_folder(self.run.id, task_name) + name.rpartition("/")[2]
         try:
             return self.storage.read(OUTPUTS, blob, offset, _CHUNK)
         except ServiceError as error:
