@@ -18,8 +18,8 @@ from fairway_runner.dev.sessions import has_jupyter, look
 from fairway_runner.dev.ssh import INCLUDE, remove_host, write_host
 from fairway_runner.dev.sync import Beside, Known, SessionFailed, Sync, take_turn
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.die_with_parent import die_with_parent
 from fairway_runner.engines.outage import Absence
+from fairway_runner.engines.remote.connection import die_with_parent
 from fairway_runner.runs.log_lines import Selection
 from fairway_runner.runs.store import FINAL_STATES
 

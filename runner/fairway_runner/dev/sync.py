@@ -21,8 +21,7 @@ from fairway_agent.records import Fields, Unfit
 from fairway_boot.files import try_lock, write_json
 from fairway_core.findings import UserError, printable
 from fairway_core.project_folder import VARIABLE
-from fairway_runner.engines.die_with_parent import die_with_parent
-from fairway_runner.engines.remote.connection import UNPACK
+from fairway_runner.engines.remote.connection import UNPACK, die_with_parent
 from fairway_runner.runs.records import read_json
 from fairway_runner.submit.snapshot import listed
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
-from fairway_runner.engines.die_with_parent import die_with_parent
 from fairway_runner.engines.engine import new_key
 from fairway_runner.engines.remote import bastion
+from fairway_runner.engines.remote.connection import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,6 +8,7 @@ import posixpath
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError, printable
-from fairway_runner.engines.die_with_parent import die_with_parent
 from fairway_runner.engines.outage import TargetUnavailable
 
 if TYPE_CHECKING:
@@ -192,6 +192,30 @@ def silent(name: str, timeout: float) -> UserError:
     message = f"{name} did not answer within {timeout:g} s"
     hint = "does a file system hang there? try by hand: ls the shared folder"
     return TargetUnavailable.of(NO_ANSWER, message, hint, exit_code=5)
+
+
+# PR_SET_PDEATHSIG of linux/prctl.h, which survives execve, see prctl(2).
+_DIE_WITH_PARENT = """import ctypes, os, signal, sys
+parent, *words = sys.argv[1:]
+ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+if os.getppid() != int(parent):
+    sys.exit(128 + signal.SIGTERM)  # it has ended before it could be asked
+for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and so would the program
+    signal.signal(number, signal.SIG_DFL)
+try:
+    os.execvp(words[0], words)
+except OSError as error:
+    sys.stderr.write(f"{words[0]}: {error.strerror}\\n")
+    sys.exit(127)"""
+
+
+def die_with_parent(words: Sequence[str]) -> list[str]:
+    """The command line of a program that ends when this process does, even by SIGKILL, as the
+    kernel is asked to see to; on macOS, which has no such signal, the words as they are."""
+    if sys.platform != "linux":
+        return list(words)
+    # -I and -S: no variable and no package of the user changes what it does, or slows it down.
+    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *words]
 
 
 def on_terminal(words: Sequence[str]) -> int:
