@@ -21,7 +21,7 @@ from fairway_core.schema import schema_of
 from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.log_lines import LogFile
-from fairway_runner.runs.store import refresh_all
+from fairway_runner.runs.store import Run, refresh_all
 from fairway_runner.runs.view import RunView, cancel_facts, started_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import actions, environments, logs, runs, schemas
@@ -33,7 +33,6 @@ from fairway_web.threads import acting, checking, reading, site_of, submitting
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from fairway_runner.runs.store import Run
     from fairway_web.threads import Site
 
     Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
@@ -109,6 +108,14 @@ _TEXT = {"type": "string"}
 _JOB = {"application/json": {"$ref": "#/components/schemas/Job"}}
 TaskQuery = Annotated[str, Query(description="a task by its number, or `setup` or `finally`")]
 Name = Annotated[str, Path(min_length=1)]
+
+
+async def _found(request: Request, run: Name) -> Run:
+    return site_of(request).runs.find(run)
+
+
+Found = Annotated[Run, Depends(_found)]
+"""The run of the path."""
 
 
 async def _asked(request: Request) -> Asked:
@@ -194,11 +201,9 @@ async def list_runs(request: Request, query: Annotated[RunQuery, Query()]) -> Re
 
 
 @call("look", "GET /runs/{run}", schemas.RunDetail)
-async def show_run(request: Request, run: Name) -> Response:
+async def show_run(request: Request, found: Found) -> Response:
     """what `fairway show --json` prints"""
-    site = site_of(request)
-    found = site.runs.find(run)
-    site.refresher.watch()
+    site_of(request).refresher.watch()
     return await reading(lambda: JSONResponse(RunView.of(found).to_json()))
 
 
@@ -237,7 +242,7 @@ async def _looked_at(request: Request, run: str, *, fresh: bool, going: bool = F
 )
 async def read_log(
     request: Request,
-    run: Name,
+    found: Found,
     task: Annotated[str, Query(description="a task, or `all`")] = "0",
     rank: Annotated[str, Query(description="the lines of one rank")] = "",
     start: Annotated[
@@ -251,12 +256,11 @@ async def read_log(
     together; `task=all` reads up to 64 as one, `rank` the lines of one rank, `raw=true` the bytes
     of the file; the header `Next-Offset` says where to continue, and equals `from` if there is
     nothing new yet"""
-    site = site_of(request)
-    found = site.runs.find(run)
+    watch = site_of(request).refresher.watch
     is_live = "text/event-stream" in request.headers.get("accept", "")
     asked = await reading(logs.Logs.of, found, task, rank)
     starts = asked.starts(last_event_id or start)
-    site.refresher.watch(found.id)
+    watch(found.id)
     if raw:
         if rank or task == logs.ALL or is_live:
             hint = "leave `rank` out, and name a task"
@@ -265,43 +269,40 @@ async def read_log(
         data = await reading(log.read, logs.MOST)
         return PlainTextResponse(data, headers={"Next-Offset": str(log.offset)})
     if is_live:
-        events = logs.follow(found, asked, starts, site.refresher.watch)
+        events = logs.follow(found, asked, starts, watch)
         return StreamingResponse(events, media_type="text/event-stream")
     part = await reading(lambda: asked.parts(starts, ended=found.status.is_final))
     return PlainTextResponse(part.text, headers={"Next-Offset": part.offsets})
 
 
 @call("look", "GET /runs/{run}/script", media=("text/plain",))
-async def read_script(request: Request, run: Name, task: TaskQuery = "0") -> Response:
+async def read_script(found: Found, task: TaskQuery = "0") -> Response:
     """the script of `task`"""
-    found = site_of(request).runs.find(run)
     logs.log_of(found, task)  # refuses an unknown task
     return PlainTextResponse(await reading(runs.script, found, task))
 
 
 @call("look", "GET /runs/{run}/outputs", list[schemas.Output], headers=("Link",))
 async def list_outputs(
-    request: Request,
-    run: Name,
+    run: Found,
     start: Annotated[
         int, Query(alias="from", ge=0, le=10**15, description="how many files to skip")
     ] = 0,
 ) -> Response:
     """the output files of the tasks, with their sizes, 1,000 at a time; the header `Link` leads to
     the next"""
-    kept = site_of(request).runs.find(run)
-    found, more = await reading(runs.outputs, kept, start)
+    found, more = await reading(runs.outputs, run, start)
     answer = JSONResponse(found)
     if more:
-        following = f"/api/v1/runs/{kept.id}/outputs?from={start + len(found)}"
+        following = f"/api/v1/runs/{run.id}/outputs?from={start + len(found)}"
         answer.headers["Link"] = f'<{following}>; rel="next"'
     return answer
 
 
 @call("look", "GET /runs/{run}/outputs/{path:path}", media=("application/octet-stream",))
-async def read_output(request: Request, run: Name, path: str) -> Response:
+async def read_output(run: Found, path: str) -> Response:
     """one of these files"""
-    file = await reading(runs.output, site_of(request).runs.find(run), path)
+    file = await reading(runs.output, run, path)
     # Never shown inline: a page in it must not run as ours.
     return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
@@ -375,20 +376,16 @@ async def render_job(request: Request, job: Job) -> Response:
 
 @call("steer", "POST /runs/{run}/cancel", schemas.Cancelled)
 async def cancel_run(
-    request: Request,
-    run: Name,
-    task: Annotated[str, Query(description="only this task, or step")] = "",
+    found: Found, task: Annotated[str, Query(description="only this task, or step")] = ""
 ) -> Response:
     """ends the run, or one `task` of it; returns when that has ended"""
-    found = site_of(request).runs.find(run)
     await acting(actions.cancel_run, found, task or None)
     return JSONResponse(await reading(cancel_facts, found, task or None))
 
 
 @call("steer", "POST /runs/{run}/retry", schemas.Retried)
-async def retry_run(request: Request, run: Name) -> Response:
+async def retry_run(found: Found) -> Response:
     """retries the tasks that did not succeed"""
-    found = site_of(request).runs.find(run)
     tasks = await acting(actions.retry_run, found)
     return JSONResponse({"run_id": found.id, "tasks": len(tasks)})
 

@@ -14,12 +14,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import jwt
-from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -31,6 +29,7 @@ from fairway_core.yaml_text import parse_yaml
 from fairway_runner.live.management import chosen_cloud
 from fairway_runner.targets.lookup import find_target, server_settings
 from fairway_web.roles import ALONE, Person, Role
+from fairway_web.threads import verifying
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -55,30 +54,6 @@ class Refused(Exception):
         self.status = status
         self.code = code
         self.message = message
-
-
-class SignIn(Protocol):
-    """One way to sign in."""
-
-    @property
-    def routes(self) -> Sequence[BaseRoute]:
-        """The pages of the sign-in itself."""
-
-    @property
-    def audit(self) -> Path | None:
-        """The file in which it is recorded who does what, where people have names."""
-
-    def is_here(self, host: str, path: str) -> bool:
-        """True for a name of this server."""
-
-    def is_wanted(self, scope: Scope, headers: Headers) -> bool:
-        """True where a page that asks, if one does, may have the answer."""
-
-    def is_ours(self, headers: Headers) -> bool:
-        """True where a page of ours sent it, or a program that is no browser."""
-
-    async def person(self, headers: Headers, path: str) -> Person:
-        """Identifies the person who makes the request; raises Refused if unknown."""
 
 
 class ByToken:
@@ -107,23 +82,24 @@ class ByToken:
         return answer
 
     def is_here(self, host: str, path: str) -> bool:
-        """Against DNS rebinding."""
+        """True for a name of this server: against DNS rebinding."""
         name, _, port = host.partition(":")
         return host in self._hosts or (port.isdecimal() and f"{name}:*" in self._hosts)
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
-        """Of a browser, only from an address that was typed, and from our own pages."""
+        """True where the answer may go where it was asked for: in a browser only to an address that
+        was typed, and to our own pages."""
         return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
 
     def is_ours(self, headers: Headers) -> bool:
-        """A program sends the token itself."""
+        """True where a page of ours sent it, or a program, which sends the token itself."""
         origin = headers.get("origin")
         if origin is None:
             return "authorization" in headers
         return origin == f"http://{headers['host']}"
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """The user of this machine, with the token."""
+        """The user of this machine, with the token; Refused for others."""
         kind, _, given = headers.get("authorization", "").partition(" ")
         if path == "/login" or (kind.lower() == "bearer" and self.is_token(given.strip())):
             return ALONE
@@ -145,8 +121,6 @@ class ByToken:
 # Service, and that of oauth2-proxy's --pass-access-token. The first that is there is taken.
 TOKEN_HEADERS = ("authorization", "x-ms-token-aad-id-token", "x-forwarded-access-token")
 _NEAR = frozenset({"127.0.0.1", "localhost", "[::1]"})
-_MOST_VERIFIED = 8  # tokens that are looked at, or wait for keys, at once
-_verifying: RunVar[CapacityLimiter] = RunVar("verifying")
 
 
 @dataclass(frozen=True)
@@ -164,13 +138,13 @@ class BehindProxy:
         object.__setattr__(self, "_host", urlsplit(self.url).netloc)
 
     def is_here(self, host: str, path: str) -> bool:
-        """The proxy itself asks for the health by another name."""
+        """True for the public name; the proxy itself asks for the health by another one."""
         if path in OPEN_PATHS and not _NEAR.isdisjoint((host, host.rpartition(":")[0])):
             return True
         return host.lower() in (self._host, f"{self._host}:443")
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
-        """Requests of our own pages, and of a link to a page, as after a sign-in."""
+        """True for our own pages, and for a link to a page, as after a sign-in."""
         if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             return True
         is_page = not scope["path"].startswith(("/api/", "/metrics"))
@@ -179,21 +153,20 @@ class BehindProxy:
         return scope["method"] in SAFE and is_page and is_followed and is_document
 
     def is_ours(self, headers: Headers) -> bool:
-        """The proxy adds the token to what a browser sends for any page, so that it is there tells
-        nothing. A browser says where a page is from; a program has no cookie of the sign-in."""
+        """True where a page of ours sent it, or a program. The token tells nothing of that, as the
+        proxy adds it to what a browser sends for any page; but a browser says where a page is from,
+        and a program has no cookie of the sign-in."""
         origin = headers.get("origin")
         if origin is None:
             return "sec-fetch-site" not in headers and "cookie" not in headers
         return origin == self.url
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """Returns the person whom the token belongs to."""
-        try:
-            limiter = _verifying.get()
-        except LookupError:
-            _verifying.set(limiter := CapacityLimiter(_MOST_VERIFIED))
-        token = token_of(headers)
-        return await to_thread.run_sync(self.verifier.person, token, limiter=limiter)
+        """The person whom the token belongs to; Refused for none."""
+        return await verifying(self.verifier.person, token_of(headers))
+
+
+SignIn = ByToken | BehindProxy
 
 
 def token_of(headers: Headers) -> str:

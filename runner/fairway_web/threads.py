@@ -33,35 +33,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST = 100
-"""Runs that are acted on at once; further ones wait. Most of the time such a thread sleeps."""
-_MOST_READS = 40
-_MOST_CHECKS = 4  # these compute, each in a process
-_MOST_SUBMISSIONS = 16  # these have a process too, which waits for targets
 _FAILED = 5  # as commands end
 
-_limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("limiters")
+_limiters: RunVar[dict[tuple[Room, str], CapacityLimiter]] = RunVar("limiters")
 _LOG = logging.getLogger("fairway")
-
-
-async def reading(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function that reads what there is."""
-    return await _called("read", _MOST_READS, function, *arguments)
-
-
-async def acting(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function that acts on runs."""
-    return await _called("act", MOST, function, *arguments)
-
-
-async def checking(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function that looks at a job: as often as somebody types."""
-    return await _called("check", _MOST_CHECKS, function, *arguments)
-
-
-async def submitting(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function that submits a job."""
-    return await _called("submit", _MOST_SUBMISSIONS, function, *arguments)
 
 
 def file_error(error: OSError) -> UserError:
@@ -74,23 +49,37 @@ def file_error(error: OSError) -> UserError:
     return UserError.of("file-error", message, f"ls -ld {error.filename}", exit_code=_FAILED)
 
 
-async def _called(kind: str, most: int, function: Callable[..., T], *arguments: object) -> T:
-    """In a thread; each of several people has half of these at most, and then waits alone."""
-    person = request_context().person
-    own = _limiter(f"{kind} {person.id}", most // 2 if person.is_named else most)
-    try:
-        async with own:
-            return await to_thread.run_sync(function, *arguments, limiter=_limiter(kind, most))
-    except OSError as error:
-        raise file_error(error) from None
+class Room:
+    """Threads for calls of one kind: `most` at once, of which each of several people has half, and
+    then waits alone."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    async def __call__(self, function: Callable[..., T], *arguments: object) -> T:
+        """Calls a function in a thread."""
+        person = request_context().person
+        own = self._limiter(f"of {person.id}", self.most // 2 if person.is_named else self.most)
+        try:
+            async with own:
+                all_ = self._limiter("", self.most)
+                return await to_thread.run_sync(function, *arguments, limiter=all_)
+        except OSError as error:
+            raise file_error(error) from None
+
+    def _limiter(self, who: str, most: int) -> CapacityLimiter:
+        try:
+            known = _limiters.get()
+        except LookupError:
+            _limiters.set(known := {})
+        return known.setdefault((self, who), CapacityLimiter(most))
 
 
-def _limiter(name: str, most: int) -> CapacityLimiter:
-    try:
-        known = _limiters.get()
-    except LookupError:
-        _limiters.set(known := {})
-    return known.setdefault(name, CapacityLimiter(most))
+reading = Room(40)
+acting = Room(100)  # on runs: most of the time such a thread sleeps
+checking = Room(4)  # jobs, as often as somebody types: these compute, each in a process
+submitting = Room(16)  # these have a process too, which waits for targets
+verifying = Room(8)  # tokens that are looked at, or wait for keys
 
 
 _PAUSE = 5.0  # seconds between two looks at the targets

@@ -19,9 +19,9 @@ from endings import answers
 import fairway_web
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
-from fairway_web import threads
 from fairway_web.api import document
 from fairway_web.roles import ALONE, Person, RequestContext, Role, in_context
+from fairway_web.threads import Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,24 +37,11 @@ ANN = Person("id-ann", "ann", Role.SUBMITTER)
 BOB = Person("id-bob", "bob", Role.SUBMITTER)
 
 
-@pytest.mark.parametrize(
-    ("call", "most"),
-    [
-        (threads.reading, "_MOST_READS"),
-        (threads.checking, "_MOST_CHECKS"),
-        (threads.submitting, "_MOST_SUBMISSIONS"),
-        (threads.acting, "MOST"),
-    ],
-)
 @pytest.mark.parametrize(("person", "at_once"), [(ANN, 2), (ALONE, 4)])
 def test_web_threads_of_one_of_several_people_leave_half_of_the_room(
-    call: Callable[..., object],
-    most: str,
-    person: Person,
-    at_once: int,
-    monkeypatch: pytest.MonkeyPatch,
+    person: Person, at_once: int
 ) -> None:
-    monkeypatch.setattr(threads, most, 4)
+    call = Room(4)
     begun, go_on = threading.Semaphore(0), threading.Event()
     counted = [0, 0]
 

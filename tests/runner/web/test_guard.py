@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 
 from fairway_web import guard
 from fairway_web.api import document
+from fairway_web.auth import ByToken
 from fairway_web.guard import LARGEST_BODY, Guard
 from fairway_web.roles import Person, Role
 from fairway_web.server import on_loopback
@@ -143,14 +144,14 @@ def test_a_person_has_a_number_of_requests_at_once(monkeypatch: pytest.MonkeyPat
             await ended.wait()
             await PlainTextResponse("")(scope, receive, send)
 
-        guarded = Guard(app, _Named())
+        guarded = Guard(app, _Named("t", {"here"}, "c", "k"))
 
         async def ask(person: str) -> None:
             async def send(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     told.append((person, message["status"]))
 
-            headers = [(b"authorization", person.encode())]
+            headers = [(b"authorization", person.encode()), (b"host", b"here")]
             scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
             await guarded(scope, anyio.sleep_forever, send)
 
@@ -168,18 +169,10 @@ def test_a_person_has_a_number_of_requests_at_once(monkeypatch: pytest.MonkeyPat
     assert sorted(told) == [("ann", 200)] * 3 + [("ann", 429), ("bob", 200)]
 
 
-class _Named:
+class _Named(ByToken):
     """A door through which everybody comes who says a name."""
 
-    audit = None
-    routes = ()
-
-    def is_here(self, *_: object, **__: object) -> bool:
-        return True
-
-    is_wanted = is_ours = is_here
-
-    async def person(self, headers: Headers, *_: object, **__: object) -> Person:
+    async def person(self, headers: Headers, path: str) -> Person:  # noqa: ARG002
         return Person(headers["authorization"], "name", Role.READER)
 
 

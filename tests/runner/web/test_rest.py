@@ -122,7 +122,7 @@ def test_runs_are_shown_while_many_are_cancelled(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cancel waits for the run's end: minutes, with a long grace."""
-    monkeypatch.setattr(threads, "MOST", 8)
+    monkeypatch.setattr(threads.acting, "most", 8)
     entered, ended, counted = threading.Semaphore(0), threading.Event(), threading.Lock()
     at_once = [0, 0]
 
@@ -148,7 +148,7 @@ def test_runs_are_shown_while_many_are_cancelled(
     for each in callers:
         each.start()
     try:
-        for _ in range(threads.MOST):
+        for _ in range(8):
             assert entered.acquire(timeout=_PATIENCE)
         shown: list[int] = []
         look = threading.Thread(
@@ -162,7 +162,7 @@ def test_runs_are_shown_while_many_are_cancelled(
         for each in callers:
             each.join(_PATIENCE)
     assert answers == [200] * 50
-    assert at_once == [0, threads.MOST]
+    assert at_once == [0, 8]
 
 
 def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
