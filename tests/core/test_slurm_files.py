@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,98 +162,107 @@ DOWN = (
 )
 
 
-class TestHealthCheck:
-    """What the program says of a node, in a tree that stands for the real one."""
+# The programs that the health check asks, with the folder of what they print for {0}.
+PROGRAMS = {
+    "nvidia-smi": "[ $1 != nvlink ] || exec cat {0}/links; cat {0}/gpus; ! grep -q failed {0}/gpus",
+    "dmesg": "cat {0}/kernel",
+    "df": "echo Avail; cat {0}/free",
+    "scontrol": 'case "$*" in *show*) cat {0}/state ;; *) echo "$*" >>{0}/told ;; esac',
+}
 
-    @pytest.fixture
-    def check(self, tmp_path: Path) -> Callable[..., list[str]]:
-        """Runs the health check; answers with what Slurm was told."""
-        root, commands = tmp_path / "root", tmp_path / "commands"
+
+@dataclass
+class Node:
+    """A tree that stands for a node; after a check its exit code and what it printed."""
+
+    folder: Path
+    said: tuple[int, str] = (0, "")
+
+    FACTS = NodeFacts(
+        gpus=2,
+        nvlink=True,
+        adapters=2,
+        adapter_gbps=400,
+        mounts=("/data",),
+        folders=("/scratch", "/not-there"),
+    )
+
+    def __post_init__(self) -> None:
         for number, layer in enumerate(["InfiniBand", "InfiniBand", "Ethernet"]):
-            port = root / "sys/class/infiniband" / f"mlx5_{number}" / "ports/1"
+            port = self.root / "sys/class/infiniband" / f"mlx5_{number}" / "ports/1"
             port.mkdir(parents=True)
             (port / "link_layer").write_text(f"{layer}\n")
             (port / "state").write_text("4: ACTIVE\n")
             (port / "rate").write_text("400 Gb/sec (4X NDR)\n")
-        (root / "proc").mkdir()
-        (root / "proc/mounts").write_text("10.0.0.4:/srv /data nfs4 rw 0 0\n")
-        (root / "scratch").mkdir()
-        commands.mkdir()
-        facts = NodeFacts(
-            gpus=2,
-            nvlink=True,
-            adapters=2,
-            adapter_gbps=400,
-            mounts=("/data",),
-            folders=("/scratch", "/not-there"),
+        for name in ("proc", "scratch"):
+            (self.root / name).mkdir()
+        (self.root / "proc/mounts").write_text("10.0.0.4:/srv /data nfs4 rw 0 0\n")
+        (self.folder / "commands").mkdir()
+        for name, body in PROGRAMS.items():
+            program = self.folder / "commands" / name
+            program.write_text(f"#!/bin/sh\n{body.replace('{0}', str(self.folder))}\n")
+            program.chmod(0o755)
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    def check(
+        self,
+        gpus: str = "0, 0\n1, 0",
+        kernel: str = "",
+        state: str = "State=IDLE+CLOUD Partitions=nd",
+        free: int = 100,
+        links: str = "",
+        *,
+        before: bool = False,
+        image_checks: str = "",
+    ) -> list[str]:
+        """Runs the health check; answers with what Slurm was told."""
+        printed = {"gpus": gpus, "kernel": kernel, "state": f"NodeName=nd-0 {state}"}
+        for name, text in {**printed, "free": str(free), "links": links}.items():
+            (self.folder / name).write_text(f"{text}\n")
+        (told := self.folder / "told").write_text("")
+        facts = replace(self.FACTS, image_checks=image_checks)
+        script = install(self.folder, settings="", python=sys.executable, facts=facts)
+        # The program sets a PATH of its own, as slurmd gives it none.
+        text = script["health-check"].read_text()
+        own = f"export PATH={self.folder / 'commands'}:"
+        (program := self.folder / "run").write_text(text.replace("export PATH=", own))
+        done = subprocess.run(
+            ["bash", str(program), *(["--before"] * before)],
+            env={"FAIRWAY_SYSTEM_ROOT": str(self.root), "SLURMD_NODENAME": "nd-0"},
+            check=not before,
+            capture_output=True,
+            text=True,
         )
+        self.said = done.returncode, done.stdout
+        return told.read_text().splitlines()
 
-        def check(
-            gpus: str = "0, 0\n1, 0",
-            kernel: str = "",
-            state: str = "State=IDLE+CLOUD Partitions=nd",
-            free: int = 100,
-            links: str = "",
-            *,
-            before: bool = False,
-            image_checks: str = "",
-        ) -> list[str]:
-            chosen = replace(facts, image_checks=image_checks)
-            script = install(tmp_path, settings="", python=sys.executable, facts=chosen)
-            told = tmp_path / "told"
-            told.write_text("")
-            (tmp_path / "gpus").write_text(f"{gpus}\n")
-            (tmp_path / "links").write_text(f"{links}\n")
-            (tmp_path / "kernel").write_text(f"{kernel}\n")
-            (tmp_path / "state").write_text(f"NodeName=nd-0 {state}\n")
-            programs = {
-                "nvidia-smi": f"[ $1 != nvlink ] || exec cat {tmp_path}/links; "
-                f"cat {tmp_path}/gpus; ! grep -q failed {tmp_path}/gpus",
-                "dmesg": f"cat {tmp_path}/kernel",
-                "df": f"echo Avail; echo {free}",
-                "scontrol": f'case "$*" in *show*) cat {tmp_path}/state ;; '
-                f'*) echo "$*" >>{told} ;; esac',
-            }
-            for name, body in programs.items():
-                (commands / name).write_text(f"#!/bin/sh\n{body}\n")
-                (commands / name).chmod(0o755)
-            # The program sets a PATH of its own, as slurmd gives it none.
-            text = (
-                script["health-check"]
-                .read_text()
-                .replace("export PATH=", f"export PATH={commands}:")
-            )
-            run = tmp_path / "run"
-            run.write_text(text)
-            done = subprocess.run(
-                ["bash", str(run), *(["--before"] if before else [])],
-                env={"FAIRWAY_SYSTEM_ROOT": str(root), "SLURMD_NODENAME": "nd-0"},
-                check=not before,
-                capture_output=True,
-                text=True,
-            )
-            check.said = done.returncode, done.stdout  # type: ignore[attr-defined]
-            return told.read_text().splitlines()
 
-        check.root = root  # type: ignore[attr-defined]
-        return check
+class TestHealthCheck:
+    """What the program says of a node, in a tree that stands for the real one."""
+
+    @pytest.fixture
+    def node(self, tmp_path: Path) -> Node:
+        return Node(tmp_path)
 
     @pytest.mark.parametrize(
         ("state", "stays"),
         [("State=MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True), ("State=IDLE+CLOUD", False)],
     )
     def test_slurmd_says_that_the_node_booted_until_slurm_knows_it(
-        self, check: Callable[..., list[str]], tmp_path: Path, state: str, stays: bool
+        self, node: Node, tmp_path: Path, state: str, stays: bool
     ) -> None:
         """slurmd runs the check before it registers, too, and may die in between."""
         first = tmp_path / "root" / "run" / "fairway-slurm-first"
         first.parent.mkdir()
         first.touch()
-        assert check(state=f"{state} Partitions=nd") == []
+        assert node.check(state=f"{state} Partitions=nd") == []
         assert first.exists() is stays
 
-    def test_a_sound_node_is_let_be(self, check: Callable[..., list[str]]) -> None:
-        assert check() == []
+    def test_a_sound_node_is_let_be(self, node: Node) -> None:
+        assert node.check() == []
 
     @pytest.mark.parametrize(
         ("values", "problem"),
@@ -271,20 +280,20 @@ class TestHealthCheck:
         ],
     )
     def test_a_bad_node_is_drained_with_the_reason(
-        self, check: Callable[..., list[str]], values: dict[str, str], problem: str
+        self, node: Node, values: dict[str, str], problem: str
     ) -> None:
-        assert check(**values) == [f"update nodename=nd-0 state=drain reason=fairway: {problem}"]
+        assert node.check(**values) == [
+            f"update nodename=nd-0 state=drain reason=fairway: {problem}"
+        ]
 
     @pytest.mark.parametrize("links", ["", UP, DOWN])
     def test_gpus_with_all_links_up_or_with_none_at_all_are_sound(
-        self, check: Callable[..., list[str]], links: str
+        self, node: Node, links: str
     ) -> None:
-        assert check(links=links) == []
+        assert node.check(links=links) == []
 
-    def test_a_fault_of_an_application_is_none_of_the_node(
-        self, check: Callable[..., list[str]]
-    ) -> None:
-        assert check(kernel="NVRM: Xid (PCI:0001:00:00): 31, pid=7, name=python") == []
+    def test_a_fault_of_an_application_is_none_of_the_node(self, node: Node) -> None:
+        assert node.check(kernel="NVRM: Xid (PCI:0001:00:00): 31, pid=7, name=python") == []
 
     @pytest.mark.parametrize(
         ("file", "text", "problem"),
@@ -294,17 +303,19 @@ class TestHealthCheck:
         ],
     )
     def test_infiniband_is_up_and_as_fast_as_the_size_has_it(
-        self, check: Callable[..., list[str]], file: str, text: str, problem: str
+        self, node: Node, file: str, text: str, problem: str
     ) -> None:
-        (check.root / "sys/class/infiniband/mlx5_0/ports/1" / file).write_text(text)  # type: ignore[attr-defined]
-        assert check() == [f"update nodename=nd-0 state=drain reason=fairway: hardware: {problem}"]
+        (node.root / "sys/class/infiniband/mlx5_0/ports/1" / file).write_text(text)
+        assert node.check() == [
+            f"update nodename=nd-0 state=drain reason=fairway: hardware: {problem}"
+        ]
 
-    def test_a_file_system_that_is_away_is_named(self, check: Callable[..., list[str]]) -> None:
-        (check.root / "proc/mounts").write_text("")  # type: ignore[attr-defined]
-        assert check()[0].endswith("fairway: /data is not mounted")
+    def test_a_file_system_that_is_away_is_named(self, node: Node) -> None:
+        (node.root / "proc/mounts").write_text("")
+        assert node.check()[0].endswith("fairway: /data is not mounted")
 
-    def test_several_faults_are_one_reason(self, check: Callable[..., list[str]]) -> None:
-        assert check(gpus="0, 0", free=0)[0].endswith(
+    def test_several_faults_are_one_reason(self, node: Node) -> None:
+        assert node.check(gpus="0, 0", free=0)[0].endswith(
             "reason=fairway: hardware: 1 of 2 GPUs; 0 GiB free on /scratch"
         )
 
@@ -317,18 +328,18 @@ class TestHealthCheck:
         ],
     )
     def test_only_what_it_drained_itself_it_lets_back(
-        self, check: Callable[..., list[str]], reason: str, told: list[str]
+        self, node: Node, reason: str, told: list[str]
     ) -> None:
         state = f"State=IDLE+CLOUD+DRAIN X=y Reason={reason} [root@2026-11-21T05:00:00]"
-        assert check(state=state) == told
+        assert node.check(state=state) == told
 
     def test_before_slurmd_starts_it_says_what_is_wrong_and_tells_slurm_nothing(
-        self, check: Callable[..., list[str]]
+        self, node: Node
     ) -> None:
-        assert check(before=True) == []
-        assert check.said == (0, "")  # type: ignore[attr-defined]
-        assert check(gpus="0, 0", free=0, before=True) == []
-        assert check.said == (1, "hardware: 1 of 2 GPUs; 0 GiB free on /scratch; ")  # type: ignore[attr-defined]
+        assert node.check(before=True) == []
+        assert node.said == (0, "")
+        assert node.check(gpus="0, 0", free=0, before=True) == []
+        assert node.said == (1, "hardware: 1 of 2 GPUs; 0 GiB free on /scratch; ")
 
     @pytest.mark.parametrize(
         ("body", "said"),
@@ -340,20 +351,20 @@ class TestHealthCheck:
         ],
     )
     def test_the_images_own_checks_run_before_the_first_job(
-        self, check: Callable[..., list[str]], body: str | None, said: tuple[int, str]
+        self, node: Node, body: str | None, said: tuple[int, str]
     ) -> None:
-        folder = check.root / "opt/azurehpc/test/azurehpc-health-checks"  # type: ignore[attr-defined]
+        folder = node.root / "opt/azurehpc/test/azurehpc-health-checks"
         (folder / "conf").mkdir(parents=True)
         if body is not None:
             (folder / "conf/nd96isr_h100_v5.conf").touch()
             (folder / "run-health-checks.sh").write_text(f"#!/bin/sh\n{body}\n")
             (folder / "run-health-checks.sh").chmod(0o755)
-        assert check(before=True, image_checks="nd96isr_h100_v5") == []
-        code, text = check.said  # type: ignore[attr-defined]
+        assert node.check(before=True, image_checks="nd96isr_h100_v5") == []
+        code, text = node.said
         assert (code, text.endswith(said[1].format(folder))) == (said[0], True)
 
-    def test_a_drained_node_is_not_drained_again(self, check: Callable[..., list[str]]) -> None:
-        assert check(gpus="0, 0", state="State=IDLE+DRAIN Reason=by hand [me@now]") == []
+    def test_a_drained_node_is_not_drained_again(self, node: Node) -> None:
+        assert node.check(gpus="0, 0", state="State=IDLE+DRAIN Reason=by hand [me@now]") == []
 
 
 class TestProlog:

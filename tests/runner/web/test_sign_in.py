@@ -10,9 +10,9 @@ import os
 import shutil
 import ssl
 import subprocess
-import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +24,7 @@ from urllib.request import HTTPCookieProcessor, HTTPSHandler, OpenerDirector, Re
 
 import pytest
 import trustme
+from served import serving
 
 from fairway_agent.azure.web_secrets import files_of, write
 from fairway_agent.fanout.launchers import free_port
@@ -185,20 +186,43 @@ def sign_in(entra: Entra, tmp_path: Path) -> Iterator[SignIn]:
 
 
 @pytest.fixture
-def page(
-    tmp_path: Path, make_run: MakeRun, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Page]:
+def page(tmp_path: Path, make_run: MakeRun, sign_in: SignIn) -> Iterator[Page]:
     """The page of a project with one run."""
     apache = shutil.which("apache2", path=f"{os.environ['PATH']}:/usr/sbin")
     if apache is None or not _MODULE.exists():
         pytest.skip("apt-get install -y apache2-bin libapache2-mod-auth-openidc")
     make_run("job-a")
     authority = trustme.CA()
-    certificate = authority.issue_cert("localhost")
-    port = free_port()
-    sign_in.url = f"https://localhost:{port}"
+    sign_in.url = f"https://localhost:{free_port()}"
     listening = tmp_path / "page.sock"
-    spec = WebPage(
+    words = ["--public-url", sign_in.url, "--tenant", TENANT, "--audience", AUDIENCE]
+    words += ["--behind-proxy", "--socket", str(listening)]
+    known = {"ARM_METADATA_HOSTNAME": sign_in.host, "SSL_CERT_FILE": str(sign_in.authorities)}
+    places = _credentials(tmp_path, authority)
+    proxy = [apache, "-D", "FOREGROUND", "-f", str(_configuration(tmp_path, sign_in, listening))]
+    with serving(tmp_path, *words, env=known) as (_, said), _running(proxy, places):
+        assert said.startswith("ready:")
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        context.load_verify_locations(sign_in.authorities)
+        yield Page(sign_in.url, context, sign_in)
+
+
+def _credentials(folder: Path, authority: trustme.CA) -> dict[str, str]:
+    """The folders that systemd gives the proxy, with its certificate and secret."""
+    credentials, run = folder / "credentials", folder / "run"
+    for each in (credentials, run):
+        each.mkdir()
+    certificate = authority.issue_cert("localhost")
+    chain = "".join(each.bytes().decode() for each in certificate.cert_chain_pems)
+    held = {"page": certificate.private_key_pem.bytes().decode() + chain, "application": SECRET}
+    write(files_of(FakeVault(held), "page", "application", credentials), credentials)
+    return {"CREDENTIALS_DIRECTORY": str(credentials), "RUNTIME_DIRECTORY": str(run)}
+
+
+def _configuration(folder: Path, sign_in: SignIn, listening: Path) -> Path:
+    """The proxy's own, with a port for the test alone, and trust in the stand-in."""
+    page = WebPage(
         url=sign_in.url,
         tenant=TENANT,
         client_id=AUDIENCE,
@@ -210,56 +234,28 @@ def page(
         homes=Homes(),
         package="",
     )
-    credentials, run = tmp_path / "credentials", tmp_path / "run"
-    for folder in (credentials, run):
-        folder.mkdir()
-    chain = "".join(each.bytes().decode() for each in certificate.cert_chain_pems)
-    held = {"page": certificate.private_key_pem.bytes().decode() + chain, "application": SECRET}
-    write(files_of(FakeVault(held), "page", "application", credentials), credentials)
-    file = tmp_path / "proxy.conf"
-    text = spec.proxy_configuration(authority=f"https://{sign_in.host}", socket=str(listening))
-    # A port for the test alone, and trust in the stand-in.
+    text = page.proxy_configuration(authority=f"https://{sign_in.host}", socket=str(listening))
+    port = urlsplit(sign_in.url).port
     text = text.replace(f"Listen {port}", f"Listen 127.0.0.1:{port}")
-    file.write_text(f"{text}OIDCCABundlePath {sign_in.authorities}\n")
-    words = ("--public-url", sign_in.url, "--tenant", TENANT, "--audience", AUDIENCE)
-    own = {"ARM_METADATA_HOSTNAME": sign_in.host, "SSL_CERT_FILE": str(sign_in.authorities)}
-    serve = [sys.executable, "-m", "fairway_cli.entry", "serve", "--behind-proxy", *words]
-    server = subprocess.Popen(
-        [*serve, "--socket", str(listening)],
-        cwd=tmp_path,
-        env={**os.environ, **own},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    places = {"CREDENTIALS_DIRECTORY": str(credentials), "RUNTIME_DIRECTORY": str(run)}
-    proxy = subprocess.Popen(
-        [apache, "-D", "FOREGROUND", "-f", str(file)],
-        env={**os.environ, **places},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        assert proxy.stdout is not None
-        assert server.stdout.readline().startswith("ready:")
-        said = ""
-        while "resuming normal operations" not in said:
-            said = proxy.stdout.readline()
-            assert said, proxy.wait()
-        reader = threading.Thread(target=proxy.stdout.read, daemon=True)
-        reader.start()
-        context = ssl.create_default_context()
-        authority.configure_trust(context)
-        context.load_verify_locations(sign_in.authorities)
-        yield Page(sign_in.url, context, sign_in)
-    finally:
-        proxy.terminate()
-        server.terminate()
-        for each in (proxy, server):
-            each.wait()
-            assert each.stdout is not None
-            each.stdout.close()
+    (file := folder / "proxy.conf").write_text(f"{text}OIDCCABundlePath {sign_in.authorities}\n")
+    return file
+
+
+@contextmanager
+def _running(proxy: list[str], own: dict[str, str]) -> Iterator[None]:
+    """The proxy, once it says that it is ready."""
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(proxy, env={**os.environ, **own}, text=True, **output) as process:
+        assert process.stdout is not None
+        try:
+            said = ""
+            while "resuming normal operations" not in said:
+                said = process.stdout.readline()
+                assert said, process.wait()
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+            yield
+        finally:
+            process.terminate()
 
 
 def test_people_sign_in_and_get_what_their_role_allows(page: Page) -> None:
