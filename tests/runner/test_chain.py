@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_agent.spec import Chained
 from fairway_core.findings import UserError
@@ -120,10 +121,8 @@ def test_a_dry_run_brings_nothing_here(tmp_path: Path, here: RunFairway, train: 
         "name: a\ntemplate: plain\ncommand: 'true'\n"
         "inputs: {model: {from: run, run: train-abc, task: 1}}\n"
     )
-    code, _, err = here("submit", "job.yaml", "--dry-run")
-    assert code == 0, err
-    code, _, err = here("submit", "job.yaml")
-    assert (code, "has kept no file in `model`" in err) == (2, True)
+    ends(here("submit", "job.yaml", "--dry-run"), 0)
+    ends(here("submit", "job.yaml"), 2, "has kept no file in `model`")
     (tmp_path / "steps.yaml").write_text(
         "name: a\ntemplate: plain\nsteps: {one: {command: 'true', "
         "inputs: {model: {from: run, run: train-abc, task: 1}}}}\n"

@@ -96,8 +96,7 @@ def test_template_that_is_too_deep_is_refused(here: RunFairway, tmp_path: Path) 
 
 def test_note_that_is_too_long_is_refused(here: RunFairway, make_run: MakeRun) -> None:
     make_run("done-aaaaaa")
-    code, _, errors = here("note", "done-aaaaaa", "x" * 10_001)
-    assert (code, "10,000" in errors) == (2, True)
+    ends(here("note", "done-aaaaaa", "x" * 10_001), 2, "10,000")
 
 
 @pytest.mark.parametrize(

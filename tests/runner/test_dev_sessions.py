@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -192,9 +193,8 @@ class TestCommand:
             "targets: [{name: lust, engine: ssh, nodes: {min: 1, max: 1},"
             " ssh: {host: h, user: u, shared: /data}}]\n"
         )
-        code, out, errors = here("dev", "lsit")
-        assert (code, out) == (2, "")
-        assert "did you mean `fairway dev list`, or the target `lust`?" in errors
+        done = here("dev", "lsit")
+        ends(done, 2, "did you mean `fairway dev list`, or the target `lust`?", printed="")
 
     def test_dev_list_without_sessions_hints_at_dev(self, here: RunFairway) -> None:
         code, out, _ = here("dev", "list")
@@ -213,9 +213,7 @@ class TestCommand:
     def test_containers_on_several_nodes_have_no_jupyter(self, here: RunFairway) -> None:
         job = _job(container={"image": "train:1"})
         words = ["local", "--job", job, "--nodes", "2", "--jupyter"]
-        code, _, errors = here("dev", *words)
-        assert code == 2
-        assert "Jupyter is not started in containers on several nodes" in errors
+        ends(here("dev", *words), 2, "Jupyter is not started in containers on several nodes")
 
 
 class Says(Beside):

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_runner.runs import fetch as fetching
@@ -93,9 +94,7 @@ def test_outputs_without_a_file_are_told_by_wait_and_show(
     [waited] = json.loads(printed)
     found = [(each["task"], each["output"]) for each in waited["empty_outputs"]]
     assert (code, found) == (0, [("0", "model"), ("0", "plots"), ("2", "model")])
-    code, printed, said = here("wait", "job-a")
-    assert (code, printed) == (0, "job-a succeeded\n")
-    assert "`model`, `plots`" in said
+    ends(here("wait", "job-a"), 0, "`model`, `plots`", printed="job-a succeeded\n")
     shown = json.loads(here("show", "job-a", "--json")[1])["task_list"]
     assert [each["empty_outputs"] for each in shown] == empty
     assert here("show", "job-a")[1].count("`model`") == 2

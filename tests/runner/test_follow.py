@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_boot.files import write_json
 from fairway_cli.commands import results
@@ -158,7 +159,5 @@ def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run])
 
 
 def test_a_submission_that_was_not_written_down_is_begun_again(here: RunFairway) -> None:
-    code, _, err = here("submit", "--resume", "job-aaaaaa")
-    assert code == 2
-    assert "nothing of it was sent" in err
-    assert "fairway submit JOB --run-id job-aaaaaa" in err
+    done = here("submit", "--resume", "job-aaaaaa")
+    ends(done, 2, "nothing of it was sent", "fairway submit JOB --run-id job-aaaaaa")

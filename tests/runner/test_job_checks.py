@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.checks import check_job
 from fairway_core.findings import UserError
@@ -251,9 +252,7 @@ def test_an_id_that_no_run_can_have_is_refused_before_it_is_submitted(
     tmp_path: Path, here: RunFairway
 ) -> None:
     _write(tmp_path)
-    code, _, errors = here("submit", "job.yaml", "--dry-run", "--run-id", "../a")
-    assert code == 2
-    assert "`../a` is not a run's id" in errors
+    ends(here("submit", "job.yaml", "--dry-run", "--run-id", "../a"), 2, "`../a` is not a run's id")
 
 
 @pytest.mark.parametrize(

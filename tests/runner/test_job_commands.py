@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
@@ -35,9 +36,8 @@ def test_json_holds_the_script_that_is_printed_without(tmp_path: Path, here: Run
 
 def test_render_command_with_a_mistake_prints_no_json(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
-    code, out, err = here("render", "job.yaml", "-s", "template=none", "--json")
-    assert (code, out) == (2, "")
-    assert "there is no template `none`" in err
+    done = here("render", "job.yaml", "-s", "template=none", "--json")
+    ends(done, 2, "there is no template `none`", printed="")
 
 
 JOB_SWEEP = """\
@@ -161,10 +161,7 @@ def test_faults_are_printed_with_their_place(
     (tmp_path / "my_empty.py").write_text("def f():\n    return []\n")
     (tmp_path / "my_fault.py").write_text("def f():\n    1 / 0\n")
     (tmp_path / "job.yaml").write_text(f"name: a\ncommand: x\n{end}")
-    code, printed, errors = sweep("job.yaml")
-    assert (code, printed) == (2, "")
-    assert place in errors
-    assert words in errors
+    ends(sweep("job.yaml"), 2, place, words, printed="")
 
 
 def test_relative_paths_start_at_the_job_files_folder(job: Path, fairway: RunFairway) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pages
 import pytest
+from endings import ends
 from typer.testing import CliRunner
 
 from fairway_cli.main import app
@@ -74,9 +75,8 @@ def test_a_length_in_a_text_of_a_job_is_kept_and_a_comment_refused(
 @pytest.mark.parametrize("names", ["", "local,", ",local", "local,,local"])
 def test_a_name_that_is_missing_among_targets(tmp_path: Path, here: RunFairway, names: str) -> None:
     (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n")
-    code, _, err = here("submit", "job.yaml", "--dry-run", "--target", names)
-    assert code == 2
-    assert f"--target: a name is missing in `{names}`" in err
+    done = here("submit", "job.yaml", "--dry-run", "--target", names)
+    ends(done, 2, f"--target: a name is missing in `{names}`")
     code, out, _ = here("submit", "job.yaml", "--dry-run", "-t", "local, local")
     assert (code, "it would start 1 task on local" in out) == (0, True)
 

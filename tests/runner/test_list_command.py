@@ -97,9 +97,8 @@ def test_columns_of_metrics_and_parameters(fairway: RunFairway, folder: Path) ->
 
 
 def test_a_column_that_no_run_has_is_named(fairway: RunFairway, folder: Path) -> None:
-    code, _, err = fairway(folder, "list", "--columns", "metric:los")
-    assert code == 0
-    assert "none of these runs has `metric:los`" in err
+    done = fairway(folder, "list", "--columns", "metric:los")
+    ends(done, 0, "none of these runs has `metric:los`")
 
 
 @pytest.mark.parametrize("option", ["--columns", "--sort"])

@@ -113,8 +113,7 @@ def test_a_role_on_the_machine_alone_is_enough(
             [] if subscription else [403]
         )
         plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], f"/subscriptions/{NOBODY}")
-        code, _, errors = here("nodes", "start", "box")
-        assert (code, "Virtual Machine Contributor" in errors) == (2, True)
+        ends(here("nodes", "start", "box"), 2, "Virtual Machine Contributor")
 
 
 def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
@@ -130,10 +129,8 @@ def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
     monkeypatch.setattr(management, "time", clock)
     plane.give(_path(plane), {"error": {"code": "AuthorizationFailed"}}, status=403)
     plane.give(BOX, {"properties": {"provisioningState": "Updating"}})
-    code, out, errors = here("nodes", "start", "box", "--deadline", "1m")
-    assert (code, out) == (5, "")
-    assert "lab-vm-box is still `Updating` after 1m00s" in errors
-    assert "repeat the command" in errors
+    done = here("nodes", "start", "box", "--deadline", "1m")
+    ends(done, 5, "lab-vm-box is still `Updating` after 1m00s", "repeat the command", printed="")
     assert 60 <= now[0] < 100
 
 
@@ -154,10 +151,8 @@ def test_nodes_stop_with_unknown_runs_requires_force(
         raise TargetUnavailable.of("no-connection", "box cannot be reached", exit_code=5)
 
     monkeypatch.setattr(operations, "engine_for", unreachable)
-    code, _, errors = here("nodes", "stop", "box")
-    assert code == 5
-    assert "it is not known what runs on `box`: box cannot be reached" in errors
-    assert "--force" in errors
+    done = here("nodes", "stop", "box")
+    ends(done, 5, "it is not known what runs on `box`: box cannot be reached", "--force")
     assert _asked(plane) == []
 
 
@@ -174,17 +169,12 @@ def test_nodes_start_reports_the_failure_given_by_azure(
     assert "the machines of `box` no longer exist" in errors
     assert "targets sync" in errors
     plane.give(f"{BOX}/start", {"error": error}, status=403, method="POST")
-    code, _, errors = here("nodes", "start", "box")
-    assert code == 2
-    assert "`: Azure refuses" in errors
-    assert "you may not start `box`" in errors
-    assert "Virtual Machine Contributor" in errors
+    done = here("nodes", "start", "box")
+    ends(done, 2, "`: Azure refuses", "you may not start `box`", "Virtual Machine Contributor")
 
 
 def test_pools_and_this_machine_have_no_such_thing(here: RunFairway, plane: ControlPlane) -> None:
-    code, _, errors = here("nodes", "stop", "pool")
-    assert code == 2
-    assert "`pool` cannot be stopped and started" in errors
-    assert "fairway pool resize pool 0" in errors
+    done = here("nodes", "stop", "pool")
+    ends(done, 2, "`pool` cannot be stopped and started", "fairway pool resize pool 0")
     assert here("nodes", "stop", "local")[0] == 2
     assert _asked(plane) == []

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import ends
 
 from fairway_cli.commands.arguments import complete_runs
 from fairway_core.findings import UserError
@@ -48,13 +49,9 @@ def test_runs_above_of_a_project_without_a_file_are_pointed_to(
     below: Path, tmp_path: Path, fairway: RunFairway
 ) -> None:
     (tmp_path / "fairway.yaml").unlink()
-    code, out, _ = fairway(below, "list")
-    assert (code, out) == (
-        0,
-        f"no runs yet in {below}; there are runs in {tmp_path}: cd {tmp_path}\n",
-    )
-    code, _, err = fairway(below, "show", "job")
-    assert (code, f"there are runs in {tmp_path}" in err) == (2, True)
+    done = fairway(below, "list")
+    ends(done, 0, printed=f"no runs yet in {below}; there are runs in {tmp_path}: cd {tmp_path}\n")
+    ends(fairway(below, "show", "job"), 2, f"there are runs in {tmp_path}")
 
 
 def test_the_folder_can_be_named(
@@ -70,8 +67,7 @@ def test_the_folder_can_be_named(
     assert [run.id for run in runs(elsewhere)] == [], "a folder that is given is meant"
     assert [run.id for run in runs(below)] == ["job-aaaaaa"]
     monkeypatch.setenv("FAIRWAY_FOLDER", str(tmp_path / "none"))
-    code, _, err = fairway(elsewhere, "list")
-    assert (code, "FAIRWAY_FOLDER" in err) == (2, True)
+    ends(fairway(elsewhere, "list"), 2, "FAIRWAY_FOLDER")
     monkeypatch.chdir(elsewhere)
     assert complete_runs("job") == []
 

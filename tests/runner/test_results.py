@@ -65,10 +65,8 @@ def test_best_without_a_known_direction_asks_for_min_or_max(
     tasks = [{"params": {"lr": each}, "log": f"norm={each}\n"} for each in "32"]
     run = make_run("job-a", tasks, metrics={"norm": "norm=([0-9.]+)"})
     folder = store.base.parent
-    code, _, err = fairway(folder, "best", "job-a")
-    assert code == 2
-    assert "it is not known whether lower or higher `norm` is better" in err
-    assert "add --min or --max" in err
+    done = fairway(folder, "best", "job-a")
+    ends(done, 2, "it is not known whether lower or higher `norm` is better", "add --min or --max")
     said = {"norm": {"pattern": "norm=([0-9.]+)", "better": "lower"}}
     (run.folder / "job.json").write_text(json.dumps({"metrics": said}))
     assert fairway(folder, "best", "job-a")[:2] == (0, "task 1 of job-a: norm 2\n  lr: 2\n")

@@ -171,8 +171,7 @@ def test_the_comment_of_a_pull_request(here: RunFairway, tmp_path: Path) -> None
     assert "@all" not in out
     assert all(disk in out for disk in DISKS)
     (tmp_path / "none").mkdir()
-    code, _, errors = here("comment", "none", *origin, "--head", "lab/fairway")
-    assert (code, "holds no review" in errors) == (2, True)
+    ends(here("comment", "none", *origin, "--head", "lab/fairway"), 2, "holds no review")
 
 
 @pytest.mark.parametrize("words", [[""], ["a.json", "--base", ""]])
@@ -180,8 +179,7 @@ def test_an_empty_word_is_not_the_current_folder(
     here: RunFairway, tmp_path: Path, words: list[str]
 ) -> None:
     (tmp_path / "a.json").write_bytes((SAMPLES / "create.json").read_bytes())
-    code, _, errors = here("review", *words)
-    assert (code, "an empty word names no plan" in errors) == (2, True)
+    ends(here("review", *words), 2, "an empty word names no plan")
 
 
 def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
@@ -189,8 +187,7 @@ def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
 ) -> None:
     plans = tmp_path / "plans"
     plans.mkdir()
-    code, _, errors = here("review", "plans")
-    assert (code, "error: plans: holds no *.json" in errors) == (2, True)
+    ends(here("review", "plans"), 2, "error: plans: holds no *.json")
     for role in ("compute", "network", "data"):
         (plans / f"plan-lab-{role}.json").write_bytes((SAMPLES / "create.json").read_bytes())
     (plans / "lab-data.tfplan").write_bytes(b"PK")

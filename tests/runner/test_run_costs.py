@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 import fairway_hpc
 from fairway_agent.spec import RunPlan, TaskSpec
@@ -235,9 +236,7 @@ def test_table_and_csv(here: RunFairway, folder: Path) -> None:
 def test_cost_runs_refuses_conflicting_or_wrong_options(
     here: RunFairway, folder: Path, words: list[str], says: str
 ) -> None:
-    code, _, err = here("cost", *words)
-    assert code == 2
-    assert says in err
+    ends(here("cost", *words), 2, says)
 
 
 def test_a_run_that_goes_on(make_run: MakeRun, folder: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -168,18 +169,13 @@ def test_steps_mistake_in_the_job_of_a_step_starts_nothing(
     tmp_path: Path, here: RunFairway, step: Any, message: str, line: str
 ) -> None:
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}, "last": step}, template="plain")
-    code, out, err = here("submit", "steps.yaml")
-    assert (code, out) == (2, "")
-    assert message in err
-    assert line in err
+    ends(here("submit", "steps.yaml"), 2, message, line, printed="")
     assert not (tmp_path / ".fairway" / "runs").exists()
 
 
 def test_commands_for_one_job_say_so(tmp_path: Path, here: RunFairway) -> None:
     write(tmp_path, {"train": TRAIN}, template="plain")
-    code, _, err = here("render", "steps.yaml")
-    assert (code, "this needs a single job" in err) == (2, True)
-    assert '"steps": {' in err
+    ends(here("render", "steps.yaml"), 2, "this needs a single job", '"steps": {')
 
 
 def test_a_dry_run_starts_nothing(tmp_path: Path, here: RunFairway) -> None:
@@ -205,8 +201,7 @@ def test_a_damaged_file_is_named(make_run: MakeRun, here: RunFairway, text: str)
     (run.folder / STEPS_FILE).write_text(text)
     with pytest.raises(UserError, match=r"steps\.json: damaged"):
         recorded_steps(run.folder)
-    code, _, err = here("wait", run.id)
-    assert (code, "steps.json: damaged" in err) == (2, True)
+    ends(here("wait", run.id), 2, "steps.json: damaged")
 
 
 def test_an_id_leaves_room_for_those_of_the_steps(tmp_path: Path, here: RunFairway) -> None:
@@ -224,9 +219,8 @@ def test_no_other_run_is_taken_for_a_step(
 ) -> None:
     make_run("pipe-a-train", state="succeeded")
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
-    code, _, err = here("submit", "steps.yaml", "--run-id", "pipe-a")
-    assert code == 2
-    assert "the run `pipe-a-train` already exists, and is not step `train` of this one" in err
+    done = here("submit", "steps.yaml", "--run-id", "pipe-a")
+    ends(done, 2, "the run `pipe-a-train` already exists, and is not step `train` of this one")
     assert not (tmp_path / ".fairway/runs/pipe-a").exists()
 
 
@@ -234,8 +228,7 @@ def test_no_other_run_is_taken_for_a_step(
 def test_very_many_tasks_of_the_steps_are_asked_about(tmp_path: Path, here: RunFairway) -> None:
     sweep = {"command": "true", "sweep": {"points": {"repeat": 600}}}
     write(tmp_path, {"a": sweep, "b": sweep}, template="plain")
-    code, _, err = here("submit", "steps.yaml")
-    assert (code, "this starts 1,200 tasks" in err) == (2, True)
+    ends(here("submit", "steps.yaml"), 2, "this starts 1,200 tasks")
 
 
 def test_steps_input_of_an_earlier_run_is_checked_at_submission(
@@ -245,9 +238,7 @@ def test_steps_input_of_an_earlier_run_is_checked_at_submission(
     inputs = {**BEST, "old": {"from": "run", "run": "nothing-here"}}
     last = {"command": "a", "after": "train", "inputs": inputs}
     write(tmp_path, {"train": TRAIN, "last": last}, template="plain")
-    code, _, err = here("submit", "steps.yaml", "--dry-run")
-    assert (code, "there is no run `nothing-here`" in err) == (2, True)
-    assert '"old": {' in err
+    ends(here("submit", "steps.yaml", "--dry-run"), 2, "there is no run `nothing-here`", '"old": {')
 
 
 WAITING: list[tuple[dict[str, Any], bool]] = [

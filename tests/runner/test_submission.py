@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_agent.spec import Staged
 from fairway_core.findings import UserError
@@ -207,9 +208,8 @@ def test_a_dry_run_refuses_the_id_of_another_job(
     make_run("night-1")
     words = ("submit", str(tmp_path / "job.yaml"), "--run-id")
     for more in ((), ("--dry-run",)):
-        code, out, err = here(*words, "night-1", *more)
-        assert (code, out) == (2, "")
-        assert "the run `night-1` is of another job, or on another target" in err
+        done = here(*words, "night-1", *more)
+        ends(done, 2, "the run `night-1` is of another job, or on another target", printed="")
     assert here(*words, "night-2", "--dry-run")[0] == 0
 
 

@@ -168,10 +168,8 @@ def test_an_account_that_nobody_made_is_refused(
 ) -> None:
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"x-compute": {"targets": records}}))
-    code, _, err = here("targets", "sync", "--from", str(outputs), "--user", "aada")
-    assert code == 2
-    assert "no target has an account `aada`" in err
-    assert hint in err
+    done = here("targets", "sync", "--from", str(outputs), "--user", "aada")
+    ends(done, 2, "no target has an account `aada`", hint)
 
 
 def test_this_machine_is_a_node(here: RunFairway) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
 from fairway_hpc import Job, submit
@@ -73,9 +74,7 @@ def test_unused_param_yielded_by_a_function_is_reported(tmp_path: Path, here: Ru
         "def of():\n    yield {'epochs': 1}\n    yield {'epoch': 2}\n"
     )
     job = written(tmp_path, **points({"python": "points:of"}))
-    code, _, err = here("submit", job, "--dry-run")
-    assert code == 2
-    assert "nothing reads `params.epoch` [unused-param]" in err
+    ends(here("submit", job, "--dry-run"), 2, "nothing reads `params.epoch` [unused-param]")
 
 
 @pytest.mark.parametrize(
@@ -134,8 +133,7 @@ def test_a_template_that_includes_itself(tmp_path: Path, here: RunFairway) -> No
     )
     job = written(tmp_path, template="own")
     assert here("render", job, "-s", "params.lr=1")[0] == 0
-    code, _, err = here("render", job, "-s", "params.lr=1", "-s", "nodes=2")
-    assert (code, "recursion" in err) == (2, True)
+    ends(here("render", job, "-s", "params.lr=1", "-s", "nodes=2"), 2, "recursion")
 
 
 def test_a_notebook_reads_all(tmp_path: Path, here: RunFairway) -> None:

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import answers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,9 +51,7 @@ def test_environment_page_shows_a_mistake_at_its_line(client: TestClient, projec
     found = client.get("/api/v1/environments/mine/check").json()
     assert 3 in [each["line"] for each in found]
     answer = client.get("/api/v1/environments/mine/cost")
-    assert answer.status_code == 422
-    assert "`fairway cost` failed: " in answer.text
-    assert "did you mean `clusters`?" in answer.text
+    answers(answer, 422, "`fairway cost` failed: ", "did you mean `clusters`?")
     assert client.get("/api/v1/environments/mine/diagram").status_code == 422
 
 
@@ -112,8 +111,7 @@ def test_a_program_that_hangs_is_ended(
 
     monkeypatch.setattr(subprocess, "run", run)
     answer = client.get("/api/v1/environments/mine/cost")
-    assert answer.status_code == 502
-    assert "`fairway cost` took longer than 120 s" in answer.text
+    answers(answer, 502, "`fairway cost` took longer than 120 s")
 
 
 _SCRIPT = """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+from endings import answers
 
 from fairway_core.findings import Finding, UserError
 from fairway_web import logs
@@ -94,8 +95,7 @@ def test_very_many_tasks_are_not_read_as_one(
     monkeypatch.setattr(logs, "MOST_LOGS", 2)
     make_run("job-a", [{}] * 3)
     answer = client.get("/api/v1/runs/job-a/log?task=all")
-    assert answer.status_code == 422
-    assert "job-a has 3 tasks: too many to read them as one" in answer.text
+    answers(answer, 422, "job-a has 3 tasks: too many to read them as one")
     assert "<option>all" not in client.get("/runs/job-a").text
 
 
@@ -128,9 +128,7 @@ def test_a_rank_that_cannot_be_read(
 ) -> None:
     make_run("job-a", [{"log": "plain\n", "processes_per_node": 2}])
     for path in ("/api/v1/runs/job-a/log", "/runs/job-a"):
-        answer = client.get(path, params={"rank": rank})
-        assert answer.status_code == status
-        assert message in answer.text
+        answers(client.get(path, params={"rank": rank}), status, message)
 
 
 def test_an_id_that_is_used_again_is_another_run(store: RunStore, make_run: MakeRun) -> None:

@@ -152,8 +152,7 @@ def test_a_button_asks_once_more(browser: TestClient, make_run: MakeRun) -> None
     form = {"action": "retry", "run": "job-a"}
     before = (run.folder / "state.json").read_bytes()
     answer = browser.post("/runs", data=form, headers=ORIGIN)
-    assert answer.status_code == 200
-    assert "Run the tasks that did not succeed again?" in answer.text
+    answers(answer, 200, "Run the tasks that did not succeed again?")
     assert (run.folder / "state.json").read_bytes() == before
 
 
@@ -254,6 +253,4 @@ def test_the_page_has_a_line_for_each_and_their_sum(client: TestClient) -> None:
 )
 def test_cost_page_refuses_invalid_queries(client: TestClient, query: str, said: str) -> None:
     for path in ("/cost", "/api/v1/cost"):
-        answer = client.get(f"{path}?{query}")
-        assert answer.status_code == 422
-        assert said in answer.text
+        answers(client.get(f"{path}?{query}"), 422, said)

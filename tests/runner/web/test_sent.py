@@ -137,21 +137,17 @@ def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyP
         ("x", b"x", 404, "no piece is called `x`"),
         (digest_of(b"x" * (1 << 20) + b"x"), b"x" * ((1 << 20) + 1), 413, "more than 1,048,576"),
     ):
-        answer = client.post(f"/api/v1/code/{digest}", content=body)
-        assert answer.status_code == status, answer.text
-        assert message in answer.text
+        answers(client.post(f"/api/v1/code/{digest}", content=body), status, message)
     for body in (b"", b"[]", b'{"pieces": []}', b'{"pieces": ["../x"]}', b'{"pieces": "x"}'):
         answer = client.post("/api/v1/code", content=body)
-        assert answer.status_code == 422
-        assert "this is not a list of up to 2,000 pieces" in answer.text
+        answers(answer, 422, "this is not a list of up to 2,000 pieces")
     many = {"pieces": [name] * 2_001}
     assert client.post("/api/v1/code", json=many).status_code == 422
     for code in (name, "../x", ""):
         assert "the server does not have the code" in _check(client, code).text
     monkeypatch.setattr("fairway_web.code_upload._MOST_KEPT", 3)
     answer = client.post(f"/api/v1/code/{digest_of(b'four')}", content=b"four")
-    assert answer.status_code == 422
-    assert "of code were sent within a day" in answer.text
+    answers(answer, 422, "of code were sent within a day")
 
 
 def test_sent_code_is_refused_with_fields_that_exclude_it(
@@ -240,8 +236,7 @@ def test_sent_templates_of_a_run_are_forbidden_when_it_is_run_again(
         for name in ("mine", "job_templates/mine.sh.j2"):
             asked = {"job": f"{JOB}template: {name}\n", "run": again, **far}
             answer = sign_in("Submitter").post("/api/v1/check", json=asked, headers=OURS)
-            assert answer.status_code == 403, answer.text
-            assert "your role does not let you send templates" in answer.text
+            answers(answer, 403, "your role does not let you send templates")
         assert sign_in("Operator").post("/api/v1/check", json=asked, headers=OURS).is_success
         asked = {"run": "a-one", "run_id": "a-two"}
         answers(sign_in("Submitter").post("/api/v1/runs", json=asked, headers=OURS), 201)

@@ -16,6 +16,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from endings import ends
 from served import serving
 
 from fairway_simulator.certificate import serve_as_localhost
@@ -176,9 +177,8 @@ def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
 
 @pytest.mark.parametrize("option", [["--open"], ["--port", "8765"]])
 def test_a_socket_excludes_ports(project: Path, fairway: RunFairway, option: list[str]) -> None:
-    code, _, said = fairway(project, "serve", "--socket", "s", *option)
-    assert code == 2
-    assert "--socket cannot be combined with --port or --open" in said
+    done = fairway(project, "serve", "--socket", "s", *option)
+    ends(done, 2, "--socket cannot be combined with --port or --open")
     assert not (project / "s").exists()
 
 
@@ -186,10 +186,8 @@ def test_without_the_extra_it_says_what_to_install(
     project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    code, _, said = fairway(project, "serve")
-    assert code == 4
-    assert "`fairway serve` needs fastapi, starlette, uvicorn, jwt" in said
-    assert "'pyjwt>=2.14,<3'" in said
+    done = fairway(project, "serve")
+    ends(done, 4, "`fairway serve` needs fastapi, starlette, uvicorn, jwt", "'pyjwt>=2.14,<3'")
 
 
 def test_the_browser_is_opened_where_that_is_wanted(
@@ -387,10 +385,7 @@ def test_server_with_target_that_submitters_cannot_have_does_not_start(
     project: Path, fairway: RunFairway, listed: str, found: str
 ) -> None:
     (project / "fairway.yaml").write_text(f"serve: {{targets: [{listed}]}}\n")
-    code, _, err = fairway(project, "serve", "--behind-proxy", *OPTIONS)
-    assert code == 2
-    assert f"[{found}]" in err
-    assert f"`{listed}`" in err
+    ends(fairway(project, "serve", "--behind-proxy", *OPTIONS), 2, f"[{found}]", f"`{listed}`")
 
 
 def test_a_proxy_of_the_same_group_uses_the_socket(
@@ -402,7 +397,6 @@ def test_a_proxy_of_the_same_group_uses_the_socket(
         "uvicorn.Server.run", lambda *_, **__: modes.append(stat.S_IMODE(path.stat().st_mode))
     )
     monkeypatch.setattr("signal.signal", lambda *_: None)
-    code, printed, _ = fairway(project, "serve", "--behind-proxy", *OPTIONS, "--socket", str(path))
-    assert code == 0
-    assert printed == f"ready: listening on {path} for the proxy of {URL}\n"
+    done = fairway(project, "serve", "--behind-proxy", *OPTIONS, "--socket", str(path))
+    ends(done, 0, printed=f"ready: listening on {path} for the proxy of {URL}\n")
     assert modes == [0o660]

@@ -348,8 +348,7 @@ def test_records_go_into_the_folder_of_their_run(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     body = json.dumps({"since": 1, "runs": {run_id: folder}}).encode()
-    code, _, said = ask_strange(_stub(200, body, **_JSON), "logs", "job-a")
-    assert (code, "[strange-server]" in said) == (5, True)
+    ends(ask_strange(_stub(200, body, **_JSON), "logs", "job-a"), 5, "[strange-server]")
     assert not list(tmp_path.rglob("*.json"))
     assert not list(tmp_path.rglob("*.sh"))
 
@@ -396,6 +395,5 @@ def test_a_server_that_is_away(here: RunFairway, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
     address = on_loopback(0)
     address.listener.close()
-    code, _, said = here("--server", address.url, "list")
-    assert code == 5
-    assert f"{address.url} does not answer: Connection refused" in said
+    done = here("--server", address.url, "list")
+    ends(done, 5, f"{address.url} does not answer: Connection refused")

@@ -66,9 +66,8 @@ def test_the_laptops_code_runs(
         )
     (run,) = store.unsorted()
     assert (run.tags, run.note, _log(store, "hello-a")) == (("t",), "n", "one\n")
-    code, _, said = send("job.yaml", "--run-id", "hello-a", "-s", "command=true")
-    assert code == 2
-    assert "`hello-a` is of another job" in said
+    done = send("job.yaml", "--run-id", "hello-a", "-s", "command=true")
+    ends(done, 2, "`hello-a` is of another job")
     sent: list[str] = []
     real = __import__("fairway_web.code_upload", fromlist=["Uploads"]).Uploads.keep
     monkeypatch.setattr(
