@@ -134,19 +134,14 @@ def test_a_rank_that_cannot_be_read(
 def test_an_id_that_is_used_again_is_another_run(store: RunStore, make_run: MakeRun) -> None:
     runs, run = Runs(store.base), make_run("job-a", [{}])
     assert [each.record.tasks for each in runs.unsorted()] == [1]
+    assert list(runs.unsorted()) == [runs.find("job-a")]
+    assert runs.find("job-a") is runs.find("job-a"), "its record is read once"
     shutil.rmtree(run.folder)
     assert list(runs.unsorted()) == []
     with pytest.raises(UserError, match="there is no run `job-a`"):
         runs.find("job-a")
     make_run("job-a", [{}, {}])
     assert [each.record.tasks for each in runs.unsorted()] == [2]
-
-
-def test_a_record_is_read_once(store: RunStore, make_run: MakeRun) -> None:
-    make_run("job-a")
-    runs = Runs(store.base)
-    assert runs.find("job-a") is runs.find("job-a")
-    assert list(runs.unsorted()) == [runs.find("job-a")]
 
 
 def test_a_look_that_fails_is_told_and_not_the_last(

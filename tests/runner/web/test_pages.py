@@ -143,10 +143,6 @@ def test_a_file_that_cannot_be_read_is_named(
     answers(client.get(path), 502, "state.json: Permission denied")
 
 
-def test_targets(client: TestClient) -> None:
-    assert 'href="/targets/local"' in client.get("/targets").text
-
-
 def test_a_button_asks_once_more(browser: TestClient, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"state": "failed"}], "failed")
     form = {"action": "retry", "run": "job-a"}

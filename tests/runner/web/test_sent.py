@@ -186,13 +186,6 @@ def far(in_one_process: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     return {"offline": True}
 
 
-def test_a_reader_sends_nothing(sign_in: SignIn, store: RunStore) -> None:
-    client = sign_in("Reader")
-    for path in ("/api/v1/code", f"/api/v1/code/{digest_of(b'x')}"):
-        assert client.post(path, content=b"x", headers=OURS).status_code == 403
-    assert not (store.base / "sent").exists()
-
-
 def test_sent_code_is_kept_in_a_folder_of_each_person(sign_in: SignIn, far: dict[str, Any]) -> None:
     code = _send(sign_in("Submitter"), _line([]))
     assert _check(sign_in("Submitter"), code, **far).is_success
