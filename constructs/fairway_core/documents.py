@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import copy
 import copyreg
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
+
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 
 if TYPE_CHECKING:

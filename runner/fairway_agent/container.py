@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from fairway_agent import job_facts, podman, processes
 from fairway_agent.resources import CORES, GPUS
 from fairway_boot import files
 from fairway_boot.files import Fault
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -22,7 +22,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import job_facts, records
@@ -31,6 +31,7 @@ from fairway_agent.resources import Wanted, numbers_of, ranges
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import BestTasks, Over
 from fairway_boot import files
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

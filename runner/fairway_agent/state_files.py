@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.records import Damaged, JsonRecord, Moment, Number, Whole, read
 from fairway_agent.resources import ranges
 from fairway_boot import files
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     import socket

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from fairway_agent.task import launch
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task
 from fairway_boot.files import Fault
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     import socket

@@ -57,7 +57,7 @@ ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
         ("--version", HEAVY, None),
         ("--help", HEAVY, None),
         ("submit --help", HEAVY, None),
-        ("list", MODELS, 39),
+        ("list", MODELS, 40),
         ("show job-a", MODELS, 58),
         ("submit job.yaml --dry-run", UNSENT, 69),
         ("submit sweep.yaml --dry-run", UNSENT, 70),

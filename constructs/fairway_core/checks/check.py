@@ -9,10 +9,10 @@ looks at, and ends in two fragments of YAML, one that trips it and one that does
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Severity
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ import contextlib
 import os
 import random
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import processes
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from fairway_agent import processes
 from fairway_agent.figures import FOLDER
 from fairway_boot.files import try_lock
 from fairway_boot.gpus import Gpus
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     import socket

@@ -5,12 +5,13 @@ pods, and tasks of Batch."""
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import processes, state_files
 from fairway_agent.state_files import CANCELLATION, CANCELLED, ERROR, IO_ERROR, MACHINE, TERMINATED
 from fairway_agent.task import launch
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from fairway_agent.task.task import Task

@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +15,7 @@ from fairway_agent import container, control, outputs, processes, state_files, t
 from fairway_agent.fanout import launchers
 from fairway_agent.spec import CANCEL
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
+from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     import subprocess

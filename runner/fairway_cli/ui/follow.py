@@ -7,9 +7,9 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError, printable
 from fairway_runner.runs.store import FINAL_STATES
 

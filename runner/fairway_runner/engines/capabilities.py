@@ -5,9 +5,10 @@ The same statements refuse a job at submission and make the table of docs/engine
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.quantities import counted
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import outage
 from fairway_runner.engines.capabilities import capabilities

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError, printable
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, nodes
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import nearest
 from fairway_core.yaml_text import unfit_character

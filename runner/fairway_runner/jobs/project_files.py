@@ -8,11 +8,11 @@ import stat
 from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.quantities import few
 

@@ -20,7 +20,7 @@ import secrets
 import shutil
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -30,6 +30,7 @@ from fairway_agent.records import shown
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import RunState, exit_code_of
 from fairway_boot.files import alone
+from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import (

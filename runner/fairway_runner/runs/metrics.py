@@ -9,13 +9,14 @@ import re
 import threading
 import zlib
 from contextlib import nullcontext, suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import process_limits
 from fairway_agent.metric_logs import MetricLog, next_line, tail_values, too_slow, values_of
 from fairway_boot.files import write_json
+from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner import worker
 from fairway_runner.runs.records import legible_facts

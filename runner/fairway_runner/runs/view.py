@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.records import Fields, Unfit
 from fairway_agent.state_files import UNSUCCESSFUL_STATES
+from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_agent import process_limits
 from fairway_agent.spec import LAST, IdleGpu, RunPlan
+from fairway_boot.quick import dataclass
 from fairway_core.checks import check_job
 from fairway_core.findings import Severity, UserError
 from fairway_runner.engines.capabilities import (

@@ -10,12 +10,12 @@ import shutil
 import subprocess
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.jobs.project_files import NEVER, known_git, left_out, walk
 from fairway_runner.quantities import few

@@ -5,9 +5,10 @@ That is decided when it is submitted, by what is known then. A run stays where i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines import outage
 from fairway_runner.jobs.job_fields import place_of, where_of

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from fairway_boot.quick import dataclass
 from fairway_core.documents import read
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project, from_home

