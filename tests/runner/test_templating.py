@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import resource
 import subprocess
-from typing import TYPE_CHECKING
+import tempfile
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from jinja2 import Environment
 
 from fairway_agent import process_limits
 from fairway_agent.process_limits import taken
@@ -149,6 +151,37 @@ def test_a_comment_in_a_job_is_refused_at_its_line(
 
 def test_a_comment_in_a_file_of_a_template_is_left_out(tmp_path: Path) -> None:
     assert render(compile_text(shell_environment((tmp_path,)), "a{# b #}c"), {}) == "ac"
+
+
+def test_what_a_template_imports_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, part = tmp_path / "own", tmp_path / "own" / "part"
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made: list[str] = []
+    generate = Environment._generate
+
+    def noted(self: Environment, source: Any, name: Any, *rest: Any, **more: Any) -> str:
+        made.append(name)
+        return generate(self, source, name, *rest, **more)
+
+    monkeypatch.setattr(Environment, "_generate", noted)
+
+    def text() -> str:
+        shell_environment.cache_clear()
+        environment = shell_environment((own,))
+        return render(environment.from_string('{% import "part" as p %}{{ p.a() }}'), {})
+
+    part.write_text("{% macro a() %}{{ 'it is' | raw }}{% endmacro %}")
+    assert [text(), text(), made.count("part")] == ["'it is'", "'it is'", 1]
+    (folder,) = (each for each in tmp_path.iterdir() if each != own)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    part.write_text("{% macro a() %}{{ 'new' }}{% endmacro %}")
+    assert [text(), made.count("part")] == ["new", 2]
+    # One that can be kept nowhere is compiled each time.
+    monkeypatch.setattr(tempfile, "tempdir", str(part))
+    assert [text(), text(), made.count("part")] == ["new", "new", 4]
 
 
 @pytest.mark.parametrize("source", ["docker ps --format '{{.Names}}'", "print('{%s}' % 1)"])

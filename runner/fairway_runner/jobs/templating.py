@@ -10,24 +10,28 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError
+import jinja2
+from jinja2 import FileSystemBytecodeCache, StrictUndefined, TemplateSyntaxError, UndefinedError
 from jinja2.environment import TemplateModule
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import missing
 from pydantic import BaseModel
 
+import fairway_core
 from fairway_agent import process_limits
 from fairway_agent.process_limits import memory_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
-    from pathlib import Path
 
     from jinja2 import Template
+    from jinja2.bccache import Bucket
 
     from fairway_core.findings import Location
 
@@ -183,11 +187,36 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_compiled_files() if folders else None,
         **({} if folders else _NO_COMMENTS),
     )
     environment.filters["raw"] = lambda value: Raw(plain_text(value))
     environment.filters["quote"] = lambda value: Raw(shell_words(value))
     return environment
+
+
+class _CompiledFiles(FileSystemBytecodeCache):
+    """Templates as Python's bytecode, in a folder that nobody but the user can read or write: to
+    compile one that others import takes longer than most submissions. A disk that takes nothing
+    more is no reason to fail."""
+
+    def get_source_checksum(self, source: str) -> str:
+        # What is constant in a template is quoted as it is compiled, by this module.
+        own = Path(__file__).stat().st_mtime_ns
+        made_by = (jinja2.__version__, fairway_core.__version__, own)
+        return super().get_source_checksum(f"{made_by}\n{source}")
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            super().dump_bytecode(bucket)
+
+
+def _compiled_files() -> _CompiledFiles | None:
+    """None where there is no such folder, and none can be made."""
+    try:
+        return _CompiledFiles(pattern="fairway-%s")
+    except (OSError, RuntimeError):
+        return None
 
 
 @lru_cache(maxsize=256)
