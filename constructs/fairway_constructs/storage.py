@@ -254,7 +254,7 @@ def _account_name(scope: Construct, account: str | None) -> str:
 
 
 def _sign_in(*, account_keys: bool) -> dict[str, Any]:
-    """Returns who may read blobs: identities, and with keys whoever has one."""
+    """Returns who may read blobs: identities, and with keys all who have one."""
     return {
         "shared_access_key_enabled": account_keys,
         # Tokens that keys sign cannot be taken back: longer ones are at least logged.
