@@ -30,7 +30,7 @@ ENGINES = frozenset({"ssh", "slurm", "batch", "kubernetes"})
 CHOSEN = {
     ("fairway_agent.batch.main", "fairway_agent.batch.*"),
     ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
-    ("fairway_core.checks.running", "fairway_core.checks.*.*"),
+    ("fairway_core.checks.running", "fairway_core.checks.*"),
     ("fairway_runner.engines.engine", "fairway_runner.engines.*.engine"),
     ("fairway_runner.engines.schedules", "fairway_runner.engines.*.schedules"),
 }

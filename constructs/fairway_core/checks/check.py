@@ -1,13 +1,15 @@
 """A check: one rule about what was asked for or what would be deployed, and where it applies.
 
-A rule is a pure function over plain arguments that yields faults. The decorator beside it
-gives it an id, a severity, and where it applies: a function that takes what
-is checked apart into those arguments. A rule's docstring says in its first line what it
-looks at, and ends in two fragments of YAML, one that trips it and one that does not.
+A rule is a pure function that yields faults. It names as its arguments the parts of what is
+checked that it looks at, see `Subject`; or those that a function takes out of these, wherever the
+rule applies. The decorator beside it gives it an id and a severity. A rule's docstring says in its
+first line what it looks at, and ends in two fragments of YAML, one that trips it and one that does
+not.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,13 +18,9 @@ from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Severity
 
 if TYPE_CHECKING:
-    import datetime
-    from collections.abc import Collection
     from ipaddress import IPv4Network
 
-    from fairway_core.checks.resource_change import ResourceChange
     from fairway_core.environment import Environment
-    from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
 
 
@@ -31,12 +29,18 @@ Occurrence = tuple["DataPath", Mapping[str, Any]]
 
 
 class Subject(StrEnum):
-    """What a check looks at."""
+    """What a check looks at, and the arguments that its rule may have."""
 
     ENVIRONMENT = "environment"
+    """`environment`, and `today`, the date against which retirements are set."""
     TERRAFORM = "terraform"
+    """`resources` and `outputs` of a synthesized stack, without nulls and comments, and what was
+    `asked` for."""
     PLAN = "plan"
+    """Its `changes`, the addresses whose loss is meant as `allow`, the changes in the plans of
+    `others`, and the ids of the environment's `own` identities."""
     JOB = "job"
+    """The `job` as plain data, with no more than its file says, and its `target`."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +59,25 @@ Rule = TypeVar("Rule", bound=Callable[..., Iterator[Fault]])
 
 @dataclass(frozen=True)
 class Check:
-    """A rule with its id, its severity, and where it applies."""
+    """A rule with its id, its severity, and where it applies: once, or `at` several places."""
 
     id: str
     severity: Severity
     subject: Subject
     rule: Callable[..., Iterator[Fault]]
-    occurrences: Callable[[Any], Iterator[Occurrence]]
+    at: Callable[..., Iterator[Occurrence]] | None = None
 
     @property
     def summary(self) -> str:
         """What it looks at: the first line of the rule's docstring."""
         return (self.rule.__doc__ or "").partition("\n")[0]
 
-    def findings(self, subject: Any) -> Iterator[tuple[DataPath, str, Finding]]:
+    def findings(self, parts: Mapping[str, Any]) -> Iterator[tuple[DataPath, str, Finding]]:
         """What the rule finds wherever it applies, each with its path in the subject and the part
         of the text there that is meant."""
-        for start, arguments in self.occurrences(subject):
+        takes = inspect.signature(self.at or self.rule).parameters
+        given = {name: parts[name] for name in takes}
+        for start, arguments in self.at(**given) if self.at else [((), given)]:
             for fault in self.rule(**arguments):
                 path = (*start, *fault.path)
                 dotted = ".".join(str(step) for step in path)
@@ -90,13 +96,12 @@ def check(
     id: str,  # noqa: A002
     severity: Severity,
     subject: Subject,
-    *,
-    at: Callable[[Any], Iterator[Occurrence]],
+    at: Callable[..., Iterator[Occurrence]] | None = None,
 ) -> Callable[[Rule], Rule]:
     """Makes a rule a check; ValueError where another has its id.
 
-    >>> @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT, at=tags)  # doctest: +SKIP
-    ... def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]: ...
+    >>> @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT)  # doctest: +SKIP
+    ... def no_owner(environment: Environment) -> Iterator[Fault]: ...
     """
 
     def register(rule: Rule) -> Rule:
@@ -106,14 +111,6 @@ def check(
         return rule
 
     return register
-
-
-@dataclass(frozen=True)
-class EnvironmentSubject:
-    """An environment, and the date against which retirements are set."""
-
-    environment: Environment
-    today: datetime.date
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,34 +143,3 @@ class Asked:
             private_endpoints=environment.network.private_endpoints,
             public_accounts=public,
         )
-
-
-@dataclass(frozen=True)
-class StackSubject:
-    """A synthesized stack without nulls and comments, and what was asked for."""
-
-    resources: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    outputs: Mapping[str, Mapping[str, Any]]
-    asked: Asked
-
-
-@dataclass(frozen=True)
-class PlanSubject:
-    """A plan's changes, and the addresses of the resources whose loss is meant.
-
-    `others` are the changes in the plans of other stacks, for what stands in a subnet; `own` are
-    the ids of the identities that the environment itself has made.
-    """
-
-    changes: Collection[ResourceChange]
-    allow: Collection[str]
-    others: Collection[ResourceChange] = ()
-    own: Collection[str] = ()
-
-
-@dataclass(frozen=True)
-class JobSubject:
-    """A job as plain data, with no more than its file says, and where it is to run."""
-
-    job: Mapping[str, Any]
-    target: Target

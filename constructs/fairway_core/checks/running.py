@@ -6,15 +6,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.check import (
-    REGISTERED,
-    Check,
-    EnvironmentSubject,
-    JobSubject,
-    PlanSubject,
-    Subject,
-)
-from fairway_core.checks.job.secrets import secret_in_job
+from fairway_core.checks.check import REGISTERED, Check, Subject
+from fairway_core.checks.job import secret_in
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -31,33 +24,44 @@ if TYPE_CHECKING:
 
 RULES: Mapping[Subject, tuple[str, ...]] = {
     Subject.ENVIRONMENT: (
-        "location",
-        "clusters",
-        "engines",
-        "filesystems",
-        "ownership",
-        "policies",
-        "file",
+        "environment.general",
+        "environment.clusters",
+        "environment.engines",
+        "environment.filesystems",
+        "environment.ownership",
+        "environment.policies",
     ),
-    Subject.TERRAFORM: ("network", "data", "compute", "general"),
-    Subject.PLAN: ("changes", "nodes", "kubernetes", "servers", "infiniband", "access", "grants"),
-    Subject.JOB: ("secrets", "nodes", "launcher"),
+    Subject.TERRAFORM: (
+        "terraform.network",
+        "terraform.data",
+        "terraform.compute",
+        "terraform.general",
+    ),
+    Subject.PLAN: (
+        "plan.changes",
+        "plan.nodes",
+        "plan.kubernetes",
+        "plan.servers",
+        "plan.access",
+        "plan.grants",
+    ),
+    Subject.JOB: ("job",),
 }
-"""The modules that hold the rules, in the folder of their subject."""
+"""The modules that hold the rules."""
 
 
 def all_checks(subject: Subject | None = None) -> tuple[Check, ...]:
     """Every check, or those of one subject, in the order of their modules."""
     for each in [subject] if subject else Subject:
         for module in RULES[each]:
-            import_module(f"fairway_core.checks.{each.value}.{module}")
+            import_module(f"fairway_core.checks.{module}")
     found = (one for one in REGISTERED.values() if subject in (None, one.subject))
     return tuple(sorted(found, key=_position))
 
 
 def _position(check: Check) -> tuple[int, int]:
     """Subject and module; not the order in which modules happened to be imported."""
-    module = check.rule.__module__.rpartition(".")[2]
+    module = check.rule.__module__.removeprefix("fairway_core.checks.")
     modules = RULES[check.subject]
     # A rule that stands elsewhere, as a test's may, comes last.
     return list(Subject).index(check.subject), [*modules, module].index(module)
@@ -92,8 +96,8 @@ def check_environment(
 
         today = datetime.datetime.now(datetime.UTC).date()
     found = []
-    subject = EnvironmentSubject(environment, today)
-    for path, _, finding in _run(Subject.ENVIRONMENT, subject, ignore):
+    parts = {"environment": environment, "today": today}
+    for path, _, finding in _run(Subject.ENVIRONMENT, parts, ignore):
         location = _line_of(path, document) if document else None
         found.append(replace(finding, location=location))
     return sorted(found, key=lambda finding: finding.position)
@@ -106,9 +110,12 @@ def check_stack(
 
     A finding's path is the resource's address and what follows: "azurerm_subnet.compute.name".
     """
-    from fairway_core.checks.terraform.stack import subject_of
+    from fairway_core.checks.terraform.stack import without_nulls
 
-    return [finding for _, _, finding in _run(Subject.TERRAFORM, subject_of(stack, asked), ignore)]
+    plain = without_nulls(stack)
+    parts = {"resources": plain.get("resource", {}), "outputs": plain.get("output", {})}
+    run = _run(Subject.TERRAFORM, {**parts, "asked": asked}, ignore)
+    return [finding for _, _, finding in run]
 
 
 def check_plan(
@@ -125,11 +132,13 @@ def check_plan(
     """
     from fairway_core.checks.resource_change import ResourceChange
 
-    changes, beside = (
-        tuple(map(ResourceChange.of, each)) for each in (plan.get("resource_changes", ()), others)
-    )
-    subject = PlanSubject(changes, frozenset(allow), beside, frozenset(own))
-    return [finding for _, _, finding in _run(Subject.PLAN, subject, ())]
+    parts = {
+        "changes": tuple(map(ResourceChange.of, plan.get("resource_changes", ()))),
+        "others": tuple(map(ResourceChange.of, others)),
+        "allow": frozenset(allow),
+        "own": frozenset(own),
+    }
+    return [finding for _, _, finding in _run(Subject.PLAN, parts)]
 
 
 def check_job(
@@ -140,7 +149,7 @@ def check_job(
     A line that may hold a secret is not shown.
     """
     found = []
-    for path, within, finding in _run(Subject.JOB, JobSubject(job, target), ()):
+    for path, within, finding in _run(Subject.JOB, {"job": job, "target": target}):
         location = _line_of(path, document) if document else None
         if location and document and within:
             location = document.part(location, within)
@@ -156,7 +165,7 @@ def _line(finding: Finding) -> tuple[str, int] | None:
 def _may_tell(finding: Finding, secret: Collection[tuple[str, int] | None]) -> bool:
     """Whether its line may hold a secret: one is said to be there, or looks like it."""
     text = finding.location.text if finding.location else ""
-    return _line(finding) in secret or next(secret_in_job(text), None) is not None
+    return _line(finding) in secret or next(secret_in(text), None) is not None
 
 
 def _without_line(finding: Finding) -> Finding:
@@ -166,11 +175,11 @@ def _without_line(finding: Finding) -> Finding:
 
 
 def _run(
-    kind: Subject, subject: Any, ignore: Collection[str]
+    subject: Subject, parts: Mapping[str, Any], ignore: Collection[str] = ()
 ) -> Iterator[tuple[DataPath, str, Finding]]:
-    for check in all_checks(kind):
+    for check in all_checks(subject):
         if check.id not in ignore:
-            yield from check.findings(subject)
+            yield from check.findings(parts)
 
 
 def _line_of(path: DataPath, document: Document) -> Location:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.plan.resource_changes import locks_to_lift
+from fairway_core.checks.resource_change import locks_to_lift
 from fairway_core.environment import read_environment
 from fairway_core.environment.selection import environment_file
 from fairway_core.findings import Finding, UserError

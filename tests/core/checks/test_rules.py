@@ -13,7 +13,7 @@ from fairway_core.catalog import vm_size
 from fairway_core.checks import Asked, check_environment, check_plan, check_stack
 from fairway_core.checks.environment.clusters import no_infiniband, retiring
 from fairway_core.checks.environment.filesystems import starved_gpus
-from fairway_core.checks.job.launcher import nested_launcher
+from fairway_core.checks.job import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
 from fairway_core.environment import read_environment
 from fairway_core.environment.state import AzurermState
@@ -449,6 +449,7 @@ def test_gpus_read_from_the_fastest_of_what_they_mount(repository: Path, tmp_pat
 def test_a_launcher_inside_of_a_launcher_is_seen(
     command: str, template: str, named: str | None
 ) -> None:
-    faults = list(nested_launcher(command, template, several=True))
+    job = {"command": command, "template": template}
+    faults = list(nested_launcher({**job, "nodes": 2}))
     assert [named in fault.message for fault in faults if named] == [True] * bool(named)
-    assert not list(nested_launcher(command, template, several=False))
+    assert not list(nested_launcher(job))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog import Image
+from fairway_core.catalog import Image, vm_size
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.environment import occurrences
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from fairway_core.catalog import VmSize
-    from fairway_core.checks.check import EnvironmentSubject, Occurrence
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.environment import Environment
 
 # Long enough to move to another size, and to ask for its quota.
 _SIZE_NOTICE_DAYS = 365
@@ -22,7 +22,39 @@ _SIZE_NOTICE_DAYS = 365
 _IMAGE_NOTICE_DAYS = 183
 
 
-@check("retiring", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.dated)
+def _sizes(environment: Environment) -> Iterator[Occurrence]:
+    """Every VM size that is named: `size`."""
+    slurm = environment.scheduler
+    for section in ("clusters", "filesystems"):
+        for name, item in getattr(environment, section).items():
+            if size := getattr(item, "size", None):
+                yield (section, name, "size"), {"size": vm_size(size)}
+    if slurm is not None:
+        yield ("slurm", "scheduler_size"), {"size": vm_size(slurm.scheduler_size)}
+        if slurm.login is not None:
+            yield ("slurm", "login", "size"), {"size": vm_size(slurm.login.size)}
+    if size := environment.access.gateway_size:
+        yield ("access", "gateway", "size"), {"size": vm_size(size)}
+
+
+def _dated(environment: Environment, today: datetime.date) -> Iterator[Occurrence]:
+    """Every VM size that is named, and every image that a cluster gets, or that one of the user's
+    own was made from: `kept`, and the date of `today`."""
+    for path, arguments in _sizes(environment):
+        yield path, {"kept": arguments["size"], "today": today}
+    for name, cluster in environment.machine_clusters.items():
+        own = "image_id" if cluster.image_id else "image"
+        yield ("clusters", name, own), {"kept": cluster.chosen_image, "today": today}
+
+
+def _clusters(environment: Environment) -> Iterator[Occurrence]:
+    """Every cluster: `size`, and `nodes`, the most that one job may take."""
+    for name, cluster in environment.clusters.items():
+        facts = {"size": vm_size(cluster.size), "nodes": cluster.nodes_of_a_job}
+        yield ("clusters", name), facts
+
+
+@check("retiring", Severity.WARNING, Subject.ENVIRONMENT, at=_dated)
 def retiring(kept: VmSize | Image, today: datetime.date) -> Iterator[Fault]:
     """A VM size that Azure switches off within a year, or an image that ends within half of one.
 
@@ -50,7 +82,7 @@ def retiring(kept: VmSize | Image, today: datetime.date) -> Iterator[Fault]:
         yield Fault(f"`{kept.name}` retires on {end}", _take(kept.successor))
 
 
-@check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.sizes)
+@check("no-new-capacity", Severity.WARNING, Subject.ENVIRONMENT, at=_sizes)
 def no_new_capacity(size: VmSize) -> Iterator[Fault]:
     """A VM size that Azure still runs but no longer expands: it may refuse new quota.
 
@@ -70,7 +102,7 @@ def _take(successor: str) -> str:
     return f"its successor is `{successor}`" if successor else "choose another: fairway sizes"
 
 
-@check("no-infiniband", Severity.ERROR, Subject.ENVIRONMENT, at=occurrences.clusters)
+@check("no-infiniband", Severity.ERROR, Subject.ENVIRONMENT, at=_clusters)
 def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """Several nodes that run jobs together, of a size without InfiniBand.
 
@@ -98,7 +130,7 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
         yield Fault(f"{nodes} nodes of `{size.name}` have no InfiniBand between them", hint)
 
 
-@check("no-imex", Severity.ERROR, Subject.ENVIRONMENT, at=occurrences.clusters)
+@check("no-imex", Severity.ERROR, Subject.ENVIRONMENT, at=_clusters)
 def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
     """Several nodes of a size whose GPUs reach other nodes' over NVLink.
 
@@ -122,7 +154,7 @@ def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
         )
 
 
-@check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.clusters)
+@check("unused-infiniband", Severity.WARNING, Subject.ENVIRONMENT, at=_clusters)
 def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """A size with InfiniBand for jobs of one node: you pay for a fabric that is not used.
 
@@ -141,8 +173,8 @@ def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
         )
 
 
-@check("floating-image", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.images)
-def floating_image(image: Image) -> Iterator[Fault]:
+@check("floating-image", Severity.WARNING, Subject.ENVIRONMENT)
+def floating_image(environment: Environment) -> Iterator[Fault]:
     """An image without an exact version: nodes that come later may get another one.
 
     Wrong:
@@ -158,17 +190,21 @@ def floating_image(image: Image) -> Iterator[Fault]:
         clusters:
           pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
     """
-    if not image.pinned:
-        urn = f"{image.publisher}:{image.offer}:{image.sku}"
-        yield Fault(
-            f"image `{image.alias}` has no exact version",
-            f"az vm image list --all -p {image.publisher} -f {image.offer} -s {image.sku}\n"
-            f"and name one: `image: {urn}:VERSION`",
-        )
+    for name, cluster in environment.machine_clusters.items():
+        image = cluster.chosen_image
+        # A user's own image has its version in its id.
+        if not cluster.image_id and not image.pinned:
+            urn = f"{image.publisher}:{image.offer}:{image.sku}"
+            yield Fault(
+                f"image `{image.alias}` has no exact version",
+                f"az vm image list --all -p {image.publisher} -f {image.offer} -s {image.sku}\n"
+                f"and name one: `image: {urn}:VERSION`",
+                ("clusters", name, "image"),
+            )
 
 
-@check("rdma-only-image", Severity.WARNING, Subject.ENVIRONMENT, at=occurrences.pool_images)
-def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
+@check("rdma-only-image", Severity.WARNING, Subject.ENVIRONMENT)
+def rdma_only_image(environment: Environment) -> Iterator[Fault]:
     """A Batch pool of a size without InfiniBand with an HPC image that may not start there.
 
     Batch lists these images for sizes with InfiniBand, but does not enforce it, and no other image
@@ -191,9 +227,12 @@ def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
             nodes: {min: 0, max: 8}
             image: ubuntu-hpc-2204
     """
-    if image.hpc and not size.rdma and not image.pools_without_rdma:
-        from fairway_core.environment.batch import pool_image
+    from fairway_core.environment.batch import pool_image
 
+    for name, pool in environment.pools.items():
+        size, image = vm_size(pool.size), pool.chosen_image
+        if pool.image_id or not image.hpc or size.rdma or image.pools_without_rdma:
+            continue
         usual, own = pool_image(size).alias, "name an `image_id:` of your own"
         hint = f"use `image: {usual}`, or {own}"
         if usual == image.alias:
@@ -201,19 +240,12 @@ def rdma_only_image(size: VmSize, image: Image) -> Iterator[Fault]:
         yield Fault(
             f"Batch lists image `{image.alias}` for sizes with InfiniBand, not for {size.name}",
             hint,
+            ("clusters", name, "image"),
         )
 
 
-def _spot_clusters(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    filesystems = subject.environment.filesystems
-    for name, cluster in subject.environment.clusters.items():
-        if cluster.spot:
-            mounts = [mount for mount in cluster.mounts if filesystems[mount].holds_runs]
-            yield ("clusters", name, "spot"), {"mounts": mounts}
-
-
-@check("spot-without-mounts", Severity.WARNING, Subject.ENVIRONMENT, at=_spot_clusters)
-def spot_without_mounts(mounts: Collection[str]) -> Iterator[Fault]:
+@check("spot-without-mounts", Severity.WARNING, Subject.ENVIRONMENT)
+def spot_without_mounts(environment: Environment) -> Iterator[Fault]:
     """Spot nodes without a shared file system: checkpoints go with the node that Azure takes.
 
     The next attempt of a task then begins anew. Tasks that are short enough for that need none.
@@ -231,9 +263,12 @@ def spot_without_mounts(mounts: Collection[str]) -> Iterator[Fault]:
             spot: true
             mounts: [data]
     """
-    if not mounts:
-        yield Fault(
-            "checkpoints go with a Spot node that Azure takes away: it mounts no file system",
-            "describe one under `filesystems:` and mount it, for example `mounts: [data]`; where "
-            "tasks are short, ignore this check",
-        )
+    for name, cluster in environment.clusters.items():
+        holders = (environment.filesystems[mount].holds_runs for mount in cluster.mounts)
+        if cluster.spot and not any(holders):
+            yield Fault(
+                "checkpoints go with a Spot node that Azure takes away: it mounts no file system",
+                "describe one under `filesystems:` and mount it, for example `mounts: [data]`; "
+                "where tasks are short, ignore this check",
+                ("clusters", name, "spot"),
+            )

@@ -1,17 +1,20 @@
-"""Rules on file systems: fast enough for the GPUs, and in a place that stays."""
+"""Rules on file systems: fast enough for the GPUs, and of disks that there are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import limit, vm_size
+from fairway_core.catalog.disks import disk_kind
+from fairway_core.catalog.regions import regions, regions_without_zones
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import EnvironmentSubject, Occurrence
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.environment import Environment
 
 
 # The field by which each limit of a file system is raised.
@@ -25,9 +28,8 @@ _RAISED = {
 }
 
 
-def _filesystems(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+def _filesystems(environment: Environment) -> Iterator[Occurrence]:
     """Each file system with the GPUs that read from it: from the fastest that they mount."""
-    environment = subject.environment
     readers = dict.fromkeys(environment.filesystems, 0)
     for cluster in environment.clusters.values():
         gpu = vm_size(cluster.size).gpu
@@ -73,3 +75,34 @@ def starved_gpus(limits_mbps: Mapping[str, float], gpus: int) -> Iterator[Fault]
             f"{_RAISED.get(binding, 'raise that limit')}, or keep the data on the nodes' own NVMe "
             "disks",
         )
+
+
+@check("disks-need-a-zone", Severity.WARNING, Subject.ENVIRONMENT)
+def disks_need_a_zone(environment: Environment) -> Iterator[Fault]:
+    """Premium SSD v2 or Ultra disks outside of a zone, in a region that may have zones.
+
+    In a region with zones Azure makes them in a zone only; in one without it makes them as they
+    are. A warning, as it is not known of every region whether it has any.
+
+    Wrong:
+        zone: none
+        filesystems:
+          data: {disks: {kind: premium_v2}}
+
+    Right:
+        location: northcentralus
+        zone: none
+        filesystems:
+          data: {disks: {kind: premium_v2}}
+    """
+    location = environment.location
+    if environment.zone_number or location not in regions() - regions_without_zones():
+        return
+    for name, each in environment.filesystems.items():
+        if each.data_disks and disk_kind(each.data_disks).zonal:
+            yield Fault(
+                f"if {location} has availability zones, Azure makes `{each.data_disks}` disks only "
+                "in a zone",
+                "use `disks: {kind: premium}`, or name a zone",
+                ("filesystems", name),
+            )

@@ -11,17 +11,14 @@ from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from fairway_core.checks.check import EnvironmentSubject, Occurrence
-
-
-def _tags(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    yield ("tags",), {"tags": subject.environment.tags}
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.environment import Environment
 
 
-@check("no-owner", Severity.WARNING, Subject.ENVIRONMENT, at=_tags)
-def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]:
+@check("no-owner", Severity.WARNING, Subject.ENVIRONMENT)
+def no_owner(environment: Environment) -> Iterator[Fault]:
     """Resources without an owner: no tag `owner`.
 
     Wrong:
@@ -30,13 +27,13 @@ def no_owner(tags: Mapping[str, str]) -> Iterator[Fault]:
     Right:
         tags: {owner: research@example.com, project: vision}
     """
-    if not any(name.lower() == "owner" and value.strip() for name, value in tags.items()):
-        yield Fault("no tag names the owner", "add `tags: {owner: you@example.com}`")
+    named = (value for name, value in environment.tags.items() if name.lower() == "owner")
+    if not any(value.strip() for value in named):
+        yield Fault("no tag names the owner", "add `tags: {owner: you@example.com}`", ("tags",))
 
 
-def _stand_ins(subject: EnvironmentSubject) -> Iterator[Occurrence]:
+def _stand_ins(environment: Environment) -> Iterator[Occurrence]:
     """Every key and address that a person puts in: `text`."""
-    environment = subject.environment
     for index, key in enumerate(environment.access.ssh_keys or ()):
         yield ("access", "ssh_keys", index), {"text": key}
     for name, value in environment.tags.items():
@@ -64,17 +61,8 @@ def placeholder(text: str) -> Iterator[Fault]:
         yield Fault(f"nobody reads {PLACEHOLDER}", "put in the address of who is responsible")
 
 
-def _spending(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    gpus = sum(
-        gpu.count * cluster.node_range.max
-        for cluster in subject.environment.clusters.values()
-        if (gpu := vm_size(cluster.size).gpu)
-    )
-    yield ("clusters",), {"gpus": gpus, "has_budget": subject.environment.budget is not None}
-
-
-@check("no-budget", Severity.WARNING, Subject.ENVIRONMENT, at=_spending)
-def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
+@check("no-budget", Severity.WARNING, Subject.ENVIRONMENT)
+def no_budget(environment: Environment) -> Iterator[Fault]:
     """GPUs without a budget: no alert when a forgotten cluster costs too much.
 
     Wrong:
@@ -83,19 +71,18 @@ def no_budget(gpus: int, has_budget: bool) -> Iterator[Fault]:
     Right:
         budget: {monthly: 50000, emails: [team@example.com]}
     """
-    if gpus and not has_budget:
+    gpus = sum(
+        gpu.count * cluster.node_range.max
+        for cluster in environment.clusters.values()
+        if (gpu := vm_size(cluster.size).gpu)
+    )
+    if gpus and environment.budget is None:
         hint = "add `budget: {monthly: 50000, emails: [you@example.com]}`"
-        yield Fault(f"{gpus} GPUs, and no budget alerts", hint)
+        yield Fault(f"{gpus} GPUs, and no budget alerts", hint, ("clusters",))
 
 
-def _name_servers(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    network = subject.environment.network
-    if network.dns.servers and network.private_endpoints:
-        yield ("network", "dns"), {"makes_zones": network.dns.zones == "make"}
-
-
-@check("unseen-zones", Severity.WARNING, Subject.ENVIRONMENT, at=_name_servers)
-def unseen_zones(makes_zones: bool) -> Iterator[Fault]:
+@check("unseen-zones", Severity.WARNING, Subject.ENVIRONMENT)
+def unseen_zones(environment: Environment) -> Iterator[Fault]:
     """Custom DNS servers, and private DNS zones that are linked to this network only.
 
     Nodes ask these servers, and these do not see the zones unless they forward to a resolver in
@@ -107,43 +94,18 @@ def unseen_zones(makes_zones: bool) -> Iterator[Fault]:
     Right:
         network: {dns: {servers: [10.0.0.10], zones: none}}
     """
-    if makes_zones:
+    network = environment.network
+    if network.dns.servers and network.makes_zones:
         yield Fault(
             "nodes ask these DNS servers, which do not see the private zones of this network",
             "name the zones that they do see as `zones: {blob: ID, …}`, or set `zones: "
             "none` if a policy links them",
+            ("network", "dns"),
         )
 
 
-def _ways_in(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    environment = subject.environment
-    access, network = environment.access, environment.network
-    yield (
-        ("access",),
-        {
-            "engines": [cluster.engine for cluster in environment.clusters.values()],
-            "has_way_in": bool(access.bastion or access.allowed or network.existing),
-        },
-    )
-
-
-def _ways_to_batch(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    environment = subject.environment
-    access, network = environment.access, environment.network
-    if environment.has_pools and network.private_endpoints:
-        yield (
-            ("access",),
-            {
-                "has_range": bool(access.allowed),
-                "has_other_network": bool(network.existing or network.peerings),
-                "has_host": bool(access.gateway)
-                or any(each.takes_logins for each in environment.clusters.values()),
-            },
-        )
-
-
-@check("closed-batch", Severity.WARNING, Subject.ENVIRONMENT, at=_ways_to_batch)
-def closed_batch(has_range: bool, has_other_network: bool, has_host: bool) -> Iterator[Fault]:
+@check("closed-batch", Severity.WARNING, Subject.ENVIRONMENT)
+def closed_batch(environment: Environment) -> Iterator[Fault]:
     """A Batch account with only a private address, and no way to reach it.
 
     A Bastion leads to VMs only. Commands reach Batch and storage through one of these over SSH:
@@ -157,19 +119,22 @@ def closed_batch(has_range: bool, has_other_network: bool, has_host: bool) -> It
         access: {allowed: [], bastion: true, gateway: true}
         clusters: {pair: {engine: batch, size: Standard_ND96asr_v4, nodes: 2}}
     """
-    if not (has_range or has_other_network or has_host):
+    access, network = environment.access, environment.network
+    if not environment.has_pools or not network.private_endpoints:
+        return
+    has_host = any(each.takes_logins for each in environment.clusters.values())
+    leads_out = access.allowed or network.existing or network.peerings
+    if not (leads_out or access.gateway or has_host):
         yield Fault(
             "nothing outside the network reaches Batch and storage: you cannot submit jobs "
             "from your machine",
             "add `gateway: true`, or the public ranges that you work from as `allowed: [...]`",
+            ("access",),
         )
 
 
-_OVER_SSH = frozenset({"ssh", "slurm"})
-
-
-@check("no-way-in", Severity.WARNING, Subject.ENVIRONMENT, at=_ways_in)
-def no_way_in(engines: Collection[str], has_way_in: bool) -> Iterator[Fault]:
+@check("no-way-in", Severity.WARNING, Subject.ENVIRONMENT)
+def no_way_in(environment: Environment) -> Iterator[Fault]:
     """Clusters that take jobs over SSH, but let nobody in.
 
     Nodes have no public address. A range under `allowed` needs a private way to the network
@@ -181,8 +146,11 @@ def no_way_in(engines: Collection[str], has_way_in: bool) -> Iterator[Fault]:
     Right:
         access: {allowed: [], bastion: true}
     """
-    if not has_way_in and _OVER_SSH & set(engines):
+    access = environment.access
+    has_way_in = access.bastion or access.allowed or environment.network.existing
+    if not has_way_in and any(each.takes_logins for each in environment.clusters.values()):
         yield Fault(
             "jobs reach these clusters over SSH, and `access:` admits nobody",
             "add `bastion: true`, or the ranges that you work from as `allowed: [...]`",
+            ("access",),
         )

@@ -10,20 +10,14 @@ from fairway_core.findings import Severity
 from fairway_core.public_ranges import seen_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator
 
-    from fairway_core.checks.check import EnvironmentSubject, Occurrence
+    from fairway_core.checks.check import Occurrence
     from fairway_core.environment import Environment
 
 
-def _tags(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    environment = subject.environment
-    for name in environment.policies.required_tags:
-        yield ("tags",), {"name": name, "tags": environment.tags}
-
-
-@check("policy-tag", Severity.ERROR, Subject.ENVIRONMENT, at=_tags)
-def policy_tag(name: str, tags: Mapping[str, str]) -> Iterator[Fault]:
+@check("policy-tag", Severity.ERROR, Subject.ENVIRONMENT)
+def policy_tag(environment: Environment) -> Iterator[Fault]:
     """A tag that the company requires, and that is missing or empty.
 
     Wrong:
@@ -34,26 +28,22 @@ def policy_tag(name: str, tags: Mapping[str, str]) -> Iterator[Fault]:
         policies: {required_tags: [cost-center]}
         tags: {owner: team@example.com, cost-center: "4711"}
     """
-    values = {key.lower(): value for key, value in tags.items()}
-    folded = name.lower()
-    if folded in OWN or values.get(folded, "").strip():
-        return
-    missing = "has no value" if folded in values else "is missing"
-    yield Fault(
-        f"the tag `{name}`, which `policies.required_tags` requires on every resource, {missing}",
-        f"add it under `tags:`, for example `{name}: VALUE`",
-    )
+    values = {key.lower(): value for key, value in environment.tags.items()}
+    for name in environment.policies.required_tags:
+        folded = name.lower()
+        if folded in OWN or values.get(folded, "").strip():
+            continue
+        missing = "has no value" if folded in values else "is missing"
+        yield Fault(
+            f"the tag `{name}`, which `policies.required_tags` requires on every resource, "
+            f"{missing}",
+            f"add it under `tags:`, for example `{name}: VALUE`",
+            ("tags",),
+        )
 
 
-def _regions(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    environment = subject.environment
-    if environment.policies.locations:
-        allowed = environment.policies.locations
-        yield ("location",), {"location": environment.location, "allowed": allowed}
-
-
-@check("policy-region", Severity.ERROR, Subject.ENVIRONMENT, at=_regions)
-def policy_region(location: str, allowed: Collection[str]) -> Iterator[Fault]:
+@check("policy-region", Severity.ERROR, Subject.ENVIRONMENT)
+def policy_region(environment: Environment) -> Iterator[Fault]:
     """A region in which the company allows no resources.
 
     Wrong:
@@ -64,27 +54,14 @@ def policy_region(location: str, allowed: Collection[str]) -> Iterator[Fault]:
         location: westeurope
         policies: {locations: [westeurope, northeurope]}
     """
-    if location not in allowed:
-        yield Fault(
-            f"`policies.locations` does not allow {location}", f"take {' or '.join(allowed)}"
-        )
+    location, allowed = environment.location, environment.policies.locations
+    if allowed and location not in allowed:
+        message = f"`policies.locations` does not allow {location}"
+        yield Fault(message, f"take {' or '.join(allowed)}", ("location",))
 
 
-def _public_addresses(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    environment = subject.environment
-    if not environment.policies.deny_public_addresses:
-        return
-    network = environment.network
-    if network.has_nat:
-        hint = "use `egress: none`, also with a `proxy:`, a firewall, or `existing:` subnets"
-        yield ("network", "egress"), {"what": "the NAT gateway", "hint": hint}
-    if environment.access.bastion:
-        hint = "leave it out, and name an existing one under `access.reach`"
-        yield ("access", "bastion"), {"what": "the bastion", "hint": hint}
-
-
-@check("policy-public-address", Severity.ERROR, Subject.ENVIRONMENT, at=_public_addresses)
-def policy_public_address(what: str, hint: str) -> Iterator[Fault]:
+@check("policy-public-address", Severity.ERROR, Subject.ENVIRONMENT)
+def policy_public_address(environment: Environment) -> Iterator[Fault]:
     """A public IP address, although the company denies them.
 
     Wrong:
@@ -95,29 +72,19 @@ def policy_public_address(what: str, hint: str) -> Iterator[Fault]:
         policies: {deny_public_addresses: true}
         network: {egress: none, proxy: {http: "http://proxy.example.com:3128"}}
     """
-    yield Fault(f"{what} has a public address, which `policies.deny_public_addresses` denies", hint)
-
-
-def _public_access(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    environment = subject.environment
-    if not environment.policies.deny_public_access:
+    if not environment.policies.deny_public_addresses:
         return
-    if seen_outside(environment.access.allowed):
-        hint = "name only private ranges, and reach services through `access.gateway` or a host"
-        what = "services would be open to these public ranges"
-        yield ("access", "allowed"), {"what": what, "hint": hint}
-    if not environment.network.private_endpoints:
-        hint = "leave `private_endpoints: false` out"
-        what = "services would be open to the subnets of the nodes"
-        yield ("network", "private_endpoints"), {"what": what, "hint": hint}
-    if environment.owns_pool_nodes:
-        hint = "use `mode: BatchService`"
-        what = "the vault of a Batch account in mode UserSubscription is open to Azure's services"
-        yield ("batch", "mode"), {"what": what, "hint": hint}
+    denied = "has a public address, which `policies.deny_public_addresses` denies"
+    if environment.network.has_nat:
+        hint = "use `egress: none`, also with a `proxy:`, a firewall, or `existing:` subnets"
+        yield Fault(f"the NAT gateway {denied}", hint, ("network", "egress"))
+    if environment.access.bastion:
+        hint = "leave it out, and name an existing one under `access.reach`"
+        yield Fault(f"the bastion {denied}", hint, ("access", "bastion"))
 
 
-@check("policy-public-access", Severity.ERROR, Subject.ENVIRONMENT, at=_public_access)
-def policy_public_access(what: str, hint: str) -> Iterator[Fault]:
+@check("policy-public-access", Severity.ERROR, Subject.ENVIRONMENT)
+def policy_public_access(environment: Environment) -> Iterator[Fault]:
     """Services with a public endpoint, although the company denies them.
 
     Wrong:
@@ -128,11 +95,25 @@ def policy_public_access(what: str, hint: str) -> Iterator[Fault]:
         policies: {deny_public_access: true}
         access: {allowed: [10.0.0.0/16]}
     """
-    yield Fault(f"{what}, which `policies.deny_public_access` denies", hint)
+    if not environment.policies.deny_public_access:
+        return
+    denied = "which `policies.deny_public_access` denies"
+    if seen_outside(environment.access.allowed):
+        message = f"services would be open to these public ranges, {denied}"
+        hint = "name only private ranges, and reach services through `access.gateway` or a host"
+        yield Fault(message, hint, ("access", "allowed"))
+    if not environment.network.private_endpoints:
+        message = f"services would be open to the subnets of the nodes, {denied}"
+        path = ("network", "private_endpoints")
+        yield Fault(message, "leave `private_endpoints: false` out", path)
+    if environment.owns_pool_nodes:
+        message = (
+            "the vault of a Batch account in mode UserSubscription is open to Azure's services"
+        )
+        yield Fault(f"{message}, {denied}", "use `mode: BatchService`", ("batch", "mode"))
 
 
-def _keys(subject: EnvironmentSubject) -> Iterator[Occurrence]:
-    environment = subject.environment
+def _keys(environment: Environment) -> Iterator[Occurrence]:
     for kind in environment.policies.require_cmk:
         for path, what, can in _encrypted(environment, kind):
             yield path, {"kind": kind, "what": what, "can": can}

@@ -14,8 +14,8 @@ from fairway_core.review.attributes import HIDDEN, masked
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence, PlanSubject
-    from fairway_core.checks.resource_change import ResourceChange
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.resource_change import Changes, ResourceChange
 
 _GROUP, _RULE = "azurerm_network_security_group", "azurerm_network_security_rule"
 _ASSOCIATIONS = frozenset(
@@ -37,8 +37,8 @@ _BASTION = "gatewaymanager"
 _KEEP = "keep what creates it in the environment file"
 
 
-def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
-    for change in subject.changes:
+def _changes(changes: Changes) -> Iterator[Occurrence]:
+    for change in changes:
         if change.acts and _may_open(change):
             sides = {side: _looked_at(change, side) for side in ("before", "after")}
             yield (change.address,), {"address": change.address, "type": change.type, **sides}

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.catalog.disks import is_kind_of_its_own
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.losses import LIFE_CYCLE, by_change, by_deletion
-from fairway_core.checks.plan.resource_changes import LOCK, deleted, held, lower_text
+from fairway_core.checks.resource_change import LOCK, deleted, held, lower_text
 from fairway_core.findings import Severity
 from fairway_core.json_values import first, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Occurrence, PlanSubject
-    from fairway_core.checks.resource_change import ResourceChange
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.resource_change import Changes, ResourceChange
 
 _CONTAINER = "azurerm_storage_container"
 _DISK, _SUBNET = "azurerm_managed_disk", "azurerm_subnet"
@@ -25,8 +25,8 @@ _MACHINE = "azurerm_linux_virtual_machine"
 _RESIZED = (_DISK, _MACHINE, _SUBNET)
 
 
-def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
-    changes = [one for one in subject.changes if one.acts]
+def _changes(changes: Changes, allow: Collection[str]) -> Iterator[Occurrence]:
+    changes = [one for one in changes if one.acts]
     gone = frozenset(str(each.get("id")) for each in deleted(changes))
     created = frozenset(
         (str(each.after.get("storage_account_id")), str(each.after.get("name")))
@@ -35,7 +35,7 @@ def _changes(subject: PlanSubject) -> Iterator[Occurrence]:
     )
     for each in changes:
         is_new = each.actions == ["create"] and each.type != LIFE_CYCLE  # takes nothing away
-        if not is_new and each.address not in subject.allow:
+        if not is_new and each.address not in allow:
             yield (each.address,), {"change": each, "gone": gone, "created": created}
 
 
@@ -81,14 +81,14 @@ def data_loss(
         )
 
 
-def _sizes(subject: PlanSubject) -> Iterator[Occurrence]:
-    for each in subject.changes:
+def _sizes(changes: Changes, others: Changes) -> Iterator[Occurrence]:
+    for each in changes:
         if (each.type == _SUBNET and each.goes) or (each.type in _RESIZED and each.updates):
-            users = list(_users(subject, each)) if each.type == _SUBNET else []
+            users = list(_users((*changes, *others), each)) if each.type == _SUBNET else []
             yield (each.address,), {"change": each, "users": users}
 
 
-def _users(subject: PlanSubject, subnet: ResourceChange) -> Iterator[str]:
+def _users(changes: Changes, subnet: ResourceChange) -> Iterator[str]:
     """The addresses of resources that stand in a subnet, in whatever stack.
 
     Where it goes, those that stay in it: what goes too may be deleted before it.
@@ -96,7 +96,7 @@ def _users(subject: PlanSubject, subnet: ResourceChange) -> Iterator[str]:
     name = subnet.before.get("id")
     if not isinstance(name, str):
         return
-    for other in (*subject.changes, *subject.others):
+    for other in changes:
         kind = other.type
         if kind == _SUBNET or kind.endswith("_association") or "role_" in kind:
             continue
@@ -186,14 +186,8 @@ def _is_within(range_: Any, others: Sequence[Any]) -> bool:
     )
 
 
-def _held(subject: PlanSubject) -> Iterator[Occurrence]:
-    for each, lock in held(subject.changes):
-        arguments = {"address": each.address, "lock": lock.address, "there": bool(lock.before)}
-        yield (each.address,), arguments
-
-
-@check("held-by-lock", Severity.ERROR, Subject.PLAN, at=_held)
-def held_by_lock(address: str, lock: str, there: bool) -> Iterator[Fault]:
+@check("held-by-lock", Severity.ERROR, Subject.PLAN)
+def held_by_lock(changes: Changes) -> Iterator[Fault]:
     """Something is deleted below a lock, such as a role on a locked account: Azure refuses that.
 
     `fairway plan --allow LOCK` plans it without the lock; `fairway deploy` applies that, and then
@@ -217,29 +211,19 @@ def held_by_lock(address: str, lock: str, there: bool) -> Iterator[Fault]:
             type: azurerm_management_lock
             change: {actions: [no-op], before: {scope: /r}, after: {scope: /r}}
     """
-    hint = (
-        f"take the lock away for this, and have it put back: fairway plan --allow {lock}"
-        if there
-        else "deploy it by `fairway deploy`, which makes the lock afterwards"
-    )
-    yield Fault(f"`{address}` would be deleted below `{lock}`: Azure refuses that", hint)
+    for each, lock in held(changes):
+        message = f"`{each.address}` would be deleted below `{lock.address}`: Azure refuses that"
+        hint = (
+            "take the lock away for this, and have it put back: "
+            f"fairway plan --allow {lock.address}"
+            if lock.before
+            else "deploy it by `fairway deploy`, which makes the lock afterwards"
+        )
+        yield Fault(message, hint, (each.address,))
 
 
-def _new_locks(subject: PlanSubject) -> Iterator[Occurrence]:
-    there = {
-        id_: each.address
-        for each in subject.changes
-        if not each.goes and (id_ := lower_text(each.before, "id"))
-    }
-    for each in subject.changes:
-        if each.type == LOCK and each.actions == ["create"]:
-            on = there.get(lower_text(each.after, "scope"))
-            if on is not None:
-                yield (each.address,), {"address": each.address, "on": on}
-
-
-@check("unlocked", Severity.WARNING, Subject.PLAN, at=_new_locks)
-def unlocked(address: str, on: str) -> Iterator[Fault]:
+@check("unlocked", Severity.WARNING, Subject.PLAN)
+def unlocked(changes: Changes) -> Iterator[Fault]:
     """A resource that is in Azure without the lock that the environment file asks for.
 
     Its lock was taken away, for a deployment that stopped or by hand; or `protect` is new.
@@ -262,7 +246,16 @@ def unlocked(address: str, on: str) -> Iterator[Fault]:
             type: azurerm_management_lock
             change: {actions: [no-op], before: {scope: /a}, after: {scope: /a}}
     """
-    yield Fault(
-        f"`{on}` is in Azure without its lock: this makes `{address}`",
-        "apply it soon: until then anyone with the right to delete it can",
-    )
+    there = {
+        id_: each.address
+        for each in changes
+        if not each.goes and (id_ := lower_text(each.before, "id"))
+    }
+    for each in changes:
+        on = there.get(lower_text(each.after, "scope"))
+        if on is not None and each.type == LOCK and each.actions == ["create"]:
+            yield Fault(
+                f"`{on}` is in Azure without its lock: this makes `{each.address}`",
+                "apply it soon: until then anyone with the right to delete it can",
+                (each.address,),
+            )

@@ -12,21 +12,13 @@ from fairway_core.json_values import blocks, listed
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence, PlanSubject
+    from fairway_core.checks.resource_change import Changes
 
 _GRANTS = frozenset(
     {"azurerm_federated_identity_credential", "azurerm_role_assignment", "azurerm_role_definition"}
 )
 # Who presents a token with all of these acts as the identity.
 _TRUSTED = ("issuer", "subject", "audience")
-
-
-def _grants(subject: PlanSubject) -> Iterator[Occurrence]:
-    for change in subject.changes:
-        if change.type in _GRANTS and change.acts and (after := change.shown("after")):
-            arguments = {"before": change.shown("before"), "after": after}
-            own = _is_own(change.after, change.unknown, subject.own)
-            yield (change.address,), {"address": change.address, **arguments, "own": own}
 
 
 def _is_own(after: Mapping[str, Any], unknown: Mapping[str, Any], own: Collection[str]) -> bool:
@@ -46,10 +38,8 @@ def _is_one_resource(scope: object) -> bool:
     )
 
 
-@check("wider-grant", Severity.WARNING, Subject.PLAN, at=_grants)
-def wider_grant(
-    address: str, before: Mapping[str, Any], after: Mapping[str, Any], own: bool = False
-) -> Iterator[Fault]:
+@check("wider-grant", Severity.WARNING, Subject.PLAN)
+def wider_grant(changes: Changes, own: Collection[str]) -> Iterator[Fault]:
     """A new role assignment, a wider scope, a role that allows more, or a newly trusted token.
 
     A role that the environment assigns to its own identity on a single resource is not
@@ -74,23 +64,30 @@ def wider_grant(
               after: {role_definition_name: Reader, scope: /subscriptions/0/resourceGroups/lab,
                       principal_id: a}
     """
+    for change in changes:
+        if change.type in _GRANTS and change.acts and (after := change.shown("after")):
+            is_own = _is_own(change.after, change.unknown, own)
+            for message, hint in _granted(change.address, change.shown("before"), after, is_own):
+                yield Fault(message, hint, (change.address,))
+
+
+def _granted(
+    address: str, before: Mapping[str, Any], after: Mapping[str, Any], own: bool
+) -> Iterator[tuple[str, str]]:
+    """What is granted, and what to do instead."""
     if "permissions" in after:
         added = sorted(_allowed(after) - _allowed(before))
         if not before:
             added = [action for action in added if _is_broad_action(action)]
         if added:
-            yield Fault(
-                f"role `{address}` would allow {', '.join(added)}", "allow only what is needed"
-            )
+            yield f"role `{address}` would allow {', '.join(added)}", "allow only what is needed"
         return
     if "issuer" in after or "subject" in after:
         if any(before.get(key) != after.get(key) for key in _TRUSTED):
             issuer = after.get("issuer") or "an issuer that is known after apply"
             who = after.get("subject") or "a subject that is known after apply"
             message = f"`{address}` would let {who} of {issuer} act as its identity"
-            yield Fault(
-                message, "trust only the repository, branch or service account that needs it"
-            )
+            yield message, "trust only the repository, branch or service account that needs it"
         return
     if not _is_wider(before, after):
         return
@@ -100,10 +97,8 @@ def wider_grant(
     broad = ", which is a broad role" if is_broad_role(str(role)) else ""
     if own and not before and not broad:
         return
-    yield Fault(
-        f"`{address}` would give {role} over {over} to {who}{broad}",
-        "assign the narrowest role at the smallest scope that works",
-    )
+    message = f"`{address}` would give {role} over {over} to {who}{broad}"
+    yield message, "assign the narrowest role at the smallest scope that works"
 
 
 def _is_broad_action(action: str) -> bool:

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.resource_changes import NODE_POOL, changed
+from fairway_core.checks.resource_change import NODE_POOL, changed
 from fairway_core.findings import Severity
 from fairway_core.json_values import at, first, leaves, listed
 from fairway_core.public_ranges import seen_outside

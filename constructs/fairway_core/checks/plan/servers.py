@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.dangers import server_of
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.plan.resource_changes import changed, deleted, stopped_for
+from fairway_core.checks.resource_change import changed, deleted, stopped_for
 from fairway_core.findings import Severity
 from fairway_core.json_values import listed
 from fairway_core.naming import SLURM_TAG
@@ -15,33 +15,27 @@ from fairway_core.slurm.packages import reads_state
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence, PlanSubject
-    from fairway_core.checks.resource_change import ResourceChange
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.resource_change import Changes, ResourceChange
 
 _MACHINE = "azurerm_linux_virtual_machine"
 _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
-def _changed_servers(subject: PlanSubject) -> Iterator[Occurrence]:
-    everything = (*subject.changes, *subject.others)
-    gone = frozenset(str(each.get("id")) for each in deleted(everything))
-    for path, found in changed(_MACHINE)(subject):
+def _changed_servers(changes: Changes, others: Changes) -> Iterator[Occurrence]:
+    gone = frozenset(str(each.get("id")) for each in deleted((*changes, *others)))
+    for path, found in changed(_MACHINE)(changes):
         machine = found["change"].before
         if server_of(machine) is not None and (found["change"].goes or found["change"].updates):
             interfaces = listed(machine.get("network_interface_ids"))
-            yield (
-                path,
-                {
-                    **found,
-                    "emptied": not gone.isdisjoint(_disks(subject, machine.get("id"))),
-                    "moved": any(str(each) in gone for each in interfaces),
-                },
-            )
+            emptied = not gone.isdisjoint(_disks(changes, machine.get("id")))
+            moved = any(str(each) in gone for each in interfaces)
+            yield path, {**found, "emptied": emptied, "moved": moved}
 
 
-def _disks(subject: PlanSubject, machine: object) -> Iterator[str]:
+def _disks(changes: Changes, machine: object) -> Iterator[str]:
     """The ids of the data disks that the machine has before the change."""
-    for each in subject.changes:
+    for each in changes:
         if each.type == _ATTACHMENT and each.before.get("virtual_machine_id") == machine:
             yield str(each.before.get("managed_disk_id"))
 

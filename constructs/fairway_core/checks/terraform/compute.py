@@ -12,13 +12,15 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence, StackSubject
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.terraform.stack import Resources
 
 _SCALE_SET = "azurerm_linux_virtual_machine_scale_set"
+_ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
-def _scale_sets_with_infiniband(subject: StackSubject) -> Iterator[Occurrence]:
-    for name, arguments in subject.resources.get(_SCALE_SET, {}).items():
+def _scale_sets_with_infiniband(resources: Resources) -> Iterator[Occurrence]:
+    for name, arguments in resources.get(_SCALE_SET, {}).items():
         size = vm_sizes().get(arguments.get("sku", ""))
         if size is not None and size.rdma:
             yield (_SCALE_SET, name), {"arguments": arguments}
@@ -137,23 +139,8 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault(f"such a pool holds {most} nodes", "make several pools", ("fixed_scale",))
 
 
-def _attachments(subject: StackSubject) -> Iterator[Occurrence]:
-    resources = subject.resources
-    disks, machines = (
-        {f"{type_}.{name}": arguments for name, arguments in resources.get(type_, {}).items()}
-        for type_ in ("azurerm_managed_disk", "azurerm_linux_virtual_machine")
-    )
-    kind = "azurerm_virtual_machine_data_disk_attachment"
-    for name, link in resources.get(kind, {}).items():
-        disk = disks.get(referred(link.get("managed_disk_id")) or "")
-        machine = machines.get(referred(link.get("virtual_machine_id")) or "")
-        if disk is not None and machine is not None:
-            zones = {"disk_zone": disk.get("zone"), "machine_zone": machine.get("zone")}
-            yield (kind, name), zones
-
-
-@check("disk-in-other-zone", Severity.ERROR, Subject.TERRAFORM, at=_attachments)
-def disk_in_other_zone(disk_zone: str | None, machine_zone: str | None) -> Iterator[Fault]:
+@check("disk-in-other-zone", Severity.ERROR, Subject.TERRAFORM)
+def disk_in_other_zone(resources: Resources) -> Iterator[Fault]:
     """A disk that its VM cannot reach, because the two are in different zones.
 
     Wrong:
@@ -174,11 +161,18 @@ def disk_in_other_zone(disk_zone: str | None, machine_zone: str | None) -> Itera
               managed_disk_id: "${azurerm_managed_disk.data.id}"
               virtual_machine_id: "${azurerm_linux_virtual_machine.data.id}"
     """
-    if disk_zone != machine_zone:
-        yield Fault(
-            f"the disk is in zone {disk_zone or 'none'}, and its VM in {machine_zone or 'none'}",
-            "put both in one zone",
-        )
+    zones = {
+        f"{type_}.{name}": arguments.get("zone")
+        for type_ in ("azurerm_managed_disk", "azurerm_linux_virtual_machine")
+        for name, arguments in resources.get(type_, {}).items()
+    }
+    for name, link in resources.get(_ATTACHMENT, {}).items():
+        ends = [referred(link.get(key)) for key in ("managed_disk_id", "virtual_machine_id")]
+        # What stands in another stack is not known here.
+        known = [zones[end] or "none" for end in ends if end in zones]
+        if len(set(known)) > 1:
+            message = f"the disk is in zone {known[0]}, and its VM in {known[1]}"
+            yield Fault(message, "put both in one zone", (_ATTACHMENT, name))
 
 
 def _number(value: Any) -> int:

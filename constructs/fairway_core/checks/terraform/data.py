@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import holds_data, stands_inside_another
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.terraform.stack import referred
+from fairway_core.checks.terraform.stack import every, referred
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks
 from fairway_core.secret_values import secrets_in
@@ -18,26 +18,12 @@ from fairway_core.secret_values import secrets_in
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence, StackSubject
+    from fairway_core.checks.check import Asked, Occurrence
+    from fairway_core.checks.terraform.stack import Resources
 
 
-def _holders(subject: StackSubject) -> Iterator[Occurrence]:
-    resources = subject.resources
-    locks = resources.get("azurerm_management_lock", {}).values()
-    locked = {referred(lock.get("scope")) for lock in locks}
-    for type_, named in resources.items():
-        for name, arguments in named.items() if holds_data(type_) and subject.asked.protect else ():
-            yield (
-                (type_, name),
-                {
-                    "arguments": arguments,
-                    "locked": stands_inside_another(type_) or f"{type_}.{name}" in locked,
-                },
-            )
-
-
-@check("unprotected-data", Severity.ERROR, Subject.TERRAFORM, at=_holders)
-def unprotected_data(arguments: Mapping[str, Any], locked: bool) -> Iterator[Fault]:
+@check("unprotected-data", Severity.ERROR, Subject.TERRAFORM)
+def unprotected_data(resources: Resources, asked: Asked) -> Iterator[Fault]:
     """A resource that holds data and could be deleted, although `protect` is on.
 
     Terraform refuses to destroy it only with `prevent_destroy`, and Azure to delete it only
@@ -58,10 +44,18 @@ def unprotected_data(arguments: Mapping[str, Any], locked: bool) -> Iterator[Fau
             data-disk-0-lock:
               {name: lock, scope: "${azurerm_managed_disk.data-disk-0.id}"}
     """
-    if not arguments.get("lifecycle", {}).get("prevent_destroy"):
-        yield Fault("Terraform could destroy what this holds", "lifecycle: prevent_destroy")
-    if not locked:
-        yield Fault("Azure could delete what this holds", "add a management lock CanNotDelete")
+    locks = resources.get("azurerm_management_lock", {}).values()
+    locked = {referred(lock.get("scope")) for lock in locks}
+    for path, facts in every(resources) if asked.protect else ():
+        type_, address = facts["type"], ".".join(map(str, path))
+        if not holds_data(type_):
+            continue
+        if not facts["arguments"].get("lifecycle", {}).get("prevent_destroy"):
+            message = "Terraform could destroy what this holds"
+            yield Fault(message, "lifecycle: prevent_destroy", path)
+        if not stands_inside_another(type_) and address not in locked:
+            message = "Azure could delete what this holds"
+            yield Fault(message, "add a management lock CanNotDelete", path)
 
 
 _SERVICES = (
@@ -75,32 +69,6 @@ _RULES = ("network_rules", "network_acls", "network_rule_set", "network_profile"
 _LETS_IN = ("ip_rules", "ip_rule", "virtual_network_subnet_ids")
 
 
-def _services(subject: StackSubject) -> Iterator[Occurrence]:
-    endpoints = subject.resources.get("azurerm_private_endpoint", {}).values()
-    served = {
-        referred(connection.get("private_connection_resource_id"))
-        for endpoint in endpoints
-        for connection in blocks(endpoint.get("private_service_connection"))
-    }
-    served |= _vaults_of_batch(subject)
-    for type_ in _SERVICES:
-        for name, arguments in subject.resources.get(type_, {}).items():
-            rules = _rules_of(arguments)
-            closed = arguments.get("public_network_access_enabled") is False
-            yield (
-                (type_, name),
-                {
-                    "open_to_all": not (
-                        closed or any(rule.get("default_action") == "Deny" for rule in rules)
-                    ),
-                    "reached": f"{type_}.{name}" in served
-                    or (not closed and any(rule.get(key) for rule in rules for key in _LETS_IN)),
-                    "asked": arguments.get("name") in subject.asked.public_accounts
-                    or (type_ in _OPEN_WITHOUT_ENDPOINTS and not subject.asked.private_endpoints),
-                },
-            )
-
-
 # Without private endpoints nodes reach these over the internet, as Entra ID lets them.
 _OPEN_WITHOUT_ENDPOINTS = ("azurerm_batch_account", "azurerm_container_registry")
 
@@ -110,9 +78,9 @@ def _rules_of(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [each for rule in rules for each in blocks(rule.get("account_access", rule))]
 
 
-def _vaults_of_batch(subject: StackSubject) -> set[str]:
+def _vaults_of_batch(resources: Resources) -> set[str]:
     """The vaults that a Batch account keeps secrets in, and lets Azure's own services into."""
-    accounts = subject.resources.get("azurerm_batch_account", {}).values()
+    accounts = resources.get("azurerm_batch_account", {}).values()
     named = {
         referred(reference.get("id"))
         for account in accounts
@@ -120,14 +88,14 @@ def _vaults_of_batch(subject: StackSubject) -> set[str]:
     }
     return {
         f"azurerm_key_vault.{name}"
-        for name, vault in subject.resources.get("azurerm_key_vault", {}).items()
+        for name, vault in resources.get("azurerm_key_vault", {}).items()
         if f"azurerm_key_vault.{name}" in named
         and any(rules.get("bypass") == "AzureServices" for rules in _rules_of(vault))
     }
 
 
-@check("public-service", Severity.ERROR, Subject.TERRAFORM, at=_services)
-def public_service(open_to_all: bool, reached: bool, asked: bool) -> Iterator[Fault]:
+@check("public-service", Severity.ERROR, Subject.TERRAFORM)
+def public_service(resources: Resources, asked: Asked) -> Iterator[Fault]:
     """An account, a vault or a registry that answers everyone, or that nobody can reach.
 
     One that is closed to the internet needs a private endpoint, a subnet with a service
@@ -146,12 +114,29 @@ def public_service(open_to_all: bool, reached: bool, asked: bool) -> Iterator[Fa
               private_service_connection:
                 {private_connection_resource_id: "${azurerm_key_vault.vault.id}"}
     """
-    if open_to_all and not asked:
-        yield Fault(
-            "every network may reach this", "deny by default, and name the networks to admit"
+    endpoints = resources.get("azurerm_private_endpoint", {}).values()
+    served = {
+        referred(connection.get("private_connection_resource_id"))
+        for endpoint in endpoints
+        for connection in blocks(endpoint.get("private_service_connection"))
+    }
+    served |= _vaults_of_batch(resources)
+    for (type_, name), facts in every(resources):
+        if type_ not in _SERVICES:
+            continue
+        arguments, rules = facts["arguments"], _rules_of(facts["arguments"])
+        closed = arguments.get("public_network_access_enabled") is False
+        denies = closed or any(rule.get("default_action") == "Deny" for rule in rules)
+        is_asked = arguments.get("name") in asked.public_accounts or (
+            type_ in _OPEN_WITHOUT_ENDPOINTS and not asked.private_endpoints
         )
-    if not open_to_all and not reached:
-        yield Fault("nobody can reach this", "give it a private endpoint, or name a subnet")
+        admits = not closed and any(rule.get(key) for rule in rules for key in _LETS_IN)
+        if not denies and not is_asked:
+            hint = "deny by default, and name the networks to admit"
+            yield Fault("every network may reach this", hint, (type_, name))
+        if denies and not admits and f"{type_}.{name}" not in served:
+            hint = "give it a private endpoint, or name a subnet"
+            yield Fault("nobody can reach this", hint, (type_, name))
 
 
 # Attributes whose value Terraform would keep in its state and show to anyone who reads outputs.
@@ -162,16 +147,16 @@ _SECRET_ATTRIBUTE = re.compile(
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 
 
-def _texts(subject: StackSubject) -> Iterator[Occurrence]:
-    for type_, named in subject.resources.items():
-        for name, arguments in named.items():
-            for argument in ("custom_data", "user_data"):
-                if argument in arguments:
-                    yield (type_, name, argument), {"text": _decoded(arguments[argument])}
-            if type_ == "azurerm_batch_pool" and "start_task" in arguments:
-                text = json.dumps(arguments["start_task"], indent=0)
-                yield (type_, name, "start_task"), {"text": text}
-    for name, output in subject.outputs.items():
+def _texts(resources: Resources, outputs: Mapping[str, Any]) -> Iterator[Occurrence]:
+    for path, facts in every(resources):
+        arguments = facts["arguments"]
+        for argument in ("custom_data", "user_data"):
+            if argument in arguments:
+                yield (*path, argument), {"text": _decoded(arguments[argument])}
+        if facts["type"] == "azurerm_batch_pool" and "start_task" in arguments:
+            text = json.dumps(arguments["start_task"], indent=0)
+            yield (*path, "start_task"), {"text": text}
+    for name, output in outputs.items():
         yield ("output", name), {"text": json.dumps(output.get("value"))}
 
 

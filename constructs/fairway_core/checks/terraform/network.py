@@ -13,30 +13,25 @@ from fairway_core.json_values import blocks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_core.checks.check import Occurrence, StackSubject
+    from fairway_core.checks.check import Asked, Occurrence
 
 _INTERNET = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0", "0.0.0.0"})  # noqa: S104
 _BASTION_SUBNET = "AzureBastionSubnet"
 _HTTPS = "443"
 
 
-def _rules(subject: StackSubject) -> Iterator[Occurrence]:
-    resources = subject.resources
-    for_bastion = _bastion_groups(resources) if subject.asked.bastion else set()
+def _rules(resources: Resources, asked: Asked) -> Iterator[Occurrence]:
+    for_bastion = _bastion_groups(resources) if asked.bastion else set()
     for name, group in resources.get("azurerm_network_security_group", {}).items():
         for index, rule in enumerate(blocks(group.get("security_rule"))):
             path = ("azurerm_network_security_group", name, "security_rule", index)
-            yield (
-                path,
-                {"rule": rule, "allowed": subject.asked.allowed, "bastion": name in for_bastion},
-            )
+            facts = {"rule": rule, "allowed": asked.allowed, "bastion": name in for_bastion}
+            yield path, facts
     for name, rule in resources.get("azurerm_network_security_rule", {}).items():
         address = referred(rule.get("network_security_group_name")) or ""
         bastion = address.rpartition(".")[2] in for_bastion
-        yield (
-            ("azurerm_network_security_rule", name),
-            {"rule": rule, "allowed": subject.asked.allowed, "bastion": bastion},
-        )
+        facts = {"rule": rule, "allowed": asked.allowed, "bastion": bastion}
+        yield ("azurerm_network_security_rule", name), facts
 
 
 def _bastion_groups(resources: Resources) -> set[str]:
@@ -104,27 +99,15 @@ def _is_open(source: str, allowed: Sequence[IPv4Network]) -> bool:
     return network.is_global and not any(network.subnet_of(each) for each in allowed)
 
 
-def _addresses(subject: StackSubject) -> Iterator[Occurrence]:
-    resources = subject.resources
-    users = _users_of_addresses(resources)
-    for name in resources.get("azurerm_public_ip", {}):
-        address = f"azurerm_public_ip.{name}"
-        yield (
-            ("azurerm_public_ip", name),
-            {"users": users.get(address, ()), "bastion": subject.asked.bastion},
-        )
-
-
-def _users_of_addresses(resources: Resources) -> dict[str, list[str]]:
+def _users_of_addresses(resources: Resources) -> dict[str, set[str]]:
     """The types of the resources that refer to each public address."""
-    users: dict[str, list[str]] = {}
+    users: dict[str, set[str]] = {}
     for type_, named in resources.items():
         for arguments in named.values():
             configurations = blocks(arguments.get("ip_configuration"))
             for holder in (arguments, *configurations):
-                address = referred(holder.get("public_ip_address_id"))
-                if address:
-                    users.setdefault(address, []).append(type_)
+                if address := referred(holder.get("public_ip_address_id")):
+                    users.setdefault(address, set()).add(type_)
     return users
 
 
@@ -132,8 +115,8 @@ _NAT = "azurerm_nat_gateway_public_ip_association"
 _BASTION = "azurerm_bastion_host"
 
 
-@check("public-address", Severity.ERROR, Subject.TERRAFORM, at=_addresses)
-def public_address(users: Sequence[str], bastion: bool) -> Iterator[Fault]:
+@check("public-address", Severity.ERROR, Subject.TERRAFORM)
+def public_address(resources: Resources, asked: Asked) -> Iterator[Fault]:
     """A public address of anything but the NAT gateway or a Bastion that you asked for.
 
     Wrong:
@@ -149,15 +132,16 @@ def public_address(users: Sequence[str], bastion: bool) -> Iterator[Fault]:
           azurerm_nat_gateway_public_ip_association:
             nat: {public_ip_address_id: "${azurerm_public_ip.nat.id}"}
     """
-    asked_for = {_NAT, _BASTION} if bastion else {_NAT}
-    unasked = sorted(set(users) - asked_for)
-    if unasked:
-        yield Fault(
-            f"this public address belongs to {', '.join(unasked)}",
-            "reach it over the bastion or a private network",
-        )
-    elif not users:
-        yield Fault("this public address belongs to nothing in its stack", "remove it")
+    users = _users_of_addresses(resources)
+    asked_for = {_NAT, _BASTION} if asked.bastion else {_NAT}
+    for name in resources.get("azurerm_public_ip", {}):
+        path, used_by = ("azurerm_public_ip", name), users.get(f"azurerm_public_ip.{name}", set())
+        if unasked := ", ".join(sorted(used_by - asked_for)):
+            hint = "reach it over the bastion or a private network"
+            yield Fault(f"this public address belongs to {unasked}", hint, path)
+        elif not used_by:
+            message = "this public address belongs to nothing in its stack"
+            yield Fault(message, "remove it", path)
 
 
 @check(

@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.checks.check import StackSubject
-
 if TYPE_CHECKING:
-    from fairway_core.checks.check import Asked, Occurrence
+    from fairway_core.checks.check import Occurrence
 
 Resources = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The resources of a stack: arguments by name, by type."""
@@ -17,21 +15,16 @@ Resources = Mapping[str, Mapping[str, Mapping[str, Any]]]
 _ADDRESS = re.compile(r"\$\{(?:[^}$]*\W)?(?P<address>azurerm_\w+\.[\w-]+)\.")
 
 
-def subject_of(stack: Mapping[str, Any], asked: Asked) -> StackSubject:
-    """A stack's `cdk.tf.json` as its checks see it."""
-    plain = _without_nulls(stack)
-    return StackSubject(plain.get("resource", {}), plain.get("output", {}), asked)
-
-
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """A stack's `cdk.tf.json` as its checks see it, without comments too."""
     if isinstance(value, Mapping):
         return {
-            key: _without_nulls(item)
+            key: without_nulls(item)
             for key, item in value.items()
             if key != "//" and not _is_null(item)
         }
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value if not _is_null(item)]
+        return [without_nulls(item) for item in value if not _is_null(item)]
     return value
 
 
@@ -39,20 +32,19 @@ def _is_null(value: Any) -> bool:
     return value is None or value == "${null}"
 
 
-def each(*types: str) -> Callable[[StackSubject], Iterator[Occurrence]]:
-    """Places of a rule that looks at one resource of these types: `arguments`."""
+def each(type: str) -> Callable[[Resources], Iterator[Occurrence]]:  # noqa: A002
+    """Places of a rule that looks at one resource of that type: `arguments`."""
 
-    def occurrences(subject: StackSubject) -> Iterator[Occurrence]:
-        for type_ in types:
-            for name, arguments in subject.resources.get(type_, {}).items():
-                yield (type_, name), {"arguments": arguments}
+    def occurrences(resources: Resources) -> Iterator[Occurrence]:
+        for name, arguments in resources.get(type, {}).items():
+            yield (type, name), {"arguments": arguments}
 
     return occurrences
 
 
-def every(subject: StackSubject) -> Iterator[Occurrence]:
+def every(resources: Resources) -> Iterator[Occurrence]:
     """Places of a rule that looks at any one resource: `type`, `arguments`."""
-    for type_, named in subject.resources.items():
+    for type_, named in resources.items():
         for name, arguments in named.items():
             yield (type_, name), {"type": type_, "arguments": arguments}
 

@@ -1,0 +1,123 @@
+"""Rules on the whole file: its text, the checks that it ignores, and where it is deployed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from fairway_core.catalog.regions import regions, regions_without_zones
+from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.live import LIVE
+from fairway_core.findings import Severity
+from fairway_core.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fairway_core.checks.check import Occurrence
+    from fairway_core.environment import Environment
+    from fairway_core.yaml_text import DataPath
+
+_EXPRESSION = re.compile(r"[$%]\{")
+
+
+@check("unknown-region", Severity.WARNING, Subject.ENVIRONMENT)
+def unknown_region(environment: Environment) -> Iterator[Fault]:
+    """A region that the catalogue does not know: a typo, or newer than Fairway.
+
+    Wrong:
+        location: southcentralusa
+
+    Right:
+        location: southcentralus
+    """
+    if environment.location not in regions():
+        listed = (
+            "if Azure does have it, ignore this check: az account list-locations --output table"
+        )
+        hint = did_you_mean(environment.location, regions())
+        yield Fault(
+            f"the region `{environment.location}` is not known",
+            f"{hint}\n{listed}" if hint else listed,
+            ("location",),
+        )
+
+
+@check("no-zones", Severity.WARNING, Subject.ENVIRONMENT)
+def no_zones(environment: Environment) -> Iterator[Fault]:
+    """A zone, or copies in several, in a region that is known to have none: Azure refuses it.
+
+    Wrong:
+        location: northcentralus
+        zone: 1
+
+    Right:
+        location: northcentralus
+        zone: none
+    """
+    if environment.location not in regions_without_zones():
+        return
+    zoned: dict[DataPath, bool] = {
+        ("zone",): environment.zone != "none",
+        ("storage", "replication"): "ZRS" in (environment.storage.replication or ""),
+        **{
+            ("filesystems", name, "replication"): each.is_zone_redundant
+            for name, each in environment.filesystems.items()
+        },
+    }
+    message = f"{environment.location} has no availability zones"
+    for path in (path for path, is_zoned in zoned.items() if is_zoned):
+        yield Fault(message, "set `zone: none`, and use LRS", path)
+
+
+def _texts(environment: Environment) -> Iterator[Occurrence]:
+    yield from _texts_in(environment.model_dump(mode="json", exclude_defaults=True), ())
+
+
+def _texts_in(value: Any, path: DataPath) -> Iterator[Occurrence]:
+    match value:
+        case str():
+            yield path, {"text": value}
+        case dict():
+            for key, item in value.items():
+                yield (*path, key), {"text": key}
+                yield from _texts_in(item, (*path, key))
+        case list():
+            for index, item in enumerate(value):
+                yield from _texts_in(item, (*path, index))
+
+
+@check("terraform-expression", Severity.ERROR, Subject.ENVIRONMENT, at=_texts)
+def terraform_expression(text: str) -> Iterator[Fault]:
+    """Text that Terraform would read as an expression and evaluate.
+
+    Wrong:
+        tags: {owner: research@example.com, ticket: "${upper(var.ticket)}"}
+
+    Right:
+        tags: {owner: research@example.com, ticket: "ML-1234"}
+    """
+    if match := _EXPRESSION.search(text):
+        yield Fault(
+            f"Terraform would evaluate `{text[match.start() :][:60]}`",
+            "write the value itself, or read it from a variable: ${env:NAME}",
+        )
+
+
+@check("unknown-check", Severity.ERROR, Subject.ENVIRONMENT)
+def unknown_check(environment: Environment) -> Iterator[Fault]:
+    """An ignored check that does not exist.
+
+    Wrong:
+        checks: {ignore: [no-bugdet]}
+
+    Right:
+        checks: {ignore: [no-budget]}
+    """
+    from fairway_core.checks.running import all_checks
+
+    known = {*(one.id for one in all_checks()), *LIVE} if environment.checks.ignore else ()
+    for index, id_ in enumerate(environment.checks.ignore):
+        if id_ not in known:
+            hint = did_you_mean(id_, known) or "docs/checks.md lists them"
+            yield Fault(f"there is no check `{id_}`", hint, ("checks", "ignore", index))

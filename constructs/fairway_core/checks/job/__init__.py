@@ -1,1 +1,0 @@
-"""Rules on a job and the target that it is sent to."""
