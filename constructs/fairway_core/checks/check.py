@@ -10,6 +10,7 @@ not.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,6 +55,18 @@ class Fault:
     within: str = ""
 
 
+@dataclass(frozen=True)
+class Explanation:
+    """A rule's docstring taken apart; `wrong` and `right` are YAML. Resources, and their changes in
+    a plan, stand under their addresses there."""
+
+    text: str
+    wrong: str
+    right: str
+
+
+_HEADINGS = re.compile(r"^(Wrong|Right):\n", re.MULTILINE)
+
 Rule = TypeVar("Rule", bound=Callable[..., Iterator[Fault]])
 
 
@@ -71,6 +84,16 @@ class Check:
     def summary(self) -> str:
         """What it looks at: the first line of the rule's docstring."""
         return (self.rule.__doc__ or "").partition("\n")[0]
+
+    @property
+    def explanation(self) -> Explanation:
+        """The rule's docstring; ValueError where it lacks an example."""
+        parts = _HEADINGS.split(inspect.getdoc(self.rule) or "")
+        if parts[1::2] != ["Wrong", "Right"]:
+            raise ValueError(f"{self.id}: its docstring must end in `Wrong:` and `Right:`")
+        text, wrong, right = parts[::2]
+        examples = (inspect.cleandoc(f"\n{each}").strip() for each in (wrong, right))
+        return Explanation(text.strip(), *examples)
 
     def findings(self, parts: Mapping[str, Any]) -> Iterator[tuple[DataPath, str, Finding]]:
         """What the rule finds wherever it applies, each with its path in the subject and the part

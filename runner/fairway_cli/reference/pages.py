@@ -8,7 +8,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks import Subject, all_checks
-from fairway_core.checks.examples import explain
 from fairway_core.checks.live import LIVE
 from fairway_core.schema import models_in, schema_of
 from fairway_runner.engines.capabilities import ENGINES, table
@@ -206,7 +205,7 @@ def live_checks() -> str:
 
 
 def _entry(check: Check) -> str:
-    explained = explain(check)
+    explained = check.explanation
     return (
         f"### {check.id}\n\n*{check.severity.capitalize()}.* {explained.text}\n\n"
         f"Fails:\n\n```yaml\n{explained.wrong}\n```\n\n"

@@ -23,7 +23,6 @@ from fairway_core.checks import (
     check_stack,
 )
 from fairway_core.checks.check import REGISTERED
-from fairway_core.checks.examples import explain
 from fairway_core.checks.job import secret_in
 from fairway_core.checks.running import RULES
 from fairway_core.environment import Environment
@@ -81,9 +80,13 @@ def _findings(check: Check, example: str) -> list[Finding]:
             environment = Environment.model_validate(_merged(_yaml(BASE), fragment))
             return check_environment(environment, today=TODAY)
         case Subject.TERRAFORM:
-            return check_stack(_tagged(fragment, check), _asked(check))
+            return check_stack(_stack(fragment, check), _asked(check))
         case Subject.PLAN:
-            return check_plan(fragment)
+            changes = [
+                {"address": address, "type": address.partition(".")[0], "change": change}
+                for address, change in fragment.items()
+            ]
+            return check_plan({"resource_changes": changes})
         case Subject.JOB:
             # The one check about nodes that lack something looks at nodes that do.
             size = "Standard_ND96asr_v4" if check.id == "no-sharp" else _SPOT.vm_size
@@ -98,12 +101,18 @@ def _asked(check: Check) -> Asked:
     return Asked(protect=check.id == "unprotected-data", allowed=asked.allowed)
 
 
-def _tagged(fragment: Any, check: Check) -> Any:
-    if check.id != "untagged":
-        for named in fragment.get("resource", {}).values():
-            for arguments in named.values():
-                arguments["tags"] = {"environment": "demo", "managed-by": "fairway"}
-    return fragment
+def _stack(fragment: Any, check: Check) -> Any:
+    """The resources and outputs of the example, by their addresses, as a stack has them."""
+    stack: dict[str, Any] = {"resource": {}, "output": {}}
+    tags = {"environment": "demo", "managed-by": "fairway"} if check.id != "untagged" else {}
+    for address, values in fragment.items():
+        type_, _, name = address.partition(".")
+        if type_ == "output":
+            stack["output"][name] = values
+        else:
+            named = stack["resource"].setdefault(type_, {})
+            named[name] = {**values, "tags": values.get("tags", tags)}
+    return stack
 
 
 def _rule_modules() -> list[ModuleType]:
@@ -142,7 +151,7 @@ def test_ids_say_what_is_wrong() -> None:
 
 @pytest.mark.parametrize("check", _checks())
 def test_the_wrong_example_trips_exactly_this_check(check: Check) -> None:
-    findings = _findings(check, explain(check).wrong)
+    findings = _findings(check, check.explanation.wrong)
     assert {finding.id for finding in findings} == {check.id}
     for finding in findings:
         assert finding.severity == check.severity
@@ -155,13 +164,13 @@ def test_the_wrong_example_trips_exactly_this_check(check: Check) -> None:
 def test_the_wrong_example_is_told_what_to_do(id_: str) -> None:
     """The list says it whole: message and hint of each finding."""
     (check,) = (each for each in all_checks() if each.id == id_)
-    found = _findings(check, explain(check).wrong)
+    found = _findings(check, check.explanation.wrong)
     assert [[finding.message, finding.hint] for finding in found] == TOLD[id_]
 
 
 @pytest.mark.parametrize("check", _checks())
 def test_the_right_example_trips_none(check: Check) -> None:
-    assert _findings(check, explain(check).right) == []
+    assert _findings(check, check.explanation.right) == []
 
 
 @pytest.mark.parametrize("check", _checks())
@@ -172,7 +181,7 @@ def test_the_summary_is_one_sentence(check: Check) -> None:
 
 def test_an_ignored_check_is_silent() -> None:
     for check in all_checks(Subject.ENVIRONMENT):
-        fragment = _yaml(explain(check).wrong)
+        fragment = _yaml(check.explanation.wrong)
         environment = Environment.model_validate(_merged(_yaml(BASE), fragment))
         assert check_environment(environment, ignore=[check.id], today=TODAY) == []
 

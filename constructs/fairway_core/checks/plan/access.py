@@ -78,23 +78,16 @@ def network_opened(
     """A change that lets more of the outside in: rules of a network, or a service's firewall.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_network_security_rule.ssh
-            type: azurerm_network_security_rule
-            change:
-              actions: [create]
-              before: null
-              after: {name: ssh, direction: Inbound, access: Allow, source_address_prefix: "*"}
+        azurerm_network_security_rule.ssh:
+          actions: [create]
+          before: null
+          after: {name: ssh, direction: Inbound, access: Allow, source_address_prefix: "*"}
 
     Right:
-        resource_changes:
-          - address: azurerm_network_security_rule.ssh
-            type: azurerm_network_security_rule
-            change:
-              actions: [create]
-              before: null
-              after:
-                {name: ssh, direction: Inbound, access: Allow, source_address_prefix: 10.0.0.0/8}
+        azurerm_network_security_rule.ssh:
+          actions: [create]
+          before: null
+          after: {name: ssh, direction: Inbound, access: Allow, source_address_prefix: 10.0.0.0/8}
     """
     if type in (_GROUP, _RULE):
         for name in ("security_rule", "source_address_prefix", "source_address_prefixes"):

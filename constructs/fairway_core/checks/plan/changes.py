@@ -53,16 +53,10 @@ def data_loss(
     an immutability policy that holds less; less replication.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_managed_disk.data-disk-0
-            type: azurerm_managed_disk
-            change: {actions: [delete, create], replace_paths: [[zone]]}
+        azurerm_managed_disk.data-disk-0: {actions: [delete, create], replace_paths: [[zone]]}
 
     Right:
-        resource_changes:
-          - address: azurerm_managed_disk.data-disk-0
-            type: azurerm_managed_disk
-            change: {actions: [update]}
+        azurerm_managed_disk.data-disk-0: {actions: [update]}
     """
     ways: list[str] = []
     if change.goes:
@@ -114,16 +108,12 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
     deleted, and an address range in use cannot be removed.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_managed_disk.data-disk-0
-            type: azurerm_managed_disk
-            change: {actions: [update], before: {disk_size_gb: 1024}, after: {disk_size_gb: 512}}
+        azurerm_managed_disk.data-disk-0:
+          {actions: [update], before: {disk_size_gb: 1024}, after: {disk_size_gb: 512}}
 
     Right:
-        resource_changes:
-          - address: azurerm_managed_disk.data-disk-0
-            type: azurerm_managed_disk
-            change: {actions: [update], before: {disk_size_gb: 512}, after: {disk_size_gb: 1024}}
+        azurerm_managed_disk.data-disk-0:
+          {actions: [update], before: {disk_size_gb: 512}, after: {disk_size_gb: 1024}}
     """
     address, before, after = change.address, change.before, change.after
     if change.type == _SUBNET and change.goes:
@@ -194,22 +184,14 @@ def held_by_lock(changes: Changes) -> Iterator[Fault]:
     makes the lock again.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_role_assignment.used-by-ada
-            type: azurerm_role_assignment
-            change: {actions: [delete], before: {id: /a/providers/b}}
-          - address: azurerm_management_lock.storage-lock
-            type: azurerm_management_lock
-            change: {actions: [no-op], before: {scope: /a}, after: {scope: /a}}
+        azurerm_role_assignment.used-by-ada: {actions: [delete], before: {id: /a/providers/b}}
+        azurerm_management_lock.storage-lock:
+          {actions: [no-op], before: {scope: /a}, after: {scope: /a}}
 
     Right:
-        resource_changes:
-          - address: azurerm_role_assignment.used-by-ada
-            type: azurerm_role_assignment
-            change: {actions: [delete], before: {id: /a/providers/b}}
-          - address: azurerm_management_lock.registry-lock
-            type: azurerm_management_lock
-            change: {actions: [no-op], before: {scope: /r}, after: {scope: /r}}
+        azurerm_role_assignment.used-by-ada: {actions: [delete], before: {id: /a/providers/b}}
+        azurerm_management_lock.registry-lock:
+          {actions: [no-op], before: {scope: /r}, after: {scope: /r}}
     """
     for each, lock in held(changes):
         message = f"`{each.address}` would be deleted below `{lock.address}`: Azure refuses that"
@@ -229,22 +211,13 @@ def unlocked(changes: Changes) -> Iterator[Fault]:
     Its lock was taken away, for a deployment that stopped or by hand; or `protect` is new.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_storage_account.storage
-            type: azurerm_storage_account
-            change: {actions: [no-op], before: {id: /a}, after: {id: /a}}
-          - address: azurerm_management_lock.storage-lock
-            type: azurerm_management_lock
-            change: {actions: [create], after: {scope: /a}}
+        azurerm_storage_account.storage: {actions: [no-op], before: {id: /a}, after: {id: /a}}
+        azurerm_management_lock.storage-lock: {actions: [create], after: {scope: /a}}
 
     Right:
-        resource_changes:
-          - address: azurerm_storage_account.storage
-            type: azurerm_storage_account
-            change: {actions: [no-op], before: {id: /a}, after: {id: /a}}
-          - address: azurerm_management_lock.storage-lock
-            type: azurerm_management_lock
-            change: {actions: [no-op], before: {scope: /a}, after: {scope: /a}}
+        azurerm_storage_account.storage: {actions: [no-op], before: {id: /a}, after: {id: /a}}
+        azurerm_management_lock.storage-lock:
+          {actions: [no-op], before: {scope: /a}, after: {scope: /a}}
     """
     there = {
         id_: each.address

@@ -46,23 +46,19 @@ def wider_grant(changes: Changes, own: Collection[str]) -> Iterator[Fault]:
     reported, unless it is a broad one; nor is a new role that lists its actions: nobody has it yet.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_role_assignment.nodes
-            type: azurerm_role_assignment
-            change:
-              actions: [create]
-              before: null
-              after: {role_definition_name: Contributor, scope: /subscriptions/0}
+        azurerm_role_assignment.nodes:
+          actions: [create]
+          before: null
+          after: {role_definition_name: Contributor, scope: /subscriptions/0}
 
     Right:
-        resource_changes:
-          - address: azurerm_role_assignment.nodes
-            type: azurerm_role_assignment
-            change:
-              actions: [delete, create]
-              before: {role_definition_name: Reader, scope: /subscriptions/0, principal_id: a}
-              after: {role_definition_name: Reader, scope: /subscriptions/0/resourceGroups/lab,
-                      principal_id: a}
+        azurerm_role_assignment.nodes:
+          actions: [delete, create]
+          before: {role_definition_name: Reader, scope: /subscriptions/0, principal_id: a}
+          after:
+            role_definition_name: Reader
+            scope: /subscriptions/0/resourceGroups/lab
+            principal_id: a
     """
     for change in changes:
         if change.type in _GRANTS and change.acts and (after := change.shown("after")):

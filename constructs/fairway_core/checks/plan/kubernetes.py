@@ -27,22 +27,16 @@ def api_server_opened(change: ResourceChange) -> Iterator[Fault]:
     """A Kubernetes API server that more addresses reach than before, or with local accounts.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_kubernetes_cluster.kubernetes
-            type: azurerm_kubernetes_cluster
-            change:
-              actions: [update]
-              before: {local_account_disabled: true, private_cluster_enabled: true}
-              after: {local_account_disabled: true, private_cluster_enabled: false}
+        azurerm_kubernetes_cluster.kubernetes:
+          actions: [update]
+          before: {local_account_disabled: true, private_cluster_enabled: true}
+          after: {local_account_disabled: true, private_cluster_enabled: false}
 
     Right:
-        resource_changes:
-          - address: azurerm_kubernetes_cluster.kubernetes
-            type: azurerm_kubernetes_cluster
-            change:
-              actions: [update]
-              before: {local_account_disabled: true, private_cluster_enabled: true, tags: {}}
-              after: {local_account_disabled: true, private_cluster_enabled: true, tags: {a: b}}
+        azurerm_kubernetes_cluster.kubernetes:
+          actions: [update]
+          before: {local_account_disabled: true, private_cluster_enabled: true, tags: {}}
+          after: {local_account_disabled: true, private_cluster_enabled: true, tags: {a: b}}
     """
     before, after = change.before, change.after
     if not after:
@@ -92,22 +86,16 @@ def upgraded_nodes(change: ResourceChange) -> Iterator[Fault]:
     """Another version of Kubernetes: AKS replaces one node after another, and ends what runs there.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_kubernetes_cluster.kubernetes
-            type: azurerm_kubernetes_cluster
-            change:
-              actions: [update]
-              before: {kubernetes_version: "1.33"}
-              after: {kubernetes_version: "1.34"}
+        azurerm_kubernetes_cluster.kubernetes:
+          actions: [update]
+          before: {kubernetes_version: "1.33"}
+          after: {kubernetes_version: "1.34"}
 
     Right:
-        resource_changes:
-          - address: azurerm_kubernetes_cluster.kubernetes
-            type: azurerm_kubernetes_cluster
-            change:
-              actions: [update]
-              before: {kubernetes_version: "1.34", tags: {}}
-              after: {kubernetes_version: "1.34", tags: {a: b}}
+        azurerm_kubernetes_cluster.kubernetes:
+          actions: [update]
+          before: {kubernetes_version: "1.34", tags: {}}
+          after: {kubernetes_version: "1.34", tags: {a: b}}
     """
     old, new = (side.get(_VERSIONS[change.type]) for side in (change.before, change.after))
     if change.updates and old and new and old != new:
@@ -123,20 +111,12 @@ def lost_cluster(change: ResourceChange) -> Iterator[Fault]:
     """A Kubernetes cluster that is deleted or recreated: all that runs in it ends.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_kubernetes_cluster.kubernetes
-            type: azurerm_kubernetes_cluster
-            change:
-              actions: [delete, create]
-              before: {name: a}
-              after: {name: b}
-              replace_paths: [[name]]
+        azurerm_kubernetes_cluster.kubernetes:
+          {actions: [delete, create], before: {name: a}, after: {name: b}, replace_paths: [[name]]}
 
     Right:
-        resource_changes:
-          - address: azurerm_kubernetes_cluster.kubernetes
-            type: azurerm_kubernetes_cluster
-            change: {actions: [update], before: {sku_tier: Free}, after: {sku_tier: Standard}}
+        azurerm_kubernetes_cluster.kubernetes:
+          {actions: [update], before: {sku_tier: Free}, after: {sku_tier: Standard}}
     """
     if change.goes:
         what = "destroyed and recreated" if "create" in change.actions else "destroyed"
@@ -155,38 +135,32 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
     A rule that only takes more, such as the tolerations of a pool that is added, counts too.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_storage_blob.manifests-namespace
-            type: azurerm_storage_blob
-            change:
-              actions: [delete, create]
-              before:
-                source_content: |
-                  kind: ValidatingAdmissionPolicy
-                  metadata: {name: jobs}
-                  spec: {validations: [{message: no nodeName, expression: a}]}
-              after:
-                source_content: |
-                  kind: ValidatingAdmissionPolicy
-                  metadata: {name: jobs}
-                  spec: {validations: []}
+        azurerm_storage_blob.manifests-namespace:
+          actions: [delete, create]
+          before:
+            source_content: |
+              kind: ValidatingAdmissionPolicy
+              metadata: {name: jobs}
+              spec: {validations: [{message: no nodeName, expression: a}]}
+          after:
+            source_content: |
+              kind: ValidatingAdmissionPolicy
+              metadata: {name: jobs}
+              spec: {validations: []}
 
     Right:
-        resource_changes:
-          - address: azurerm_storage_blob.manifests-namespace
-            type: azurerm_storage_blob
-            change:
-              actions: [delete, create]
-              before:
-                source_content: |
-                  kind: ValidatingAdmissionPolicy
-                  metadata: {name: jobs}
-                  spec: {validations: []}
-              after:
-                source_content: |
-                  kind: ValidatingAdmissionPolicy
-                  metadata: {name: jobs}
-                  spec: {validations: [{message: no nodeName, expression: a}]}
+        azurerm_storage_blob.manifests-namespace:
+          actions: [delete, create]
+          before:
+            source_content: |
+              kind: ValidatingAdmissionPolicy
+              metadata: {name: jobs}
+              spec: {validations: []}
+          after:
+            source_content: |
+              kind: ValidatingAdmissionPolicy
+              metadata: {name: jobs}
+              spec: {validations: [{message: no nodeName, expression: a}]}
     """
     old, new = (_policies(change.shown(side)) for side in ("before", "after"))
     if new is None:

@@ -38,19 +38,14 @@ def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
     With another upgrade mode than Manual, Azure reimages them itself.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine_scale_set.nd
-            type: azurerm_linux_virtual_machine_scale_set
-            change:
-              actions: [update]
-              before: {instances: 2, source_image_reference: [{version: "1"}]}
-              after: {instances: 2, source_image_reference: [{version: "2"}]}
+        azurerm_linux_virtual_machine_scale_set.nd:
+          actions: [update]
+          before: {instances: 2, source_image_reference: [{version: "1"}]}
+          after: {instances: 2, source_image_reference: [{version: "2"}]}
 
     Right:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine_scale_set.nd
-            type: azurerm_linux_virtual_machine_scale_set
-            change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
+        azurerm_linux_virtual_machine_scale_set.nd:
+          {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
     type_, before, after = change.type, change.before, change.after
     differ = [
@@ -123,20 +118,15 @@ def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault
     What is on the disks of nodes that are destroyed goes with them.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine_scale_set.nd
-            type: azurerm_linux_virtual_machine_scale_set
-            change:
-              actions: [delete, create]
-              before: {instances: 2, priority: Regular}
-              after: {instances: 2, priority: Spot}
-              replace_paths: [[priority]]
+        azurerm_linux_virtual_machine_scale_set.nd:
+          actions: [delete, create]
+          before: {instances: 2, priority: Regular}
+          after: {instances: 2, priority: Spot}
+          replace_paths: [[priority]]
 
     Right:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine_scale_set.nd
-            type: azurerm_linux_virtual_machine_scale_set
-            change: {actions: [update], before: {instances: 2}, after: {instances: 4}}
+        azurerm_linux_virtual_machine_scale_set.nd:
+          {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
     if server_of(change.before) is not None:
         return
@@ -219,22 +209,16 @@ def lost_infiniband(change: ResourceChange) -> Iterator[Fault]:
     """A change after which nodes would no longer reach each other over InfiniBand.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine_scale_set.nd
-            type: azurerm_linux_virtual_machine_scale_set
-            change:
-              actions: [update]
-              before: {sku: Standard_ND96isr_H100_v5, single_placement_group: true}
-              after: {sku: Standard_ND96isr_H100_v5, single_placement_group: false}
+        azurerm_linux_virtual_machine_scale_set.nd:
+          actions: [update]
+          before: {sku: Standard_ND96isr_H100_v5, single_placement_group: true}
+          after: {sku: Standard_ND96isr_H100_v5, single_placement_group: false}
 
     Right:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine_scale_set.nd
-            type: azurerm_linux_virtual_machine_scale_set
-            change:
-              actions: [update]
-              before: {sku: Standard_ND96isr_H100_v5, instances: 2}
-              after: {sku: Standard_ND96isr_H100_v5, instances: 4}
+        azurerm_linux_virtual_machine_scale_set.nd:
+          actions: [update]
+          before: {sku: Standard_ND96isr_H100_v5, instances: 2}
+          after: {sku: Standard_ND96isr_H100_v5, instances: 4}
     """
     before, after = change.before, change.after
     if not after or not _has_infiniband(before):

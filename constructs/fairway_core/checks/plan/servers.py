@@ -45,23 +45,17 @@ def replaced_server(change: ResourceChange, *, emptied: bool, moved: bool) -> It
     """A file server or the Slurm scheduler that is recreated, restarted or destroyed.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine.nfs-data-server
-            type: azurerm_linux_virtual_machine
-            change:
-              actions: [delete, create]
-              before: {tags: {fairway-role: nfs-server, fairway-name: data}}
-              after: {tags: {fairway-role: nfs-server, fairway-name: data}}
-              replace_paths: [[custom_data]]
+        azurerm_linux_virtual_machine.nfs-data-server:
+          actions: [delete, create]
+          before: {tags: {fairway-role: nfs-server, fairway-name: data}}
+          after: {tags: {fairway-role: nfs-server, fairway-name: data}}
+          replace_paths: [[custom_data]]
 
     Right:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine.nfs-data-server
-            type: azurerm_linux_virtual_machine
-            change:
-              actions: [update]
-              before: {tags: {fairway-role: nfs-server, fairway-name: data}}
-              after: {tags: {fairway-role: nfs-server, fairway-name: data, a: b}}
+        azurerm_linux_virtual_machine.nfs-data-server:
+          actions: [update]
+          before: {tags: {fairway-role: nfs-server, fairway-name: data}}
+          after: {tags: {fairway-role: nfs-server, fairway-name: data, a: b}}
     """
     before, after = change.before, change.after
     server = server_of(before)
@@ -101,22 +95,16 @@ def unreadable_state(
     with what a newer one has left.
 
     Wrong:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine.slurm-scheduler
-            type: azurerm_linux_virtual_machine
-            change:
-              actions: [update]
-              before: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "23.11"}}
-              after: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "25.11.5"}}
+        azurerm_linux_virtual_machine.slurm-scheduler:
+          actions: [update]
+          before: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "23.11"}}
+          after: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "25.11.5"}}
 
     Right:
-        resource_changes:
-          - address: azurerm_linux_virtual_machine.slurm-scheduler
-            type: azurerm_linux_virtual_machine
-            change:
-              actions: [update]
-              before: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "25.11.5"}}
-              after: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "25.11.6"}}
+        azurerm_linux_virtual_machine.slurm-scheduler:
+          actions: [update]
+          before: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "25.11.5"}}
+          after: {tags: {fairway-role: slurm-scheduler, fairway-slurm: "25.11.6"}}
     """
     old, new = _slurm(change.before), _slurm(change.after)
     if not old or not new or emptied or reads_state(new, of=old):

@@ -33,24 +33,20 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     InfiniBand needs one placement group, in one zone or none, with all nodes kept.
 
     Wrong:
-        resource:
-          azurerm_linux_virtual_machine_scale_set:
-            pair:
-              sku: Standard_ND96isr_H100_v5
-              instances: 2
-              overprovision: false
-              platform_fault_domain_count: 1
-              single_placement_group: false
+        azurerm_linux_virtual_machine_scale_set.pair:
+          sku: Standard_ND96isr_H100_v5
+          instances: 2
+          overprovision: false
+          platform_fault_domain_count: 1
+          single_placement_group: false
 
     Right:
-        resource:
-          azurerm_linux_virtual_machine_scale_set:
-            pair:
-              sku: Standard_ND96isr_H100_v5
-              instances: 2
-              overprovision: false
-              platform_fault_domain_count: 1
-              single_placement_group: true
+        azurerm_linux_virtual_machine_scale_set.pair:
+          sku: Standard_ND96isr_H100_v5
+          instances: 2
+          overprovision: false
+          platform_fault_domain_count: 1
+          single_placement_group: true
     """
     most = limit("placement_group_vms")
     wanted = {
@@ -82,14 +78,10 @@ def local_accounts(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     Anyone who can read the state can do anything in the cluster, and nothing shows who did it.
 
     Wrong:
-        resource:
-          azurerm_kubernetes_cluster:
-            kubernetes: {local_account_disabled: false}
+        azurerm_kubernetes_cluster.kubernetes: {local_account_disabled: false}
 
     Right:
-        resource:
-          azurerm_kubernetes_cluster:
-            kubernetes: {local_account_disabled: true}
+        azurerm_kubernetes_cluster.kubernetes: {local_account_disabled: true}
     """
     if arguments.get("local_account_disabled") is not True:
         yield Fault(
@@ -104,20 +96,16 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A Batch pool on which a multi-instance task would stay active for ever.
 
     Wrong:
-        resource:
-          azurerm_batch_pool:
-            nd:
-              inter_node_communication: Enabled
-              max_tasks_per_node: 4
-              fixed_scale: {target_dedicated_nodes: 2}
+        azurerm_batch_pool.nd:
+          inter_node_communication: Enabled
+          max_tasks_per_node: 4
+          fixed_scale: {target_dedicated_nodes: 2}
 
     Right:
-        resource:
-          azurerm_batch_pool:
-            nd:
-              inter_node_communication: Enabled
-              max_tasks_per_node: 1
-              fixed_scale: {target_dedicated_nodes: 2}
+        azurerm_batch_pool.nd:
+          inter_node_communication: Enabled
+          max_tasks_per_node: 1
+          fixed_scale: {target_dedicated_nodes: 2}
     """
     if arguments.get("inter_node_communication", "Enabled") != "Enabled":
         return  # its tasks take a node each
@@ -144,22 +132,18 @@ def disk_in_other_zone(resources: Resources) -> Iterator[Fault]:
     """A disk that its VM cannot reach, because the two are in different zones.
 
     Wrong:
-        resource:
-          azurerm_managed_disk: {data: {zone: "1"}}
-          azurerm_linux_virtual_machine: {data: {zone: "2"}}
-          azurerm_virtual_machine_data_disk_attachment:
-            data:
-              managed_disk_id: "${azurerm_managed_disk.data.id}"
-              virtual_machine_id: "${azurerm_linux_virtual_machine.data.id}"
+        azurerm_managed_disk.data: {zone: "1"}
+        azurerm_linux_virtual_machine.data: {zone: "2"}
+        azurerm_virtual_machine_data_disk_attachment.data:
+          managed_disk_id: "${azurerm_managed_disk.data.id}"
+          virtual_machine_id: "${azurerm_linux_virtual_machine.data.id}"
 
     Right:
-        resource:
-          azurerm_managed_disk: {data: {zone: "1"}}
-          azurerm_linux_virtual_machine: {data: {zone: "1"}}
-          azurerm_virtual_machine_data_disk_attachment:
-            data:
-              managed_disk_id: "${azurerm_managed_disk.data.id}"
-              virtual_machine_id: "${azurerm_linux_virtual_machine.data.id}"
+        azurerm_managed_disk.data: {zone: "1"}
+        azurerm_linux_virtual_machine.data: {zone: "1"}
+        azurerm_virtual_machine_data_disk_attachment.data:
+          managed_disk_id: "${azurerm_managed_disk.data.id}"
+          virtual_machine_id: "${azurerm_linux_virtual_machine.data.id}"
     """
     zones = {
         f"{type_}.{name}": arguments.get("zone")

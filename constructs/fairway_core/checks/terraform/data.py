@@ -30,19 +30,13 @@ def unprotected_data(resources: Resources, asked: Asked) -> Iterator[Fault]:
     with a delete lock.
 
     Wrong:
-        resource:
-          azurerm_managed_disk:
-            data-disk-0: {name: demo-disk-data-0}
+        azurerm_managed_disk.data-disk-0: {name: demo-disk-data-0}
 
     Right:
-        resource:
-          azurerm_managed_disk:
-            data-disk-0:
-              name: demo-disk-data-0
-              lifecycle: {prevent_destroy: true}
-          azurerm_management_lock:
-            data-disk-0-lock:
-              {name: lock, scope: "${azurerm_managed_disk.data-disk-0.id}"}
+        azurerm_managed_disk.data-disk-0:
+          {name: demo-disk-data-0, lifecycle: {prevent_destroy: true}}
+        azurerm_management_lock.data-disk-0-lock:
+          {name: lock, scope: "${azurerm_managed_disk.data-disk-0.id}"}
     """
     locks = resources.get("azurerm_management_lock", {}).values()
     locked = {referred(lock.get("scope")) for lock in locks}
@@ -103,16 +97,13 @@ def public_service(resources: Resources, asked: Asked) -> Iterator[Fault]:
     of its nodes needs to let Azure's own services in, and nobody else.
 
     Wrong:
-        resource:
-          azurerm_key_vault: {vault: {public_network_access_enabled: true}}
+        azurerm_key_vault.vault: {public_network_access_enabled: true}
 
     Right:
-        resource:
-          azurerm_key_vault: {vault: {public_network_access_enabled: false}}
-          azurerm_private_endpoint:
-            vault-endpoint:
-              private_service_connection:
-                {private_connection_resource_id: "${azurerm_key_vault.vault.id}"}
+        azurerm_key_vault.vault: {public_network_access_enabled: false}
+        azurerm_private_endpoint.vault-endpoint:
+          private_service_connection:
+            {private_connection_resource_id: "${azurerm_key_vault.vault.id}"}
     """
     endpoints = resources.get("azurerm_private_endpoint", {}).values()
     served = {
@@ -178,12 +169,10 @@ def plain_secret(text: str) -> Iterator[Fault]:
     Anyone who may read the resource or the state can read all of these.
 
     Wrong:
-        output:
-          key: {value: "${azurerm_storage_account.storage.primary_access_key}"}
+        output.key: {value: "${azurerm_storage_account.storage.primary_access_key}"}
 
     Right:
-        output:
-          url: {value: "${azurerm_storage_account.storage.primary_blob_endpoint}"}
+        output.url: {value: "${azurerm_storage_account.storage.primary_blob_endpoint}"}
     """
     hint = "let the node's managed identity read it from the key vault"
     for what in secrets_in(text):

@@ -26,13 +26,11 @@ def untagged(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noq
     """A resource that could carry tags and lacks those by which it is found and billed.
 
     Wrong:
-        resource:
-          azurerm_resource_group: {group: {name: demo-rg-data}}
+        azurerm_resource_group.group: {name: demo-rg-data}
 
     Right:
-        resource:
-          azurerm_resource_group:
-            group: {name: demo-rg-data, tags: {environment: demo, managed-by: fairway}}
+        azurerm_resource_group.group:
+          {name: demo-rg-data, tags: {environment: demo, managed-by: fairway}}
     """
     tags = arguments.get("tags", {})
     missing = [tag for tag in REQUIRED_TAGS if tag not in tags]
@@ -48,18 +46,13 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
     counts.
 
     Wrong:
-        resource:
-          azurerm_storage_account:
-            storage:
-              name: h100-storage
-              network_rules: {default_action: Deny, ip_rules: [203.0.113.0/24]}
+        azurerm_storage_account.storage:
+          {name: h100-storage, network_rules: {default_action: Deny, ip_rules: [203.0.113.0/24]}}
 
     Right:
-        resource:
-          azurerm_storage_account:
-            storage:
-              name: 'h100st${substr(sha256(join("-", ["id", "h100"])), 0, 8)}'
-              network_rules: {default_action: Deny, ip_rules: [203.0.113.0/24]}
+        azurerm_storage_account.storage:
+          name: 'h100st${substr(sha256(join("-", ["id", "h100"])), 0, 8)}'
+          network_rules: {default_action: Deny, ip_rules: [203.0.113.0/24]}
     """
     rule, name = name_rule(type.removeprefix("azurerm_")), arguments.get("name")
     if rule is None or not isinstance(name, str):
@@ -85,16 +78,12 @@ def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A role over everything, or one that does not say what it is for.
 
     Wrong:
-        resource:
-          azurerm_role_assignment:
-            nodes: {role_definition_name: Contributor, description: Nodes write results}
+        azurerm_role_assignment.nodes:
+          {role_definition_name: Contributor, description: Nodes write results}
 
     Right:
-        resource:
-          azurerm_role_assignment:
-            nodes:
-              role_definition_name: Storage Blob Data Contributor
-              description: Nodes write results
+        azurerm_role_assignment.nodes:
+          {role_definition_name: Storage Blob Data Contributor, description: Nodes write results}
     """
     role = arguments.get("role_definition_name")
     if role in _BROAD_ROLES:

@@ -59,22 +59,18 @@ def open_to_internet(
     Azure Bastion's own subnet takes HTTPS from everywhere: that is what it is for.
 
     Wrong:
-        resource:
-          azurerm_network_security_group:
-            compute-rules:
-              security_rule:
-                - {name: AllowSsh, direction: Inbound, access: Allow, protocol: Tcp,
-                   source_address_prefix: "*", destination_port_range: "22"}
+        azurerm_network_security_group.compute-rules:
+          security_rule:
+            - {name: AllowSsh, direction: Inbound, access: Allow, protocol: Tcp,
+               source_address_prefix: "*", destination_port_range: "22"}
 
     Right:
-        resource:
-          azurerm_network_security_group:
-            compute-rules:
-              security_rule:
-                - {name: AllowSsh, direction: Inbound, access: Allow, protocol: Tcp,
-                   source_address_prefixes: [203.0.113.0/24], destination_port_range: "22"}
-                - {name: DenyEverythingElse, direction: Inbound, access: Deny, protocol: "*",
-                   source_address_prefix: "*", destination_port_range: "*"}
+        azurerm_network_security_group.compute-rules:
+          security_rule:
+            - {name: AllowSsh, direction: Inbound, access: Allow, protocol: Tcp,
+               source_address_prefixes: [203.0.113.0/24], destination_port_range: "22"}
+            - {name: DenyEverythingElse, direction: Inbound, access: Deny, protocol: "*",
+               source_address_prefix: "*", destination_port_range: "*"}
     """
     if rule.get("direction") != "Inbound" or rule.get("access") != "Allow":
         return
@@ -120,17 +116,14 @@ def public_address(resources: Resources, asked: Asked) -> Iterator[Fault]:
     """A public address of anything but the NAT gateway or a Bastion that you asked for.
 
     Wrong:
-        resource:
-          azurerm_public_ip: {server: {name: demo-pip-server}}
-          azurerm_network_interface:
-            server:
-              ip_configuration: [{public_ip_address_id: "${azurerm_public_ip.server.id}"}]
+        azurerm_public_ip.server: {name: demo-pip-server}
+        azurerm_network_interface.server:
+          {ip_configuration: [{public_ip_address_id: "${azurerm_public_ip.server.id}"}]}
 
     Right:
-        resource:
-          azurerm_public_ip: {nat: {name: demo-pip-nat}}
-          azurerm_nat_gateway_public_ip_association:
-            nat: {public_ip_address_id: "${azurerm_public_ip.nat.id}"}
+        azurerm_public_ip.nat: {name: demo-pip-nat}
+        azurerm_nat_gateway_public_ip_association.nat:
+          {public_ip_address_id: "${azurerm_public_ip.nat.id}"}
     """
     users = _users_of_addresses(resources)
     asked_for = {_NAT, _BASTION} if asked.bastion else {_NAT}
@@ -154,19 +147,14 @@ def public_interface(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A scale set whose nodes have public addresses.
 
     Wrong:
-        resource:
-          azurerm_linux_virtual_machine_scale_set:
-            pair:
-              network_interface:
-                - name: primary
-                  ip_configuration: [{name: primary, public_ip_address: [{name: public}]}]
+        azurerm_linux_virtual_machine_scale_set.pair:
+          network_interface:
+            - name: primary
+              ip_configuration: [{name: primary, public_ip_address: [{name: public}]}]
 
     Right:
-        resource:
-          azurerm_linux_virtual_machine_scale_set:
-            pair:
-              network_interface:
-                - {name: primary, ip_configuration: [{name: primary}]}
+        azurerm_linux_virtual_machine_scale_set.pair:
+          {network_interface: [{name: primary, ip_configuration: [{name: primary}]}]}
     """
     for number, interface in enumerate(blocks(arguments.get("network_interface"))):
         for configuration in blocks(interface.get("ip_configuration")):
@@ -184,15 +172,12 @@ def public_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A Batch pool whose nodes have public addresses.
 
     Wrong:
-        resource:
-          azurerm_batch_pool: {spot: {network_configuration: {subnet_id: x}}}
+        azurerm_batch_pool.spot: {network_configuration: {subnet_id: x}}
 
     Right:
-        resource:
-          azurerm_batch_pool:
-            spot:
-              network_configuration:
-                {subnet_id: x, public_address_provisioning_type: NoPublicIPAddresses}
+        azurerm_batch_pool.spot:
+          network_configuration:
+            {subnet_id: x, public_address_provisioning_type: NoPublicIPAddresses}
     """
     for network in blocks(arguments.get("network_configuration")):
         if network.get("public_address_provisioning_type") != "NoPublicIPAddresses":
