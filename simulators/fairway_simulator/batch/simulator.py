@@ -262,6 +262,11 @@ class BatchSimulator:
         with self._core.account.changed:
             self._core.fleet.lose(self._core.account.node(pool, node), "unknown")
 
+    def fail_start(self, node: str, *, pool: str = DEFAULT_POOL, said: str) -> None:
+        """A node's start task, for which its pool waits, has failed and printed this."""
+        with self._core.account.changed:
+            self._core.fleet.fail_start(self._core.account.node(pool, node), said)
+
     def restore(self, node: str, *, pool: str = DEFAULT_POOL) -> None:
         """A node that was lost comes back, as a new machine."""
         with self._core.account.changed:

@@ -118,6 +118,24 @@ class TestPreemption:
 class TestNodes:
     """What people see of nodes, and do to them."""
 
+    def test_failed_start_tasks_are_quoted_until_the_nodes_are_reimaged(self, batch: Batch) -> None:
+        said = "mount: /data: nobody answers"
+        names = [
+            node["name"] for node in json.loads(batch.ok("nodes", "list", "batch-sim", "--json"))
+        ]
+        for name in names:
+            batch.service.fail_start(name, said=said)
+        listed = json.loads(batch.ok("nodes", "list", "batch-sim", "--json"))
+        reason = f"its start task failed: {said}"
+        assert {(node["state"], node["reason"]) for node in listed} == {("starttaskfailed", reason)}
+        refused = batch.fairway("submit", batch.fairway.job("true"), "--target", "batch-sim")
+        assert refused.returncode == 2
+        assert said in refused.stderr
+        batch.ok("nodes", "reimage", "batch-sim", *names)
+        run = batch.submit(batch.fairway.job("echo back"))
+        run.wait()
+        assert run.state == "succeeded"
+
     def test_a_target_in_order_has_nothing_wrong(self, batch: Batch) -> None:
         [found] = json.loads(batch.ok("doctor", "batch-sim", "--json"))
         assert (found["ok"], found["findings"]) == (True, [])

@@ -67,6 +67,14 @@ def test_a_request_without_credentials_is_unauthorized(service: BatchSimulator) 
     assert (status, error["code"]) == (401, "Unauthorized")
 
 
+def test_a_body_of_unknown_length_is_refused(service: BatchSimulator) -> None:
+    path = "/jobs?api-version=2025-06-01"
+    status, error = raw(
+        service, "POST", path, body="2\r\n{}\r\n0\r\n\r\n", Transfer_Encoding="chunked"
+    )
+    assert (status, error["code"]) == (411, "MissingContentLengthHeader")
+
+
 @pytest.mark.parametrize("skew", [-1200, 1200])
 def test_a_clock_that_is_off_by_more_than_a_quarter_of_an_hour_is_refused(
     service: BatchSimulator, strict: BatchClient, skew: float

@@ -64,6 +64,9 @@ class Router:
         return reply
 
     def _authenticated(self, request: Request) -> Answer:
+        if "transfer-encoding" in request.headers:
+            # See BatchErrorCode.MissingContentLengthHeader in Azure.Compute.Batch.
+            raise ServiceError(411, "MissingContentLengthHeader")
         self._core.authenticator.check(request)
         version = request.option("api-version")
         if not version:
