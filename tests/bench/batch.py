@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from measure import BIN, PYTHON, Benchmark, Command, Pair, cpu_seconds, peak_mebibytes
@@ -189,15 +188,9 @@ def _submit(way: Callable[[Any, Any, str], None], latency: float = 0.0) -> Calla
                 pairs.append(
                     (ours, _spent(lambda n=number, m=many: way(client, m.parcel, f"r{n}")))
                 )
-        return _pair(pairs)
+        return Pair.of(pairs)
 
     return measure
-
-
-def _pair(pairs: list[tuple[float, float]]) -> Pair:
-    return Pair(
-        median(a for a, _ in pairs), median(b for _, b in pairs), median(a / b for a, b in pairs)
-    )
 
 
 def _whole_submit(service: Service, count: int) -> Command:
@@ -246,7 +239,7 @@ def _submit_cpu(folder: Path) -> Pair:
             order = [theirs, ours] if is_second else [ours, theirs]
             figures = [cpu_seconds(each) for each in order]
             pairs.append((figures[is_second], figures[1 - is_second]))
-    return _pair(pairs[1:])
+    return Pair.of(pairs[1:])
 
 
 def _list(folder: Path) -> Pair:

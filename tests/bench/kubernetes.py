@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import time
 from contextlib import contextmanager
-from statistics import median
 from typing import TYPE_CHECKING
 
 from measure import BIN, Benchmark, Command, Pair, seconds
@@ -67,10 +66,7 @@ def _first_line(folder: Path) -> Pair:
             look = shlex.join([*map(str, words), "--dry-run"])
             bare = ["sh", "-c", f"{look} >&2 && kubectl create -f {job} >&2 && {follow}"]
             pairs.append((ours, _until_line(bare, cluster.environment, folder)))
-    pairs = pairs[1:]
-    return Pair(
-        median(a for a, _ in pairs), median(b for _, b in pairs), median(a / b for a, b in pairs)
-    )
+    return Pair.of(pairs[1:])
 
 
 def _bare(name: str) -> dict[str, object]:

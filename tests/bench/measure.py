@@ -50,6 +50,12 @@ class Pair:
     reference: float
     ratio: float
 
+    @classmethod
+    def of(cls, figures: Sequence[tuple[float, float]]) -> Pair:
+        """The medians of what was measured: ours first, each time."""
+        ours, reference = (median(each) for each in zip(*figures, strict=True))
+        return cls(ours, reference, median(a / b for a, b in figures))
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -72,12 +78,7 @@ def side_by_side(
 ) -> Pair:
     """Takes a figure of both commands in turn, after one warm-up of each."""
     figure(ours), figure(reference)
-    pairs = [(figure(ours), figure(reference)) for _ in range(runs)]
-    return Pair(
-        median(a for a, _ in pairs),
-        median(b for _, b in pairs),
-        median(a / b for a, b in pairs),
-    )
+    return Pair.of([(figure(ours), figure(reference)) for _ in range(runs)])
 
 
 def seconds(command: Command) -> float:

@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import time
 from contextlib import contextmanager
-from statistics import median
 from typing import TYPE_CHECKING
 
 from measure import BIN, PYTHON, Benchmark, Command, Pair, seconds, side_by_side
@@ -82,14 +81,13 @@ def _launch(folder: Path) -> Pair:
     reading = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
     (folder / "two.yaml").write_text(_TWO_NODES.replace("FIFO", str(fifo)))
     with _cluster(folder) as cluster:
-        ours, theirs = [], []
+        pairs = []
         for _ in range(4):
-            ours.append(_ours(folder, cluster, reading))
+            ours = _ours(folder, cluster, reading)
             _empty(cluster)
-            theirs.append(_theirs(cluster, fifo, reading))
+            pairs.append((ours, _theirs(cluster, fifo, reading)))
     os.close(reading)
-    pairs = list(zip(ours[1:], theirs[1:], strict=True))
-    return Pair(median(ours[1:]), median(theirs[1:]), median(a / b for a, b in pairs))
+    return Pair.of(pairs[1:])
 
 
 def _ours(folder: Path, cluster: SlurmCluster, reading: int) -> float:

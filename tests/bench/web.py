@@ -9,7 +9,6 @@ import time
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -125,8 +124,7 @@ def _line(folder: Path) -> Pair:
             theirs = time.perf_counter() - begun
             _event(stream)
             spent.append((time.perf_counter() - begun, theirs))
-    ours, reference = (median(each) for each in zip(*spent, strict=True))
-    return Pair(ours, reference, ours / reference)
+    return Pair.of(spent)
 
 
 def _list_bytes(folder: Path) -> Pair:
@@ -146,8 +144,7 @@ def _list_cpu(folder: Path) -> Pair:
             before = server.cpu
             server.get("/").read()
             pairs.append((server.cpu - before, cpu_seconds(command)))
-    ours, reference = (median(each) for each in zip(*pairs, strict=True))
-    return Pair(ours, reference, median(a / b for a, b in pairs))
+    return Pair.of(pairs)
 
 
 def _streams(folder: Path) -> Pair:
