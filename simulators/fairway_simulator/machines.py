@@ -31,8 +31,6 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-MaxSessions 100
-MaxStartups 100
 PrintMotd no
 Subsystem sftp internal-sftp
 """
