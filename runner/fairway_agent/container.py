@@ -94,13 +94,9 @@ def find_runtime() -> Runtime | None:
 
 def entry(run: Path) -> list[str]:
     """The words by which a command runs in the job's container; empty if the job has none."""
-    if not is_wanted(run):
+    if job_facts.of_job(run).container is None:
         return []
     return [*processes.program(_MODULE, waits=True), str(run)]
-
-
-def is_wanted(run: Path) -> bool:
-    return job_facts.of_job(run).container is not None
 
 
 def words_of(

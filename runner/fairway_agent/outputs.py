@@ -11,7 +11,6 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, state_files
-from fairway_agent.metric_logs import best_of, last_values
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -137,6 +136,8 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
 
     As with `fairway best`, those count that have succeeded.
     """
+    from fairway_agent.metric_logs import best_of, last_values  # most inputs name their task
+
     assert entry.best is not None
     run, metric = runs / entry.path.split("/")[1], entry.best.metric
     pattern = {metric: _compiled(entry.best)}

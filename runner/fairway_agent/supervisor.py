@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import control, job_facts, limits, predecessors, processes, state_files
 from fairway_agent.allocators.machine import Machine
 from fairway_agent.figures.sampler import Sampling, sampler
-from fairway_agent.notify import notify
 from fairway_agent.resources import NeverFits
 from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
 from fairway_agent.task import launch
@@ -96,8 +95,16 @@ class Supervisor:
         if self.ending == MACHINE:
             self.reason = self.reason or MACHINE_STOPPED
         self._record(self._outcome())
-        notify(self.folder, self.plan, self.recorded)
+        self._notify(self.recorded)
         self.states.await_room(self.wakeup, _ROOM_WAIT)
+
+    def _notify(self, state: RunState) -> int | None:
+        """Starts what sends word of a state, if somebody is to hear of it; its process id."""
+        if self.plan.notify is None:
+            return None
+        from fairway_agent.notify import notify  # most runs tell nobody
+
+        return notify(self.folder, self.plan, state)
 
     def _begin(self, ready: int) -> None:
         self.counts.update(self.plan.done)
@@ -404,7 +411,7 @@ class Supervisor:
             self.states.write(self.folder / state_files.FILE, value)
             self.recorded = value
         if state == "queued" and not self.notified and (self.blocked or self.plan.after):
-            self.notified = notify(self.folder, self.plan, value) or -1
+            self.notified = self._notify(value) or -1
         if self.states.late:
             # The value is among what is late, or will be followed by another.
             self.reason = self.reason or self.states.why

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import processes
 from fairway_agent.figures import FOLDER
 from fairway_boot.files import try_lock
-from fairway_boot.gpus import Gpus
 from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
@@ -250,6 +249,8 @@ def sample_until_told(
     add: Callable[[dict[str, Any]], None], seconds: float, told: socket.socket, parent: int
 ) -> None:
     """Takes a sample every `seconds`, until `told` has something to read or the parent ends."""
+    from fairway_boot.gpus import Gpus  # who has the node sampled needs none of it
+
     machine, gpus = Machine(), Gpus(seconds)
     count = 0
     gpus.start()

@@ -141,6 +141,8 @@ def _directories(task: Task) -> dict[str, str]:
 
 def _inputs(task: Task) -> dict[str, str]:
     """The variables of the inputs that another run has kept."""
+    if not task.plan.chained:
+        return {}
     base, known = task.run_folder.parents[1], outputs.decide_best(task.run_folder, task.plan)
     return {
         f"FAIRWAY_INPUT_{each.name.upper()}": str(base / each.path_for(known))
@@ -150,6 +152,8 @@ def _inputs(task: Task) -> dict[str, str]:
 
 def missing_input(task: Task) -> str:
     """Names an input that should come from another run and is missing; "" if all are there."""
+    if not task.plan.chained:
+        return ""
     base = task.run_folder.parents[1]
     try:
         known = outputs.decide_best(task.run_folder, task.plan)

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import container, control, outputs, processes, state_files, task_logs
+from fairway_agent import control, job_facts, outputs, processes, state_files, task_logs
 from fairway_agent.fanout import launchers
 from fairway_agent.spec import CANCEL
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
@@ -64,7 +64,11 @@ class Nodes:
 
     def command(self, task: Task, script: Path) -> list[str]:
         """The command line that runs the script: in the job's container, but for the setup."""
-        inside = [] if task.name == "setup" else container.entry(task.run_folder)
+        inside: list[str] = []
+        if task.is_contained:
+            from fairway_agent import container  # most jobs have none
+
+            inside = container.entry(task.run_folder)
         return [*inside, "bash", str(script)]
 
     def sessions(self, task: Task) -> set[int]:
@@ -148,8 +152,9 @@ class Nodes:
 
     def collect(self, task: Task, *, succeeded: bool) -> None:
         """Keeps the outputs that are to be kept; OSError where that fails."""
-        kept = task.folder / "outputs"
-        outputs.collect(self.written(task), kept, task.spec.outputs, succeeded=succeeded)
+        if task.spec.outputs:
+            kept = task.folder / "outputs"
+            outputs.collect(self.written(task), kept, task.spec.outputs, succeeded=succeeded)
 
 
 @dataclass
@@ -203,6 +208,11 @@ class Task:
     def name(self) -> str:
         """The task's number, from 0, or `setup`, or `finally`."""
         return self.spec.name
+
+    @property
+    def is_contained(self) -> bool:
+        """True if it runs in the job's container, as all but the setup do."""
+        return self.name != "setup" and job_facts.of_job(self.run_folder).container is not None
 
     @property
     def ranks(self) -> int:
@@ -317,9 +327,8 @@ class Task:
         self.lacks = more = ""
         if code == task_logs.NOT_FOUND and self.plan.needs:
             if program := task_logs.missing_program(self.plan.needs, self.nodes.log_file(self)):
-                contained = self.name != "setup" and container.is_wanted(self.run_folder)
-                self.lacks = task_logs.on_nodes(program, contained=contained)
-        elif not code and not self.stopped_for:
+                self.lacks = task_logs.on_nodes(program, contained=self.is_contained)
+        elif not code and not self.stopped_for and self.spec.outputs:
             empty = outputs.empty(self.nodes.written(self), self.spec.outputs)
             if lacking := [name for name in empty if self.spec.outputs[name].required]:
                 self.lacks, more, code = outputs.said_empty(lacking), ", and `required`", IO_ERROR
@@ -361,7 +370,7 @@ class Task:
         if state == "failed" and used:
             reason = f"{reason}; " if reason else ""
             reason += f"`retry: {{{used[0]}}}` is used up"
-        elif state == "succeeded":
+        elif state == "succeeded" and self.spec.outputs:
             empty = outputs.empty(written, self.spec.outputs)
         try:
             self.nodes.collect(self, succeeded=state == "succeeded")
