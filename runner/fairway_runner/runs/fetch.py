@@ -14,8 +14,8 @@ from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.quantities import few
 from fairway_runner.runs.folder import chosen_task
+from fairway_runner.runs.outputs import expected
 from fairway_runner.runs.records import has_steps, recorded_steps
-from fairway_runner.runs.results import expected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -20,7 +20,6 @@ from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.records import legible_facts, read_specs
-from fairway_runner.runs.results import task_results
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -225,6 +224,8 @@ def ranks_wanted(
     """The ranks that are asked for; None is all of them. UserError for one that is not there."""
     if rank is None and node is None:
         return None
+    from fairway_runner.runs.results import task_results  # most lines are shown of no chosen rank
+
     each = task_results(run)[0 if task is None else chosen_task(run, task)]
     each.require_place(rank, node)
     count = each.world_size

@@ -14,8 +14,8 @@ from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
 from fairway_runner.engines.engine import no_progress
 from fairway_runner.engines.outage import gone_input
+from fairway_runner.runs.outputs import expected, files_of
 from fairway_runner.runs.records import read_plan
-from fairway_runner.runs.results import expected, files_of
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.engine import Progress
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.outputs import KeptOutput
 
 
 _FACTS = "outputs.json"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.outputs import KeptOutput
 
 
 def search_path() -> str:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.engine import Progress, Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.outputs import KeptOutput
 
 
 R = TypeVar("R", bound="JsonRecord")
