@@ -68,18 +68,7 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 def members(sessions: Collection[int]) -> set[int]:
     """The ids of the live processes of some sessions that this user may end."""
     found = set()
-    for name in _all():
-        # Read with bare system calls: this looks at every process after every task.
-        try:
-            descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY)
-        except OSError:
-            continue  # it ended meanwhile
-        try:
-            text = os.read(descriptor, 1024)
-        except OSError:
-            continue
-        finally:
-            os.close(descriptor)
+    for name, text in _each("stat") if sessions else ():
         fields = text.rpartition(b")")[2].split(None, 4)
         if fields and int(fields[3]) in sessions and fields[0] != b"Z":
             found.add(int(name))
@@ -156,19 +145,22 @@ def sessions_of_all(pids: Iterable[int]) -> set[int]:
 
 def environments() -> Iterator[tuple[int, list[str]]]:
     """The environment of each of the user's processes, as `NAME=value`."""
-    for name in _all():
-        try:
-            text = Path("/proc", name, "environ").read_bytes().decode(errors="replace")
-        except OSError:
-            continue  # it ended meanwhile, or is another user's
-        yield int(name), text.split("\0")
+    for name, text in _each("environ"):
+        yield int(name), text.decode(errors="replace").split("\0")
 
 
-def _all() -> Iterator[str]:
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if entry.name.isdecimal():
-                yield entry.name
+def _each(file: str) -> Iterator[tuple[str, bytes]]:
+    """What a file in /proc says of each process that has not ended meanwhile, as far as this user
+    may read it."""
+    # Without a Path or an object for the file: this looks at every process after every task.
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - as above
+        with suppress(OSError):
+            descriptor = os.open(f"/proc/{name}/{file}", os.O_RDONLY)
+            try:
+                parts = list(iter(lambda: os.read(descriptor, 1 << 16), b""))  # noqa: B023 - at once
+            finally:
+                os.close(descriptor)
+            yield name, b"".join(parts)
 
 
 def end(sessions: Collection[int], grace: float) -> None:
