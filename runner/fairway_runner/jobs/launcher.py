@@ -127,7 +127,7 @@ def _made_ready(job_file: JobFile, job: Job) -> Launcher:
     # What it imports is the same for all tasks: no file is looked at again for each of them.
     environment = templating.shell_environment(folders).overlay(auto_reload=False, cache_size=50)
     try:
-        template = templating.compile_text(environment, source)
+        template = templating.compile_file(environment, file.name)
     except templating.TemplateFault as fault:
         raise _located(fault, file, source) from None
     return Launcher(file, source, front, environment, template)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from fairway_agent import process_limits
 from fairway_agent.process_limits import memory_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping, Sequence
+    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 
     from jinja2 import Template
     from jinja2.bccache import Bucket
@@ -196,9 +196,9 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
 
 
 class _CompiledFiles(FileSystemBytecodeCache):
-    """Templates as Python's bytecode, in a folder that nobody but the user can read or write: to
-    compile one that others import takes longer than most submissions. A disk that takes nothing
-    more is no reason to fail."""
+    """Template files as Python's bytecode, in a folder that nobody but the user can read or write:
+    to compile them takes a tenth of a submission. A disk that takes nothing more is no reason to
+    fail."""
 
     def get_source_checksum(self, source: str) -> str:
         # What is constant in a template is quoted as it is compiled, by this module.
@@ -222,13 +222,25 @@ def _compiled_files() -> _CompiledFiles | None:
 @lru_cache(maxsize=256)
 def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     """The template, compiled; TemplateFault where it does not parse."""
+    with _compiling():
+        template = environment.from_string(source)
+        if environment.comment_start_string != "{#":
+            _refuse_comment(source)
+    return template
+
+
+def compile_file(environment: SandboxedEnvironment, name: str) -> Template:
+    """The file of that name in the environment's folders; TemplateFault where it does not parse."""
+    with _compiling():
+        return environment.get_template(name)
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
     try:
         # Jinja evaluates what is constant here already.
         with process_limits.cpu_limit(), memory_limit(_MEMORY):
-            template = environment.from_string(source)
-            if environment.comment_start_string != "{#":
-                _refuse_comment(source)
-            return template
+            yield
     except process_limits.OverLimit:
         raise TemplateFault(_too_slow(), 1) from None
     except MemoryError:
