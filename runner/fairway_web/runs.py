@@ -6,7 +6,7 @@ import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from pydantic import BaseModel, Field, ValidationError
 
 from fairway_agent.spec import LAST
+from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_runner.quantities import moment
 from fairway_runner.runs.folder import begun_steps, chosen_task

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import parse_qsl
 
 from fairway_agent.state_files import FINAL_STATES
+from fairway_boot.quick import dataclass
 from fairway_cli.server.client import Address, Server, found_beside, quoted
 from fairway_runner.engines import outage
 from fairway_runner.engines.engine import no_progress
