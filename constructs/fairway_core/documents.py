@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -24,6 +25,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import core_schema
 
 from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
@@ -32,6 +34,7 @@ from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pydantic import GetCoreSchemaHandler, ValidationInfo
     from pydantic._internal._model_construction import ModelMetaclass as _Metaclass
 else:
     _Metaclass = type(BaseModel)
@@ -77,6 +80,16 @@ class Model(BaseModel, metaclass=_MadeInPython):
         return cls(**{name: value for name, value in given.items() if value is not None})
 
     @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        """The schema of its documents, with all models that these may have."""
+        Later.is_imported = True
+        try:
+            cls.model_rebuild(force=True)
+            return super().model_json_schema(*args, **options)
+        finally:
+            Later.is_imported = False
+
+    @classmethod
     def model_rebuild(cls, **options: Any) -> bool | None:
         """Makes its validator, when that is needed first."""
         if cls.__pydantic_complete__ and not options.get("force"):
@@ -118,6 +131,47 @@ _NO_PLUGINS = _NoPlugins(_LOADER)
 
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class Later(type):
+    """Stands for a model that is imported when a document has it, with all that it imports.
+
+    What walks annotations finds the model by `__value__`, as that of an alias. Type checkers are
+    shown the model itself:
+
+    >>> Notify = Later.of("fairway_core.notifications", "Notify")
+    >>> Notify.__value__.__name__
+    'Notify'
+    """
+
+    module: str
+    is_imported: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, module: str, name: str) -> Any:
+        """For the model of that name."""
+        return cls(name, (), {"module": module})
+
+    @property
+    def __value__(cls) -> type[Model]:
+        model: type[Model] = getattr(import_module(cls.module), cls.__name__)
+        return model
+
+    def __get_pydantic_core_schema__(
+        cls, _: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        if cls.is_imported:
+            return handler(cls.__value__)
+        return core_schema.with_info_plain_validator_function(cls._validated)
+
+    def _validated(cls, value: object, info: ValidationInfo) -> Model:
+        import json
+
+        model = cls.__value__
+        if info.mode == "json":
+            text = json.dumps(value)
+            return model.model_validate_json(text, strict=True, context=info.context)
+        return model.model_validate(value, context=info.context)
 
 
 class FieldError(ValueError):

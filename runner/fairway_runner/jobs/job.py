@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from fairway_agent.resources import Wanted
-from fairway_core.documents import FieldError, Model, written_as
+from fairway_core.documents import FieldError, Later, Model, written_as
 from fairway_core.fields import Span, is_image
-from fairway_core.notifications import Notify
 from fairway_runner.jobs.job_fields import (
     FOREIGN_CAUSES,
     FOREIGN_KEYS,
@@ -22,7 +21,13 @@ from fairway_runner.jobs.job_fields import (
     Targets,
     written_like,
 )
-from fairway_runner.jobs.sweep.models import Sweep
+
+if TYPE_CHECKING:
+    from fairway_core.notifications import Notify
+    from fairway_runner.jobs.sweep.models import Sweep
+else:  # most jobs have neither
+    Notify = Later.of("fairway_core.notifications", "Notify")
+    Sweep = Later.of("fairway_runner.jobs.sweep.models", "Sweep")
 
 T = TypeVar("T")
 
