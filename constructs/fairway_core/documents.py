@@ -27,7 +27,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
 

@@ -12,7 +12,7 @@ import copyreg
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

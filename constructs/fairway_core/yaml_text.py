@@ -13,7 +13,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 
 if TYPE_CHECKING:

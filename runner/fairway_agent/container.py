@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import job_facts, podman, processes
+from fairway_agent.quick import dataclass
 from fairway_agent.resources import CORES, GPUS
 from fairway_boot import files
 from fairway_boot.files import Fault
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -26,12 +26,12 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import job_facts, records
+from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord, Unfit
 from fairway_agent.resources import Wanted, numbers_of, ranges
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import BestTasks, Over
 from fairway_boot import files
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord, Whole, parse, read
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_boot import files
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, state_files
+from fairway_agent.quick import dataclass
 from fairway_agent.state_files import Over
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

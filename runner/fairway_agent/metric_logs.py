@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fairway_agent import process_limits
+from fairway_agent.quick import dataclass
 from fairway_agent.task_logs import split_label
 from fairway_boot.files import Fault
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

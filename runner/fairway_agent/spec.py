@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord
 from fairway_agent.resources import Wanted
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from fairway_agent.state_files import BestTasks

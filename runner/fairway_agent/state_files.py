@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import Damaged, JsonRecord, Moment, Number, Whole, read
 from fairway_agent.resources import ranges
 from fairway_boot import files
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     import socket

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import control, job_facts, limits, predecessors, processes, state_files
 from fairway_agent.allocators.machine import Machine
 from fairway_agent.figures.sampler import Sampling, sampler
+from fairway_agent.quick import dataclass
 from fairway_agent.resources import NeverFits
 from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
 from fairway_agent.task import launch
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task
 from fairway_boot.files import Fault
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     import socket

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field, ValidationError
 
+from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST
-from fairway_boot.quick import dataclass
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_runner.quantities import moment
 from fairway_runner.runs.folder import begun_steps, chosen_task

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import processes
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import processes
 from fairway_agent.figures import FOLDER
+from fairway_agent.quick import dataclass
 from fairway_boot.files import try_lock
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     import socket

@@ -9,9 +9,9 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import processes, state_files
+from fairway_agent.quick import dataclass
 from fairway_agent.state_files import CANCELLATION, CANCELLED, ERROR, IO_ERROR, MACHINE, TERMINATED
 from fairway_agent.task import launch
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     from fairway_agent.task.task import Task

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import control, job_facts, outputs, processes, state_files, task_logs
 from fairway_agent.fanout import launchers
+from fairway_agent.quick import dataclass
 from fairway_agent.spec import CANCEL
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
-from fairway_boot.quick import dataclass
 
 if TYPE_CHECKING:
     import subprocess

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import parse_qsl
 
+from fairway_agent.quick import dataclass
 from fairway_agent.state_files import FINAL_STATES
-from fairway_boot.quick import dataclass
 from fairway_cli.server.client import Address, Server, found_beside, quoted
 from fairway_runner.engines import outage
 from fairway_runner.engines.engine import no_progress

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_core.findings import UserError, printable
 from fairway_runner.runs.store import FINAL_STATES
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import outage
 from fairway_runner.engines.capabilities import capabilities

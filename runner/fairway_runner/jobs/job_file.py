@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_core.annotations import annotations_at
 from fairway_core.documents import Document, FieldError, text_of
 from fairway_core.findings import Finding, Location, UserError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, nodes
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import nearest
 from fairway_core.yaml_text import unfit_character

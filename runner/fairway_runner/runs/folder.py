@@ -26,11 +26,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import shown
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import RunState, exit_code_of
 from fairway_boot.files import alone
-from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.records import (

@@ -8,9 +8,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord, Plain, Unfit
 from fairway_boot.files import alone, write_json
-from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.records import known_as, legible_facts

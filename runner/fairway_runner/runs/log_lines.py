@@ -13,10 +13,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from fairway_agent import process_limits
+from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST
 from fairway_agent.state_files import FINAL_STATES
 from fairway_agent.task_logs import begun, split_label
-from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.records import legible_facts, read_specs

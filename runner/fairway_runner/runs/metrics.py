@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent import process_limits
 from fairway_agent.metric_logs import MetricLog, next_line, tail_values, too_slow, values_of
+from fairway_agent.quick import dataclass
 from fairway_boot.files import write_json
-from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner import worker
 from fairway_runner.runs.records import legible_facts

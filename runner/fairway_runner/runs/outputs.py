@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.outputs import said_empty
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_runner.runs.folder import begun_steps
 from fairway_runner.runs.records import has_steps, read_last, read_specs
 

@@ -7,11 +7,11 @@ import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord, Moment, Plain, Unfit, Whole
 from fairway_agent.spec import TaskSpec
 from fairway_agent.state_files import FINAL_STATES as FINAL_STATES
 from fairway_agent.state_files import RunState
-from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
 

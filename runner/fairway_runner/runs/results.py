@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.metric_logs import best_of
 from fairway_agent.outputs import said_empty
+from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST
-from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.metrics import (

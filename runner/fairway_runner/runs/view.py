@@ -8,9 +8,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, Unfit
 from fairway_agent.state_files import UNSUCCESSFUL_STATES
-from fairway_boot.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration

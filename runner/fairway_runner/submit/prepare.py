@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import fairway_core
 from fairway_agent import process_limits
+from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, IdleGpu, RunPlan
-from fairway_boot.quick import dataclass
 from fairway_core.checks import check_job
 from fairway_core.findings import Severity, UserError
 from fairway_runner.engines.capabilities import (

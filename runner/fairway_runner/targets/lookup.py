@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_core.documents import read
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project, from_home

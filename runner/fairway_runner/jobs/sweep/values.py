@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from pydantic import AfterValidator, Discriminator, FiniteFloat, Tag, model_validator
 from pydantic_core import core_schema
 
-from fairway_boot.quick import dataclass
+from fairway_agent.quick import dataclass
 from fairway_core.documents import FieldError, Model
 from fairway_runner.jobs.job_fields import ParamValue, Scalar
 

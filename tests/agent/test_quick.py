@@ -6,7 +6,7 @@ import dataclasses
 import pickle
 from dataclasses import field, fields, replace
 
-from fairway_boot import quick
+from fairway_agent import quick
 
 
 @quick.dataclass(frozen=True, slots=True)
