@@ -141,6 +141,11 @@ class Control(JsonRecord):
             if submission >= self.submission and (name.isdecimal() or name == LAST)
         }
 
+    @property
+    def jobs(self) -> list[str]:
+        """The ids of the jobs that the scheduler has."""
+        return [part.job for part in self.parts if part.job]
+
     def cancels(self, task: str) -> bool:
         """True if a person has cancelled a task, by itself or with its run."""
         return self.is_cancelled or task in self.cancelled_names
@@ -179,6 +184,14 @@ def cancel(folder: Path, submission: int, task: str = "") -> None:
             change(folder, known.submission, cancelled_tasks=named)
         else:
             change(folder, known.submission, cancelled=submission)
+
+
+def note_part(folder: Path, submission: int, part: Part) -> None:
+    """Notes what the scheduler has of a part of a submission."""
+    with locked(folder):
+        known = read(folder).of(submission).parts
+        parts = tuple(part if each.number == part.number else each for each in known)
+        change(folder, submission, parts=parts)
 
 
 def note_blocked(folder: Path, submission: int, name: str, why: str) -> None:

@@ -19,14 +19,23 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, predecessors, state_files
 from fairway_agent.control import Numbers
-from fairway_agent.state_files import CANCELLED, KILLED, SERVICE, TIMED_OUT, RunState, TaskState
+from fairway_agent.notify import should_notify
+from fairway_agent.records import Damaged
+from fairway_agent.state_files import (
+    CANCELLED,
+    KILLED,
+    SERVICE,
+    TIMED_OUT,
+    RunState,
+    TaskState,
+    goes_on,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from fairway_agent.control import Part
+    from fairway_agent.control import Control, Part
     from fairway_agent.limits import Watch
-    from fairway_agent.shared.receive import Submission
     from fairway_agent.spec import RunPlan
 
 # Seconds after a job's end in which the task's own report may still be on its way: for so long an
@@ -106,11 +115,10 @@ class Reconciliation(ABC):
 
     WATCH: ClassVar[type[Watch]]
 
-    def __init__(self, folder: Path, known: Submission) -> None:
+    def __init__(self, folder: Path, known: Control) -> None:
         self.folder = folder
-        self.known = known
+        self.control = known
         self.now = time.time()
-        self.control = control.read(folder)
         self.over = self.control.limit
         self.cancelled = self.control.is_cancelled or self.over is not None
         self.final = {
@@ -140,7 +148,7 @@ class Reconciliation(ABC):
     def unmet(self) -> list[str]:
         """Why tasks were cancelled that nobody has cancelled, or never began: the runs that have
         ended otherwise than this one requires, each with its outcome."""
-        number = self.known.submission
+        number = self.control.submission
         plan = job_facts.read_shared_plan(self.folder, retry=number > 0)
         if not plan.after:
             return []
@@ -151,7 +159,7 @@ class Reconciliation(ABC):
         """Writes the states of tasks that have changed, and the run's; the plan and the latter."""
         counts = Counter(self.final.values())
         before = len(self.final)
-        for part in self.known.parts:
+        for part in self.control.parts:
             for index in part.indices:
                 if index not in self.final:
                     counts[self._write_state(part, index)] += 1
@@ -160,7 +168,7 @@ class Reconciliation(ABC):
                 state: Numbers(index for index, its in self.final.items() if its == state)
                 for state in set(self.final.values())
             }
-            control.change(self.folder, self.known.submission, final=by_state)
+            control.change(self.folder, self.control.submission, final=by_state)
         return self._record(counts)
 
     def _write_state(self, part: Part, index: int) -> str:
@@ -192,15 +200,15 @@ class Reconciliation(ABC):
 
     def _record(self, counts: Counter[str]) -> tuple[RunPlan, RunState]:
         state = state_files.read_run(self.folder) or RunState()
-        plan = job_facts.read_shared_plan(self.folder, retry=self.known.submission > 0)
+        plan = job_facts.read_shared_plan(self.folder, retry=self.control.submission > 0)
         counts.update(plan.done)
         setup = state_files.read_task(self.folder / "setup") or TaskState()
         name = _name(counts, setup_failed=setup.state == "failed")
         if name in state_files.GOING_STATES and not counts["running"]:
             # Its tasks look themselves while they run.
-            self.WATCH(self.folder, plan, self.known.submission).look_back()
+            self.WATCH(self.folder, plan, self.control.submission).look_back()
         # Its tasks may have seen it, and ended, since this began.
-        self.over = self.over or control.read(self.folder).of(self.known.submission).limit
+        self.over = self.over or control.read(self.folder).of(self.control.submission).limit
         over = self.over if name in state_files.FINAL_STATES else None
         name = "failed" if over is not None else name
         reason = self._reason(name, setup)
@@ -213,7 +221,7 @@ class Reconciliation(ABC):
             started=started,
             ended=max(ended, started or ended) if name in state_files.FINAL_STATES else None,
             tasks={each: count for each, count in counts.items() if count},
-            submission=self.known.submission,
+            submission=self.control.submission,
             exit_code=TIMED_OUT if over else None,
             limit=over.limit if over else None,
         )
@@ -242,3 +250,27 @@ def _name(counts: Counter[str], *, setup_failed: bool) -> str:
     if going:
         return "queued" if going == counts["queued"] == counts.total() else "running"
     return state_files.end_state(counts, setup_failed=setup_failed)
+
+
+def reconcile(
+    folders: Sequence[Path],
+    look: Callable[[Path, Control], Reconciliation],
+    tell: Callable[[Path, RunPlan, RunState], None] | None = None,
+) -> dict[str, str]:
+    """Brings these runs up to date, and has news told where somebody is to. One with a damaged file
+    is left as it is: returns what is said of those, by their names."""
+    damaged: dict[str, str] = {}
+    for folder in folders:
+        news = None
+        try:
+            with control.locked(folder):
+                known = control.read(folder)
+                if known.complete and goes_on(folder):
+                    news = look(folder, known).run()
+                    if tell is None or not should_notify(folder, *news):
+                        news = None
+        except Damaged as fault:
+            damaged[folder.name] = str(fault)
+        if news is not None and tell is not None:
+            tell(folder, *news)
+    return damaged

@@ -10,18 +10,17 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, notify, predecessors, state_files
 from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, Api
 from fairway_agent.kubernetes.objects import condition, index_of, look
-from fairway_agent.kubernetes.runs import reconcile
+from fairway_agent.kubernetes.runs import reconcile_all
 from fairway_agent.kubernetes.submit import create
 from fairway_agent.kubernetes.task_state import PATIENCE, lacking, stuck
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive
 from fairway_agent.state_files import TERMINATED, goes_on
 from fairway_agent.task.scheduled import read_secrets
 from fairway_boot import files
@@ -30,9 +29,8 @@ from fairway_boot.files import Fault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_agent.control import Part
+    from fairway_agent.control import Control, Part
     from fairway_agent.kubernetes.objects import Objects
-    from fairway_agent.shared.receive import Submission
     from fairway_agent.spec import RunPlan
 
 # Seconds between two looks: where others wait for what it does, and else.
@@ -90,19 +88,19 @@ class Controller:
         """Brings the run and those before it up to date, and ends what does not go on."""
         others = [each for each in map(Path, self.plan.after) if goes_on(each)]
         objects = look(self.api, [each.name for each in (*others, self.folder)])
-        known = self._submission()
-        seen = control.read(self.folder)
-        if known is not None and not seen.is_cancelled and seen.limit is None:
+        known = self._known
+        if not known.is_cancelled and known.limit is None:
             self.stuck.end(objects, known, time.time())
-        reconcile(self.api, [*others, self.folder], objects)
-        for part in known.parts if known is not None else ():
+        reconcile_all(self.api, [*others, self.folder], objects)
+        for part in known.parts:
             if part.job in objects.jobs and self._is_needless(part, objects):
                 self.api.delete(BATCH, "jobs", part.job)
 
-    def _submission(self) -> Submission | None:
-        known = receive.read(self.folder)
-        is_mine = known is not None and known.complete and known.submission == self.number
-        return known if is_mine else None
+    @property
+    def _known(self) -> Control:
+        """The record of this submission, without its parts before it has them all."""
+        known = control.read(self.folder).of(self.number)
+        return known if known.complete else replace(known, parts=())
 
     def _is_needless(self, part: Part, objects: Objects) -> bool:
         """True if a part's Job waits for nodes in vain: its run is over a limit, or its tasks were
@@ -120,19 +118,22 @@ class Controller:
 
     def start(self) -> None:
         """Makes the Jobs that are due."""
-        known, seen = self._submission(), control.read(self.folder)
-        if known is None or seen.is_cancelled or seen.limit is not None:
+        known = self._known
+        if known.is_cancelled or known.limit is not None:
             return
         for part in list(due(self.folder, known, self.plan)):
-            create(self.api, self.folder, known, part)
+            create(self.api, self.folder, known.submission, part)
 
 
-def due(folder: Path, known: Submission, plan: RunPlan) -> Iterator[Part]:
+def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
     """The parts whose Jobs are to be made now."""
     if plan.after and predecessors.decide(folder, plan, known.submission) != []:
         return
-    ended = control.read(folder).of(known.submission).cancelled_names
-    wanted = [part for part in known.parts if part.job or not _tasks(folder, part) <= ended]
+    wanted = [
+        part
+        for part in known.parts
+        if part.job or not _tasks(folder, part) <= known.cancelled_names
+    ]
     tasks = [part for part in wanted if part.stage == "tasks"]
     used = sum(_width(folder, part, plan) for part in tasks if part.job)
     for part in tasks:
@@ -167,17 +168,16 @@ class StuckPods:
     folder: Path
     since: dict[str, float] = field(default_factory=dict)
 
-    def end(self, objects: Objects, known: Submission, now: float) -> None:
+    def end(self, objects: Objects, known: Control, now: float) -> None:
         """Ends what has been stuck for long enough, and remembers what is stuck."""
         before, self.since = self.since, {}
-        ended = control.read(self.folder).of(known.submission).ended
         for part in known.parts:
             first = part.task_folder(self.folder, part.indices[0]).name
             why_not = ""
             for pod, why in stuck(objects, part.job):
                 name = pod["metadata"]["name"]
                 self.since[name] = before.get(name, now)
-                if now - self.since[name] < PATIENCE and name not in ended:
+                if now - self.since[name] < PATIENCE and name not in known.ended:
                     continue
                 if part.nodes > 1 and index_of(pod) > 0:
                     # The first of a task on several nodes, which waits for this one, says the end.

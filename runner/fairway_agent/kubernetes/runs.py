@@ -20,9 +20,9 @@ from fairway_agent.kubernetes.objects import (
 )
 from fairway_agent.kubernetes.task_state import PATIENCE, is_pending, stuck, view_of, why_pending
 from fairway_agent.limits import Watch
-from fairway_agent.reconcile import JobView, Reconciliation
+from fairway_agent.reconcile import JobView, Reconciliation, reconcile
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive, runs
+from fairway_agent.shared import runs
 from fairway_agent.shared.reports import (
     CancelRequest,
     Done,
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from fairway_agent.control import Part
+    from fairway_agent.control import Control, Part
     from fairway_agent.kubernetes.objects import Object, Objects
-    from fairway_agent.shared.receive import Submission
     from fairway_agent.state_files import TaskState
 
 
@@ -80,14 +79,11 @@ def delete(api: Api, folder: Path, spared: str = "") -> None:
 def _teller(folder: Path) -> str:
     """The controller of a run of whose end somebody wants to hear: it ends once it has told that.
     "" where nobody does, or where it would wait for ever."""
-    try:
-        known = receive.read(folder)
-        if known is None or not known.complete:
-            return ""
-        wants = job_facts.read_shared_plan(folder, retry=known.submission > 0).notify is not None
-    except Damaged:
-        return ""
-    return job_name(folder.name, known.submission, CONTROLLER) if wants else ""
+    with suppress(Damaged):
+        known = control.read(folder)
+        if known.complete and job_facts.read_plan(folder).notify is not None:
+            return job_name(folder.name, known.submission, CONTROLLER)
+    return ""
 
 
 def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
@@ -128,26 +124,17 @@ def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
     return runs.reconciled(shared, request, lambda folders: reconcile_all(Api(), folders))
 
 
-def reconcile_all(api: Api, folders: Sequence[Path]) -> dict[str, str]:
-    """Brings the states of all these runs up to date, with one look at the API server. One with a
-    damaged file is left as it is: returns what is said of those, by their names."""
+def reconcile_all(
+    api: Api, folders: Sequence[Path], objects: Objects | None = None
+) -> dict[str, str]:
+    """Brings the states of all these runs up to date, from one look at the API server, or from
+    `objects`. One with a damaged file is left as it is: returns what is said of those, by their
+    names."""
     going = [folder for folder in folders if goes_on(folder)]
-    return reconcile(api, going, look(api, [each.name for each in going])) if going else {}
-
-
-def reconcile(api: Api, folders: Sequence[Path], objects: Objects) -> dict[str, str]:
-    """Brings these runs up to date from `objects`. One with a damaged file is left as it is:
-    returns what is said of those, by their names."""
-    damaged: dict[str, str] = {}
-    for folder in folders:
-        try:
-            with control.locked(folder):
-                known = receive.read(folder)
-                if known is not None and known.complete and goes_on(folder):
-                    _Reconciliation(folder, known, api, objects).run()
-        except Damaged as fault:
-            damaged[folder.name] = str(fault)
-    return damaged
+    if not going:
+        return {}
+    seen = objects or look(api, [each.name for each in going])
+    return reconcile(going, lambda folder, known: _Reconciliation(folder, known, api, seen))
 
 
 class _Reconciliation(Reconciliation):
@@ -155,7 +142,7 @@ class _Reconciliation(Reconciliation):
 
     WATCH: ClassVar = Watch
 
-    def __init__(self, folder: Path, known: Submission, api: Api, objects: Objects) -> None:
+    def __init__(self, folder: Path, known: Control, api: Api, objects: Objects) -> None:
         super().__init__(folder, known)
         self.api = api
         self.objects = objects
@@ -217,7 +204,7 @@ class _Reconciliation(Reconciliation):
 
     @property
     def _controller(self) -> str:
-        return job_name(self.folder.name, self.known.submission, CONTROLLER)
+        return job_name(self.folder.name, self.control.submission, CONTROLLER)
 
     def _made_since(self, name: str) -> Object | None:
         """A Job that was made between the list and the look at this run's folder, if it is one."""

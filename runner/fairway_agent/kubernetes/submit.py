@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
-    from fairway_agent.control import Part
+    from fairway_agent.control import Control, Part
     from fairway_agent.kubernetes.objects import Object
-    from fairway_agent.shared.receive import Submission
 
 
 # Seconds for which a Job's end is waited for, and between two looks.
@@ -174,24 +173,23 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
     with files.alone(folder / control.SUBMIT_LOCK):
-        known = receive.read(folder)
-        if known is None or known.submission < number:
-            parts = receive.prepare(shared, folder, number, request.code, alone=True)
-            parts = [
+        known = control.read(folder)
+        if not known.parts or known.submission < number:
+            parts = tuple(
                 replace(part, part=settings.part_of(request.resources, part.wanted))
-                for part in parts
-            ]
-            known = receive.Submission(number, parts, complete=False)
+                for part in receive.prepare(shared, folder, number, request.code, alone=True)
+            )
+            known = replace(known.of(number), parts=parts)
             _write_objects(folder, known, request)
             _require_names(api, folder, known)
-            known.write(folder)
+            control.change(folder, number, parts=parts, complete=False)
         if known.submission == number and not known.complete:
             _submit_parts(api, folder, known)
-            replace(known, complete=True).write(folder)
-    return SubmitReport(tuple(part.job for part in known.parts if part.job))
+            control.change(folder, number, complete=True)
+    return SubmitReport(tuple(control.read(folder).jobs))
 
 
-def _write_objects(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
+def _write_objects(folder: Path, wanted: Control, request: SubmitRequest) -> None:
     """Writes down what is to be made, for the program that does so when it is due."""
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     found = settings.of_run(folder, request.resources, request.topology)
@@ -212,7 +210,7 @@ def _program(module: str, *words: str) -> list[str]:
     return ["python3", "-s", str(processes.here()), f"fairway_agent.kubernetes.{module}", *words]
 
 
-def _submit_parts(api: Api, folder: Path, wanted: Submission) -> None:
+def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
         folders = [Path(each) for each in plan.after]
@@ -222,9 +220,9 @@ def _submit_parts(api: Api, folder: Path, wanted: Submission) -> None:
     waits = plan.after or (plan.max_parallel is not None and len(wanted.parts) > 1)
     try:
         _require_quota(api, folder, wanted)
-        for part in [] if waits else list(wanted.parts):
+        for part in () if waits else wanted.parts:
             if part.stage == "tasks":
-                create(api, folder, wanted, part)
+                create(api, folder, wanted.submission, part)
         make(api, folder, job_name(folder.name, wanted.submission, CONTROLLER))
     except (Refused, Taken) as fault:
         _delete(api, jobs_of(api, folder), wanted)
@@ -236,14 +234,12 @@ def _submit_parts(api: Api, folder: Path, wanted: Submission) -> None:
         raise Fault("refused-job", f"Kubernetes refuses the job: {text}", hint, 2) from None
 
 
-def create(api: Api, folder: Path, wanted: Submission, part: Part) -> None:
+def create(api: Api, folder: Path, submission: int, part: Part) -> None:
     """Makes the Job of a part, unless it is there, and notes that."""
-    name = job_name(folder.name, wanted.submission, part.number)
-    if part.job:
-        return
-    make(api, folder, name)
-    wanted.parts[wanted.parts.index(part)] = replace(part, job=name)
-    wanted.write(folder)
+    if not part.job:
+        name = job_name(folder.name, submission, part.number)
+        make(api, folder, name)
+        control.note_part(folder, submission, replace(part, job=name))
 
 
 def _manifest(folder: Path, name: str) -> manifests.Manifest:
@@ -251,7 +247,7 @@ def _manifest(folder: Path, name: str) -> manifests.Manifest:
     return found
 
 
-def _require_names(api: Api, folder: Path, wanted: Submission) -> None:
+def _require_names(api: Api, folder: Path, wanted: Control) -> None:
     """Taken where a run of another folder has the names, and then nothing is left of this one.
     Jobs of this folder are of a run that was removed by hand: they go."""
     remains = api.list(BATCH, "jobs", selector(folder.name))
@@ -261,7 +257,7 @@ def _require_names(api: Api, folder: Path, wanted: Submission) -> None:
     _delete(api, remains, wanted)
 
 
-def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
+def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
     """Refused where a part, of now or of later, would wait in its queue for ever."""
     queues: dict[str, Any] = {}
     for part in wanted.parts:
@@ -274,7 +270,7 @@ def _require_quota(api: Api, folder: Path, wanted: Submission) -> None:
             require_quota(queues[queue], job)
 
 
-def _delete(api: Api, jobs: Sequence[Object], wanted: Submission) -> None:
+def _delete(api: Api, jobs: Sequence[Object], wanted: Control) -> None:
     """Deletes those that have the names of this submission."""
     for job in jobs:
         if job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission):

@@ -10,7 +10,6 @@ import os
 import shutil
 import tarfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
@@ -168,25 +167,6 @@ def facts_of(path: Path) -> dict[str, Any]:
 _INDEX = "tasks.offsets"
 
 
-@dataclass(frozen=True)
-class Submission:
-    """The last submission: its number, its parts, and whether the scheduler has them all."""
-
-    submission: int
-    parts: list[Part]
-    complete: bool
-
-    def write(self, folder: Path) -> None:
-        parts = tuple(self.parts)
-        control.change(folder, self.submission, parts=parts, complete=self.complete)
-
-
-def read(folder: Path) -> Submission | None:
-    """The last submission of a run; None before the first. Fault where the file is damaged."""
-    known = control.read(folder)
-    return Submission(known.submission, [*known.parts], known.complete) if known.parts else None
-
-
 def forget(folder: Path, submission: int) -> None:
     """The scheduler has nothing of it; of a run's first submission nothing is left."""
     control.change(folder, submission, parts=(), complete=False)
@@ -248,7 +228,7 @@ def require_predecessors(
     for folder in folders:
         found = state_files.read_run(folder)
         is_going = found is not None and found.goes_on
-        if is_going and read(folder) is not None:
+        if is_going and control.read(folder).parts:
             going.append(folder)
             continue
         unmet = predecessors.unmet([str(folder)], conditions)

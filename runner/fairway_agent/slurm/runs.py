@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, limits, notify, state_files
-from fairway_agent.reconcile import JobView, Reconciliation
+from fairway_agent.reconcile import JobView, Reconciliation, reconcile
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive, runs
+from fairway_agent.shared import runs
 from fairway_agent.shared.reports import CancelRequest, Done, StatesReport, StatesRequest
 from fairway_agent.slurm.jobs import WAITING, jobs_named, look_up, view_of
 from fairway_agent.state_files import CANCELLED, TaskState, goes_on
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.control import Part
-    from fairway_agent.shared.receive import Submission
+    from fairway_agent.control import Control, Part
     from fairway_agent.slurm.jobs import Element
+    from fairway_agent.spec import RunPlan
+    from fairway_agent.state_files import RunState
 
 
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
@@ -43,7 +44,7 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
         jobs: list[str] = []
         with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
             control.cancel(folder, request.submission)
-            jobs = [part.job for part in control.read(folder).parts if part.job]
+            jobs = control.read(folder).jobs
         mark = f"fairway {folder.name} "
         listed = jobs_named([folder.name])
         found = [each for each in listed if each.comment.startswith(mark)]
@@ -96,7 +97,7 @@ class Watch(limits.Watch):
 
     def take_back(self) -> None:
         """Where Slurm does not answer, what is about to begin sees by itself that it must not."""
-        for job in [part.job for part in control.read(self.folder).parts if part.job]:
+        for job in control.read(self.folder).jobs:
             with contextlib.suppress(commands.Refused, Fault):
                 commands.run(["scancel", "--state=PENDING", job])
 
@@ -109,25 +110,16 @@ def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
 def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
     """Brings the states of all these runs up to date, with one look at Slurm. One with a damaged
     file is left as it is: returns what is said of those, by their names."""
-    damaged: dict[str, str] = {}
     going = [folder for folder in folders if goes_on(folder)]
     if not going:
-        return damaged
+        return {}
     listed = jobs_named(folder.name for folder in going)
     jobs = {(element.job, element.index): element for element in listed}
-    for folder in going:
-        news = None
-        try:
-            with control.locked(folder):
-                known = receive.read(folder)
-                if known is not None and known.complete and goes_on(folder):
-                    plan, state = _Reconciliation(folder, known, jobs).run()
-                    news = (plan, state) if notify.should_notify(folder, plan, state) else None
-        except Damaged as fault:
-            damaged[folder.name] = str(fault)
-        if news is not None:
-            notify.send(folder, *news, waits="SLURM_JOB_ID" in os.environ)
-    return damaged
+    return reconcile(going, lambda folder, known: _Reconciliation(folder, known, jobs), _tell)
+
+
+def _tell(folder: Path, plan: RunPlan, state: RunState) -> None:
+    notify.send(folder, plan, state, waits="SLURM_JOB_ID" in os.environ)
 
 
 def notify_end(folder: Path) -> None:
@@ -135,13 +127,13 @@ def notify_end(folder: Path) -> None:
     somebody without its secrets has seen it before."""
     reconcile_all([folder])
     with control.locked(folder):
-        known, state = receive.read(folder), state_files.read_run(folder)
-        if known is None or state is None or not state.is_final:
+        state = state_files.read_run(folder)
+        if state is None or not state.is_final:
             return
-        plan = job_facts.read_shared_plan(folder, retry=known.submission > 0)
+        plan = job_facts.read_plan(folder)
         if not notify.should_notify(folder, plan, state):
             return
-    notify.send(folder, plan, state, waits="SLURM_JOB_ID" in os.environ)
+    _tell(folder, plan, state)
 
 
 class _Reconciliation(Reconciliation):
@@ -150,7 +142,7 @@ class _Reconciliation(Reconciliation):
     WATCH: ClassVar = Watch
 
     def __init__(
-        self, folder: Path, known: Submission, jobs: Mapping[tuple[str, int], Element]
+        self, folder: Path, known: Control, jobs: Mapping[tuple[str, int], Element]
     ) -> None:
         super().__init__(folder, known)
         self.jobs = jobs

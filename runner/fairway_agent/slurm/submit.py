@@ -29,10 +29,9 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from fairway_agent.control import Part
-    from fairway_agent.shared.receive import Submission
     from fairway_agent.slurm.jobs import Element
     from fairway_agent.slurm.nodes import Resources
     from fairway_agent.spec import RunPlan
@@ -156,64 +155,61 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
     with files.alone(folder / control.SUBMIT_LOCK):
-        known = receive.read(folder)
-        if known is None or known.submission < number:
+        known = control.read(folder)
+        if not known.parts or known.submission < number:
             parts = receive.prepare(shared, folder, number, request.code)
-            known = receive.Submission(number, parts, complete=False)
-            known.write(folder)
+            control.change(folder, number, parts=tuple(parts), complete=False)
+            known = control.read(folder)
         if known.submission == number and not known.complete:
-            _submit_parts(folder, known, request)
-            replace(known, complete=True).write(folder)
+            _submit_parts(folder, number, request)
+            control.change(folder, number, complete=True)
     if job_facts.read_plan(folder).notify is not None:
         # It may have to wait, or have ended already. Slurm has it: where it does not answer now,
         # the next look tells it.
         with suppress(commands.Refused, Fault, OSError):
             reconcile_all([folder])
-    return SubmitReport(tuple(part.job for part in known.parts if part.job))
+    return SubmitReport(tuple(control.read(folder).jobs))
 
 
-def _submit_parts(folder: Path, wanted: Submission, request: SubmitRequest) -> None:
-    plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
+def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
+    plan = job_facts.read_shared_plan(folder, retry=number > 0)
     resources = partition_resources(request)
     try:
         before = _dependency_on_runs(folder.parent, plan)
     except Fault:
-        if not wanted.submission or not predecessors.decide(folder, plan, wanted.submission):
+        if not number or not predecessors.decide(folder, plan, number):
             raise
         return  # a retry that begins nothing has ended, and says why
     try:
-        _hand_over(folder, wanted, plan, resources, before)
+        _hand_over(folder, number, plan, resources, before)
     except commands.Refused as refused:
-        _withdraw(folder, wanted)
+        _withdraw(folder, number)
         raise _refusal(str(refused)) from None
 
 
-def _hand_over(
-    folder: Path, wanted: Submission, plan: RunPlan, resources: Resources, before: str
-) -> None:
+def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, before: str) -> None:
     """Submits parts that Slurm does not have, and notes each; one not noted is found again."""
     listed = jobs_named([folder.name])
-    for position, part in enumerate(wanted.parts):
+    for part in control.read(folder).parts:
         if part.job:
             continue
-        dependency = _dependency(wanted, part, plan, before)
+        dependency = _dependency(control.read(folder).parts, part, plan, before)
         words = arguments(
-            *(folder, part, wanted.submission, plan, resources, dependency),
-            has_setup=has_setup(folder),
+            *(folder, part, number, plan, resources, dependency), has_setup=has_setup(folder)
         )
-        job = _found(folder, part, wanted.submission, resources.partition, listed)
+        job = _found(folder, part, number, resources.partition, listed)
         if not job:
             script = folder / f"batch-{part.number}.sh"
-            script.write_text(batch_script(folder, part, wanted.submission))
+            script.write_text(batch_script(folder, part, number))
             job = commands.run([*words, str(script)]).strip().partition(";")[0]
-        wanted.parts[position] = replace(part, job=job, part=resources.part_of(part.wanted))
-        wanted.write(folder)
+        new = replace(part, job=job, part=resources.part_of(part.wanted))
+        control.note_part(folder, number, new)
 
 
-def _dependency(wanted: Submission, part: Part, plan: RunPlan, before: str) -> str:
+def _dependency(parts: Sequence[Part], part: Part, plan: RunPlan, before: str) -> str:
     """The runs that this one comes after, and other tasks of it, for which a part waits. Where one
     of those runs fails, Slurm ends the tasks, and what waited for their end alone would begin."""
-    own = [each.job for each in wanted.parts if each.stage == "tasks" and each.job]
+    own = [each.job for each in parts if each.stage == "tasks" and each.job]
     if part.stage != "finally":
         # Each array keeps the limit for itself alone, so that one comes after the other.
         own = own[-1:] if plan.max_parallel else []
@@ -236,14 +232,13 @@ def _found(
     return trace.read_text(encoding="ascii").strip() if trace.exists() else ""
 
 
-def _withdraw(folder: Path, wanted: Submission) -> None:
+def _withdraw(folder: Path, number: int) -> None:
     """Takes back what Slurm has accepted of a run of which it has refused another part, and sees
     that it has ended: the run may go elsewhere next."""
-    jobs = [part.job for part in wanted.parts if part.job]
-    if jobs:
+    if jobs := control.read(folder).jobs:
         commands.run(["scancel", *jobs])
         _await_end(folder.name, jobs)
-    receive.forget(folder, wanted.submission)
+    receive.forget(folder, number)
 
 
 def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
@@ -254,7 +249,7 @@ def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
     jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}
     for folder in receive.require_predecessors(folders, plan.conditions):
         kind = "afterany" if folder.name in plan.conditions else "afterok"
-        jobs[kind] += [part.job for part in control.read(folder).parts if part.job]
+        jobs[kind] += control.read(folder).jobs
     return ",".join(f"{kind}:{':'.join(found)}" for kind, found in jobs.items() if found)
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import job_facts, state_files
+from fairway_agent import control, job_facts, state_files
 from fairway_agent.kubernetes import controller, runs, submit
 from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.objects import INDEX, JOB
-from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitRequest
 from fairway_agent.state_files import RunState, TaskState
 
@@ -144,10 +143,9 @@ class Cluster:
         plan = job_facts.read_shared_plan(folder)
         return controller.Controller(self.server, folder, 0, plan)  # type: ignore[arg-type]
 
-    def due(self, folder: Path, known: receive.Submission | None = None) -> list[int]:
+    def due(self, folder: Path, known: control.Control | None = None) -> list[int]:
         """The parts that are to be made now, by the last submission or another one."""
-        known = known or receive.read(folder)
-        assert known is not None
+        known = known or control.read(folder)
         plan = job_facts.read_shared_plan(folder)
         return [part.number for part in controller.due(folder, known, plan)]
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import job_facts, state_files
+from fairway_agent import control, job_facts, state_files
 from fairway_agent.kubernetes import api, nodes, objects, runs, submit
 from fairway_agent.kubernetes.api import CORE, Api, Refused
 from fairway_agent.kubernetes.controller import Controller
-from fairway_agent.shared import receive
 from fairway_agent.shared.reports import (
     CancelRequest,
     NodesRequest,
@@ -162,13 +161,13 @@ def test_kill_9_of_who_submits_at_each_of_twenty_points(
                 time.sleep(0.005)
             process.kill()
         cluster_api.faults.clear()
-        known, before = receive.read(folder), jobs(head_api, folder)
-        assert known is None or not known.complete
+        known, before = control.read(folder), jobs(head_api, folder)
+        assert not known.complete
         submit.submit(cluster.shared, cluster.request("job-a"), io.BytesIO())
         after = jobs(head_api, folder)
         assert sorted(after) == names, (skip, applied)
         assert after.items() >= before.items(), (skip, applied)
-        known = receive.read(folder)
+        known = control.read(folder)
         assert known.complete
         runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())

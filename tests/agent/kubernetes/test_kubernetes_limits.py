@@ -17,7 +17,6 @@ from fairway_agent.kubernetes import pod
 from fairway_agent.kubernetes import runs as cancelling
 from fairway_agent.kubernetes.pod import PodNodes
 from fairway_agent.limits import Watch
-from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import TaskState
@@ -113,9 +112,8 @@ def test_a_retry_runs_it_again(cluster: Cluster) -> None:
     """What was ended was that of the submission before."""
     folder = cluster.submitted([2, 2], last=True, max_parallel=1)
     cancel(cluster, "0")
-    known = receive.read(folder)
-    assert known is not None
-    later = receive.Submission(1, known.parts, complete=True)
+    known = control.read(folder)
+    later = replace(known.of(1), parts=known.parts, complete=True)
     assert (cluster.due(folder), cluster.due(folder, later)) == ([1], [0])
 
 

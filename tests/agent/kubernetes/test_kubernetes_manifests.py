@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes_validate import ValidationError, validate
 
+from fairway_agent import control
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import manifests, settings, submit
 from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, of_run
 from fairway_agent.resources import Wanted
-from fairway_agent.shared import receive
 from fairway_agent.spec import RunPlan
 from fairway_simulator.kubernetes.api.schemas import newest
 
@@ -155,7 +155,7 @@ def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
     (folder / "job.json").write_text(json.dumps({"container": container}))
     cluster.submit(key="-----BEGIN")
     written = [json.loads(each.read_text()) for each in (folder / "objects").iterdir()]
-    known = receive.read(folder)
+    known = control.read(folder)
     assert len(written) == len(known.parts) + 1
     for version in VERSIONS:
         for job in written:

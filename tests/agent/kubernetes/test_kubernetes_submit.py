@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ import pytest
 from fairway_agent import control, notify, state_files
 from fairway_agent.kubernetes import runs, submit
 from fairway_agent.records import Damaged
-from fairway_agent.shared import receive
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
 from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
@@ -59,7 +57,7 @@ def test_whoever_goes_on_makes_none_twice(
     with pytest.raises(Killed):
         cluster.submit()
     monkeypatch.setattr(cluster.server, "create", create)
-    assert not receive.read(cluster.shared / "runs/job-a").complete  # type: ignore[union-attr]
+    assert not control.read(cluster.shared / "runs/job-a").complete
     assert cluster.submit() == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
     assert sorted(cluster.server.created) == [
         "job-a-0-0",
@@ -89,7 +87,7 @@ def test_a_retry_has_names_of_its_own(cluster: Cluster) -> None:
     retry = {"only": [2], "done": {"succeeded": 2}, "is_set_up": False, "submission": 1}
     (folder / "retry.json").write_text(json.dumps(retry))
     assert cluster.submit("job-a", submission=1) == ["job-a-1-0"]
-    [part] = receive.read(folder).parts  # type: ignore[union-attr]
+    [part] = control.read(folder).parts
     assert part.indices == (2,)
     assert cluster.server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
 
@@ -247,8 +245,6 @@ class TestWhatWaits:
     def test_as_many_run_as_may(self, cluster: Cluster) -> None:
         folder = cluster.submitted([2, 2, 2, 2], max_parallel=2)
         assert cluster.due(folder) == [0, 1]
-        known = receive.read(folder)
-        assert known is not None
         cluster.controller(folder).start()
         assert sorted(cluster.server.created) == ["job-a-0-0", "job-a-0-1", "job-a-0-controller"]
         assert cluster.due(folder) == []
@@ -294,9 +290,7 @@ class TestWhatWaits:
 
     def test_a_controller_of_what_was_not_submitted_whole_goes_too(self, cluster: Cluster) -> None:
         folder = cluster.submitted([1], notify=RECEIVER)
-        known = receive.read(folder)
-        assert known is not None
-        replace(known, complete=False).write(folder)
+        control.change(folder, 0, complete=False)
         runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         assert cluster.server.of("jobs") == {}
 
@@ -305,8 +299,6 @@ class TestWhatWaits:
         cluster.ended(folder, "0", "cancelled")
         runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         assert cluster.server.of("jobs") == {}
-        known = receive.read(folder)
-        assert known is not None
         cluster.controller(folder).start()
         assert cluster.server.of("jobs") == {}
 

@@ -10,7 +10,6 @@ import pytest
 
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Numbers, Part
-from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import job, submit
 from fairway_agent.slurm.allocation import SlurmNodes
@@ -51,7 +50,7 @@ def shared(tmp_path: Path) -> Path:
     for number, name in enumerate(("well", *WANTED)):
         made(tmp_path, RunPlan(name, "code"))
         part = Part("tasks", 0, Numbers([0]), 1, 1, job=str(70 + number))
-        receive.Submission(0, [part], complete=False).write(tmp_path / "runs" / name)
+        control.change(tmp_path / "runs" / name, 0, parts=(part,))
         state_files.write(tmp_path / "runs" / name, RunState("running"))
     made(tmp_path, RunPlan("own", "code", after=("well", *WANTED), conditions=WANTED))
     return tmp_path

@@ -13,7 +13,6 @@ from fairway_agent import control, limits, state_files
 from fairway_agent import reconcile as shared_reconcile
 from fairway_agent.control import Numbers, Part
 from fairway_agent.records import Unfit
-from fairway_agent.shared.receive import Submission
 from fairway_agent.slurm import runs, submit
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.nodes import Resources
@@ -52,7 +51,8 @@ def run(tmp_path: Path) -> Path:
         "".join(TaskSpec(index, nodes=2).line() for index in range(3))
     )
     (tmp_path / "tasks").mkdir()
-    Submission(0, [Part("tasks", 0, Numbers([0, 1, 2]), 2, 1, "12")], complete=True).write(tmp_path)
+    part = Part("tasks", 0, Numbers([0, 1, 2]), 2, 1, "12")
+    control.change(tmp_path, 0, parts=(part,), complete=True)
     return tmp_path
 
 

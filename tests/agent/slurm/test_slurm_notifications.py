@@ -11,7 +11,6 @@ import pytest
 
 from fairway_agent import control, notify, state_files
 from fairway_agent.control import Numbers, Part
-from fairway_agent.shared import receive
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import runs, submit
 from fairway_agent.slurm.jobs import Element
@@ -45,7 +44,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
         (folder / "plan.json").write_text(plan.text())
         (folder / "target.json").write_text("{}")
         part = Part("tasks", 0, Numbers([0, 1]), 1, 1, "7")
-        receive.Submission(0, [part], complete=True).write(folder)
+        control.change(folder, 0, parts=(part,), complete=True)
         state_files.write(folder, RunState(tasks={"queued": 2}))
         return folder
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fairway_agent import control
 from fairway_agent.control import Numbers, Part
-from fairway_agent.shared.receive import Submission
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
 from fairway_agent.slurm import runs
 from fairway_agent.slurm.jobs import Element
@@ -73,7 +73,7 @@ def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
     (folder / "plan.json").write_text(RunPlan(folder.name, "/code", after=after).text())
     (folder / "target.json").write_text("{}")
     part = Part("tasks", 0, Numbers([0]), nodes=1, width=1, job="7")
-    Submission(0, [part], complete=True).write(folder)
+    control.change(folder, 0, parts=(part,), complete=True)
 
 
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json", "control.json"])
