@@ -64,7 +64,7 @@ class Numbers(tuple[int, ...]):
 
 
 @dataclass(frozen=True)
-class Part(JsonRecord):
+class Part(JsonRecord, called="a part"):
     """Tasks of one `stage` (`tasks` or `finally`) that the scheduler has as one job.
 
     `indices` are the tasks' numbers; `job` is "" until it is submitted. As an array each task's
@@ -72,7 +72,6 @@ class Part(JsonRecord):
     the whole, and `part` how large a part of the node that is.
     """
 
-    CALLED = "a part"
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"stage": ("tasks", "finally")}
 
     stage: str
@@ -106,10 +105,9 @@ class Part(JsonRecord):
 
 
 @dataclass(frozen=True)
-class Control(JsonRecord):
+class Control(JsonRecord, called="the control record"):
     """See the module's docstring for the fields."""
 
-    CALLED = "the control record"
     VERSION = 1
 
     submission: int = 0

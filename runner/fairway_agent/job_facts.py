@@ -23,11 +23,9 @@ PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 
 
 @dataclass(frozen=True, slots=True)
-class Container(JsonRecord):
+class Container(JsonRecord, called="the container"):
     """The container of a job's tasks: its image, further options of its runtime, and the size of
     /dev/shm, as Docker writes it, where the job names one."""
-
-    CALLED = "the container"
 
     image: str
     options: tuple[str, ...] = ()
@@ -35,11 +33,9 @@ class Container(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class JobFacts(JsonRecord):
+class JobFacts(JsonRecord, called="the job"):
     """A job's container, if it has one; its `priority`, a word of PRIORITIES or a number; where the
     values of its secrets come from, by their variables; and its `setup`, as the job has it."""
-
-    CALLED = "the job"
 
     container: Container | None = None
     priority: Whole | str | None = None

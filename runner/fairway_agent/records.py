@@ -181,7 +181,7 @@ Moment = Annotated[float, Fields.moment]
 
 
 class JsonRecord:
-    """The base of such a dataclass; CALLED is what messages call it.
+    """The base of such a dataclass; `called` is what messages call it.
 
     A field is a text, a whole number or a span that is not negative, one of the kinds above, a
     flag, whatever has a `from_json`, a tuple, a list or a mapping of these, any of several of them
@@ -191,8 +191,7 @@ class JsonRecord:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
-    ... class Host(JsonRecord):
-    ...     CALLED = "a host"
+    ... class Host(JsonRecord, called="a host"):
     ...     name: str
     ...     gpus: int = 0
     >>> Host.from_json({"name": "nd-0"}).to_json()
@@ -200,10 +199,13 @@ class JsonRecord:
     """
 
     __slots__ = ()
-    CALLED: ClassVar[str]
+    CALLED: ClassVar[str] = "the record"
     VERSION: ClassVar[int] = 0
     SPARSE: ClassVar[bool] = False
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def __init_subclass__(cls, called: str = "") -> None:
+        cls.CALLED = called or cls.CALLED  # a class with slots is made twice
 
     @classmethod
     def from_json(cls: type[R], facts: object) -> R:

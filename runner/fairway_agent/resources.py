@@ -41,11 +41,9 @@ class NeverFits(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(JsonRecord):
+class Wanted(JsonRecord, called="what a task wants"):
     """How many GPUs and cores of its node a task wants. Without a number of cores it gets those
     that go with its GPUs, and without a number of GPUs none."""
-
-    CALLED = "what a task wants"
 
     gpus: int | None = None
     cores: int | None = None
@@ -120,10 +118,8 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Lent(JsonRecord):
+class Lent(JsonRecord, called="what a task has of its node"):
     """Allocation on a node, as recorded by an attempt of a task: see `Share`."""
-
-    CALLED = "what a task has of its node"
 
     attempt: int
     gpus: tuple[int, ...]
@@ -215,10 +211,8 @@ _PATIENCE = 60.0  # seconds: a driver that is not loaded yet takes its time
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu(JsonRecord):
+class Gpu(JsonRecord, called="a GPU"):
     """A GPU by its number, and the cores that are nearest to it; none where that is not known."""
-
-    CALLED = "a GPU"
 
     index: int
     near: tuple[int, ...] = ()
@@ -228,10 +222,8 @@ class Gpu(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Devices(JsonRecord):
+class Devices(JsonRecord, called="the node's devices"):
     """The GPUs of a node, and the cores that tasks may have, of `processors` in all."""
-
-    CALLED = "the node's devices"
 
     gpus: tuple[Gpu, ...]
     cores: tuple[int, ...]

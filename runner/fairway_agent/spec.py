@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged(JsonRecord):
+class Staged(JsonRecord, called="a staged input"):
     """An input that is copied from storage before a task starts: the blobs below `path` of a
     container. `stage` says where to: `scratch` is each node's own disk, `shared` the folder of all
     nodes; `to` is a folder that the job names. `account` is the storage account's address, which
     is known where the task runs. `source` is the folder of the project that submits from which they
     are brought into storage first, where that is so; see `Chained`."""
-
-    CALLED = "a staged input"
 
     name: str
     container: str
@@ -44,11 +42,9 @@ class Staged(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Best(JsonRecord):
+class Best(JsonRecord, called="`best`"):
     """Choice of a run's best task: the one whose last value of a metric, which its pattern finds in
     the tasks' output, is the lowest, or the highest."""
-
-    CALLED = "`best`"
 
     metric: str
     pattern: str
@@ -56,13 +52,11 @@ class Best(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Chained(JsonRecord):
+class Chained(JsonRecord, called="an input of another run"):
     """An input that a task of another run has kept: the folder `path`, below the one in which the
     folder `runs` is. It is copied there from `source`, the same in the project that submits, where
     it is not the other run's own. A `*` in `path` stands for the number of a task: of the `best`
     one, which is known once the other run has ended."""
-
-    CALLED = "an input of another run"
 
     name: str
     path: str
@@ -77,12 +71,10 @@ class Chained(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Mail(JsonRecord):
+class Mail(JsonRecord, called="`notify.mail`"):
     """Mail recipients of a run's notifications, with the server (`HOST` or `HOST:PORT`) and the
     sender. For a server that requires a `user`, the job's secret of this name holds the password.
     """
-
-    CALLED = "`notify.mail`"
 
     to: tuple[str, ...]
     server: str
@@ -92,12 +84,10 @@ class Mail(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver(JsonRecord):
+class Receiver(JsonRecord, called="`notify`"):
     """Recipients of a run's notifications: the address of a webhook ("" for none), the events
     (`on`) to report, the form, and the mail recipients. `secret` names the job's secret that holds
     the address."""
-
-    CALLED = "`notify`"
 
     webhook: str
     on: tuple[str, ...]
@@ -113,10 +103,8 @@ class Receiver(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget(JsonRecord):
+class Budget(JsonRecord, called="`max_cost`"):
     """Cost limit of a run, in a `currency`, and the hourly price of a node at submission."""
-
-    CALLED = "`max_cost`"
 
     most: float
     currency: str
@@ -152,11 +140,10 @@ CONDITIONS = ("succeeded", "failed", "ended")
 
 
 @dataclass(frozen=True, slots=True)
-class IdleGpu(JsonRecord):
+class IdleGpu(JsonRecord, called="`idle_gpu`"):
     """`below` how many percent the GPUs of a task are not busy, for how many `seconds` that may
     go on, and what comes `then`: the task's end, or a warning."""
 
-    CALLED = "`idle_gpu`"
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"then": (CANCEL, WARN)}
 
     below: float
@@ -165,12 +152,10 @@ class IdleGpu(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Retry(JsonRecord):
+class Retry(JsonRecord, called="the retry"):
     """Tasks of an ended run that run again: `only` their numbers, `done` how many of the others
     ended in which state, `is_set_up` whether the setup is left out. `after` takes the place of the
     plan's, unless it is None. `submission` counts the times that the run was started, from 0."""
-
-    CALLED = "the retry"
 
     only: tuple[int, ...]
     done: Mapping[str, int] = field(default_factory=dict)
@@ -180,7 +165,7 @@ class Retry(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan(JsonRecord):
+class RunPlan(JsonRecord, called="the plan"):
     """Settings of a run that hold for all its tasks.
 
     `tasks` counts them, the one of `finally:` included. `directory` is where they run. `after`
@@ -196,7 +181,6 @@ class RunPlan(JsonRecord):
     tasks run again.
     """
 
-    CALLED = "the plan"
     VERSION = 1
 
     run: str
@@ -263,12 +247,10 @@ _NAMES = ("setup", "release", LAST)
 
 
 @dataclass(frozen=True, slots=True)
-class Output(JsonRecord):
+class Output(JsonRecord, called="an output"):
     """Files that a task keeps: those below its output folder that match the `pattern`, or one of
     those in `also`, `when` it ended with success, with failure, or always. `exclude` are shell
     patterns of paths and names that are left out. One that is `required` must not be empty."""
-
-    CALLED = "an output"
 
     pattern: str
     when: str
@@ -282,12 +264,11 @@ class Output(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSpec(JsonRecord):
+class TaskSpec(JsonRecord, called="a task"):
     """One task: its number, or its name; the point of a sweep that it is; its size; what it keeps;
     the directory of its checkpoints, where the job names one; variables of its own; its script.
     `wanted` is what it takes of its node, where that is not the whole."""
 
-    CALLED = "a task"
     SPARSE = True
 
     index: int | str

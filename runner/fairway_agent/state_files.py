@@ -55,7 +55,7 @@ of the metric by which they are the best."""
 
 
 @dataclass(frozen=True, slots=True)
-class TaskState(JsonRecord):
+class TaskState(JsonRecord, called="the state"):
     """A task, or a setup: its state and why; its last attempt, from 0, or −1 before the first;
     since when that runs and when it ended, in seconds since 1970; how it ended.
 
@@ -72,7 +72,6 @@ class TaskState(JsonRecord):
     names the outputs of a task that has succeeded in which there was no file.
     """
 
-    CALLED = "the state"
     SPARSE = True
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
 
@@ -129,12 +128,11 @@ class TaskState(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class RunState(JsonRecord):
+class RunState(JsonRecord, called="the state"):
     """A run: its state and why; since when and until when, in seconds since 1970; the process that
     supervises it; which time it was started, from 0; how many of its tasks are in which state.
     `limit` names the limit of its own that it was over, and `exit_code` is its code then."""
 
-    CALLED = "the state"
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
 
     state: str = "queued"
@@ -235,10 +233,8 @@ def write(folder: Path, state: RunState | TaskState) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Over(JsonRecord):
+class Over(JsonRecord, called="the limit"):
     """Limit that the run has exceeded: the job's field, and the message for people."""
-
-    CALLED = "the limit"
 
     limit: str
     reason: str

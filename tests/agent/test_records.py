@@ -36,17 +36,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Node(JsonRecord):
-    CALLED = "a node"
-
+class Node(JsonRecord, called="a node"):
     name: str
     gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(JsonRecord):
-    CALLED = "the answer"
-
+class Answer(JsonRecord, called="the answer"):
     nodes: tuple[Node, ...]
     time: float
     is_up: bool

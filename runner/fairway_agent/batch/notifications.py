@@ -36,12 +36,10 @@ FILE = "ending.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Ending(JsonRecord):
+class Ending(JsonRecord, called="the ending"):
     """Of a `task` its last state, by what the attempt said that ended at `node`; `job` is the
     service's. `limit` names the limit of the run that it was over, and `why` what a person is told
     of that."""
-
-    CALLED = "the ending"
 
     job: str
     task: str

@@ -32,10 +32,8 @@ _FIRST_PAUSE, _PAUSE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
-class Member(JsonRecord):
+class Member(JsonRecord, called="a pod"):
     """One pod of a task: its id, its name, the node's, and its address."""
-
-    CALLED = "a pod"
 
     uid: str
     pod: str

@@ -43,15 +43,13 @@ def patience(least: int, most: int) -> float:
 
 
 @dataclass(frozen=True)
-class PodFacts(JsonRecord):
+class PodFacts(JsonRecord, called="`kubernetes` of the target"):
     """Facts of a Kubernetes cluster for a target's pods. They are images and service accounts, for
     the head's own pods and for tasks; the taints of nodes that the former may use; claims, by the
     mounts that they provide; labels of the nodes that pods may use, and the taints that these nodes
     bear; the folder of these nodes for scratch, or the most that it takes of their system disk; the
     Kueue queue in which pods wait, and its priority classes, by the words that jobs use; and for
     how many seconds the first pod of a task waits for the others."""
-
-    CALLED = "`kubernetes` of the target"
 
     image: str
     head_image: str

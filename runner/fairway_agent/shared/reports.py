@@ -21,10 +21,8 @@ MOST = 4 << 20  # bytes in one answer
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(JsonRecord):
+class Piece(JsonRecord, called="a piece"):
     """Content of a file from the byte `offset` on, packed as text, and whether there is `more`."""
-
-    CALLED = "a piece"
 
     offset: int
     data: str
@@ -63,12 +61,10 @@ def piece_of(file: Path, offset: int, budget: list[int]) -> Piece | None:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRequest(JsonRecord):
+class RunRequest(JsonRecord, called="the request"):
     """`done` names the tasks whose last state is known already, `logs` from which byte on logs are
     wanted, by the name of the task. With `samples` those of its nodes are wanted too, of each from
     the byte on that is known here, by its name."""
-
-    CALLED = "the request"
 
     done: tuple[str, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -76,13 +72,11 @@ class RunRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport(JsonRecord):
+class RunReport(JsonRecord, called="the report"):
     """Where a run stands, None before that was written; where those of its tasks stand that were
     not known to be done, and its setup, by their names; new pieces of logs, and of samples by the
     names of nodes. `more` says that there are others. `damaged` names a file of the run that cannot
     be read: nothing else is told then."""
-
-    CALLED = "the report"
 
     state: RunState | None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
@@ -93,40 +87,32 @@ class RunReport(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class StatesRequest(JsonRecord):
+class StatesRequest(JsonRecord, called="the request"):
     """Where the runs of these ids stand."""
-
-    CALLED = "the request"
 
     runs: Mapping[str, RunRequest]
 
 
 @dataclass(frozen=True, slots=True)
-class StatesReport(JsonRecord):
+class StatesReport(JsonRecord, called="the states of runs"):
     """By id what is told of each run, None for one that has no folder. `silent` says who did not
     answer the host: part of the states may be old then."""
-
-    CALLED = "the states of runs"
 
     runs: Mapping[str, RunReport | None]
     silent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiveRequest(JsonRecord):
+class ReceiveRequest(JsonRecord, called="the request"):
     """The folder of this run is to be made, from the payload; `code` names its snapshot."""
-
-    CALLED = "the request"
 
     run: str
     code: str
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiveReport(JsonRecord):
+class ReceiveReport(JsonRecord, called="the answer to a submission"):
     """The run's folder; where its snapshot is to be put; whether the snapshot is there."""
-
-    CALLED = "the answer to a submission"
 
     folder: str
     draft: str
@@ -134,7 +120,7 @@ class ReceiveReport(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitRequest(JsonRecord):
+class SubmitRequest(JsonRecord, called="the request"):
     """The submission of a run, with the snapshot `code`.
 
     Slurm's jobs ask for nodes of the `partition`: `vm_size` and `gpus` are what the target says of
@@ -142,8 +128,6 @@ class SubmitRequest(JsonRecord):
     of a node; `key` is the private one by which the pods of a task reach each other, "" where each
     task has one, and `topology` the path of the file that NCCL reads there, "" if there is none.
     """
-
-    CALLED = "the request"
 
     run: str
     submission: int
@@ -160,19 +144,15 @@ class SubmitRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitReport(JsonRecord):
+class SubmitReport(JsonRecord, called="the answer to a submission"):
     """The ids of the submission's jobs."""
-
-    CALLED = "the answer to a submission"
 
     jobs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CancelRequest(JsonRecord):
+class CancelRequest(JsonRecord, called="the request"):
     """A run's submission, or its `task` of that name alone, that is to end; at once with `kill`."""
-
-    CALLED = "the request"
 
     run: str
     submission: int
@@ -181,10 +161,8 @@ class CancelRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class RunsRequest(JsonRecord):
+class RunsRequest(JsonRecord, called="the request"):
     """The runs of `target` that are not among the `known`; or the run to `remove`."""
-
-    CALLED = "the request"
 
     target: str = ""
     known: tuple[str, ...] = ()
@@ -192,17 +170,15 @@ class RunsRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class RunsReport(JsonRecord):
+class RunsReport(JsonRecord, called="the list of runs"):
     """By id the texts of a run's files by name, still to be checked; and its last submission."""
-
-    CALLED = "the list of runs"
 
     runs: Mapping[str, object]
     submissions: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class NodesRequest(JsonRecord):
+class NodesRequest(JsonRecord, called="the request"):
     """The nodes of a target, once the `action` is done to the `node`; with `health` also what else
     it needs. `group` is the name of a plain cluster, or a partition of Slurm's.
 
@@ -211,8 +187,6 @@ class NodesRequest(JsonRecord):
     asked for the `claims`, and which of the `rights` the head's account does not have: each a verb
     and a resource, and whether that is in all namespaces. `run` asks for the pods of a run instead.
     """
-
-    CALLED = "the request"
 
     group: str = ""
     health: bool = False
@@ -227,7 +201,7 @@ class NodesRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReport(JsonRecord):
+class NodeReport(JsonRecord, called="a node"):
     """A node, the `reason` why it is not fit, the runs that have it, and what it offers these;
     `machine` is the VM that it is, by what its scheduler has noted. `pod` names a run's pod there.
 
@@ -235,8 +209,6 @@ class NodeReport(JsonRecord):
     enough to count on it (`fresh`). `own` says that it is the main host, and `unreachable` that it
     takes no connection.
     """
-
-    CALLED = "a node"
 
     name: str
     state: str = ""
@@ -256,10 +228,8 @@ class NodeReport(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldJob(JsonRecord):
+class HeldJob(JsonRecord, called="a job"):
     """A job that Slurm does not start, and why."""
-
-    CALLED = "a job"
 
     job: str
     name: str
@@ -267,14 +237,12 @@ class HeldJob(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Health(JsonRecord):
+class Health(JsonRecord, called="the health of the target"):
     """Health of a target: the bytes that are `free` in its shared folder, and any problem there
     (`fault`); and the `time` at the host. Of a plain cluster, whether its main host has ssh; of a
     partition, its state (`available`) and the jobs that Slurm holds; of a namespace, any problem
     of each claim and of the queue, and the rights that the head's account `lacks`.
     """
-
-    CALLED = "the health of the target"
 
     free: int
     time: float
@@ -288,10 +256,8 @@ class Health(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class PodReport(JsonRecord):
+class PodReport(JsonRecord, called="a pod"):
     """A pod: the part of its run, and its number in that."""
-
-    CALLED = "a pod"
 
     name: str
     part: str
@@ -299,10 +265,8 @@ class PodReport(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class NodesReport(JsonRecord):
+class NodesReport(JsonRecord, called="the report of the nodes"):
     """The nodes; the health where that was asked for, and so the running pods of a run's tasks."""
-
-    CALLED = "the report of the nodes"
 
     nodes: tuple[NodeReport, ...] = ()
     health: Health | None = None
@@ -310,10 +274,8 @@ class NodesReport(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class InputsRequest(JsonRecord):
+class InputsRequest(JsonRecord, called="the request"):
     """Folders of other runs that this run reads: which are missing, or `adopt` those brought."""
-
-    CALLED = "the request"
 
     run: str
     paths: tuple[str, ...]
@@ -321,19 +283,15 @@ class InputsRequest(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class InputsReport(JsonRecord):
+class InputsReport(JsonRecord, called="the answer about inputs"):
     """The missing ones, each with the folder in which it is to be put."""
-
-    CALLED = "the answer about inputs"
 
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Done(JsonRecord):
+class Done(JsonRecord, called="the answer"):
     """Answer to a request that was carried out and has no result."""
-
-    CALLED = "the answer"
 
 
 REQUESTS: dict[str, type[JsonRecord]] = {

@@ -26,10 +26,8 @@ _FILE, _LOCK = "labels.json", "labels.lock"
 
 
 @dataclass(frozen=True)
-class Labels(JsonRecord):
+class Labels(JsonRecord, called="the labels"):
     """Labels of a run: its tags in the order in which they were added, and its note."""
-
-    CALLED = "the labels"
 
     tags: tuple[Plain, ...] = ()
     note: str = ""

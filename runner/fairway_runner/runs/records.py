@@ -29,10 +29,8 @@ _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 
 
 @dataclass(frozen=True)
-class RunRecord(JsonRecord):
+class RunRecord(JsonRecord, called="run.json"):
     """Record of a submission; `created` is in seconds since 1970."""
-
-    CALLED = "run.json"
 
     id: Plain
     name: Plain
@@ -212,12 +210,10 @@ STEPS_ENGINE = "steps"
 
 
 @dataclass(frozen=True)
-class StepRecord(JsonRecord):
+class StepRecord(JsonRecord, called="a step"):
     """One step: its name, the ID of its run, its target; and by the name of each step that it comes
     after how that must have ended: a word, or exit codes. `waits` is whether its run can wait for
     these on its target: it is submitted while they go on."""
-
-    CALLED = "a step"
 
     name: str
     run: str

@@ -53,12 +53,10 @@ RECORD = (
 
 
 @dataclass
-class State(JsonRecord):
+class State(JsonRecord, called="the submission"):
     """State of the submission as the folder records it: its number, and if the job has all its
     tasks. Of a retry `only` are the numbers of the tasks that run again, `first` has the number
     of the next attempt of each by name, and `done` counts how the others ended."""
-
-    CALLED = "the submission"
 
     job: str
     submission: int

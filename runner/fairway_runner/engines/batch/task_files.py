@@ -88,12 +88,10 @@ class TaskFiles:
 
 
 @dataclass
-class _LogCopy(JsonRecord):
+class _LogCopy(JsonRecord, called="the copy of a log"):
     """Of a task's log: the `attempt` that is copied, whose `marker` that is and when it `started`;
     how many bytes of it (`offset`), and how many the log has with them (`size`); whether that is
     all."""
-
-    CALLED = "the copy of a log"
 
     attempt: int = 0
     offset: int = 0
@@ -104,10 +102,8 @@ class _LogCopy(JsonRecord):
 
 
 @dataclass
-class _LogCopies(JsonRecord):
+class _LogCopies(JsonRecord, called="the copies of logs"):
     """Copies of a run's logs by task number; `complete` once all of every log is here."""
-
-    CALLED = "the copies of logs"
 
     tasks: dict[str, _LogCopy] = field(default_factory=dict)
     complete: bool = False
@@ -283,7 +279,7 @@ def _number(marker: str) -> int:
 
 
 @dataclass(frozen=True)
-class _SamplesCopy(JsonRecord):
+class _SamplesCopy(JsonRecord, called="the copy of samples"):
     """Of a task's samples: the `marker` of the attempt whose file is copied, how many bytes of it
     (`offset`), how many attempts the task had when all was copied (`done`), and the time of each
     node's `last` sample.
@@ -291,8 +287,6 @@ class _SamplesCopy(JsonRecord):
     An attempt that Batch begins on the same node finds the file as it was, and adds to it;
     elsewhere it has a file of its own.
     """
-
-    CALLED = "the copy of samples"
 
     marker: str = ""
     offset: int = 0

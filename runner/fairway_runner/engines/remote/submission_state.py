@@ -27,11 +27,9 @@ _FILE = "engine.json"
 
 
 @dataclass(frozen=True)
-class Submission(JsonRecord):
+class Submission(JsonRecord, called="the submission"):
     """The last submission of a run: `submission` counts the times that it was started, from 0, and
     each retry is another. `complete` says that the cluster has taken it over, as these `jobs`."""
-
-    CALLED = "the submission"
 
     submission: int
     complete: bool = False
