@@ -143,9 +143,14 @@ def words_of(
         words += [f"--env={each}" for each in names]
         inside = ["sh", "-c", f'cd {shlex.quote(here)} && exec "$@"', "sh", *command]
         return [*words, *options, image, *inside]
+    return [*apptainer(runtime.program, container, bound, here), *command]
+
+
+def apptainer(program: str, container: Container, bound: Sequence[str], here: str) -> list[str]:
+    """The words before a command in a container of Apptainer's, which starts in the folder here."""
     gpus = ["--nv"] if Path("/dev/nvidia0").exists() else []
-    words = [runtime.program, "exec", *gpus, "--bind", ",".join(bound), "--pwd", here]
-    return [*words, *options, f"docker://{image}", *command]
+    words = [program, "exec", *gpus, "--bind", ",".join(bound), "--pwd", here]
+    return [*words, *container.options, f"docker://{container.image}"]
 
 
 def require_memory(container: Container) -> None:

@@ -194,19 +194,21 @@ def note_part(folder: Path, submission: int, part: Part) -> None:
 
 def note_blocked(folder: Path, submission: int, name: str, why: str) -> None:
     """Notes what keeps something from starting; "" says that nothing does any more."""
-    with locked(folder):
-        blocked = dict(read(folder).of(submission).blocked)
-        if why != blocked.pop(name, ""):
-            change(folder, submission, blocked={**blocked, name: why} if why else blocked)
+    _note(folder, submission, "blocked", name, why or None)
 
 
 def note_lacking(folder: Path, submission: int, task: str, why: str, since: float) -> None:
     """Notes why the first pod of a task waits for others, "" if it does not, and since when nodes
     are being started for them."""
+    _note(folder, submission, "lacking", task, (why, since) if why else None)
+
+
+def _note(folder: Path, submission: int, name: str, key: str, value: Any) -> None:
+    """Changes one entry of a mapping of the record; None removes it."""
     with locked(folder):
-        lacking = dict(read(folder).of(submission).lacking)
-        if lacking.pop(task, ("", 0.0)) != (why, since):
-            change(folder, submission, lacking={**lacking, task: (why, since)} if why else lacking)
+        kept = {**getattr(read(folder).of(submission), name), key: value}
+        kept = {each: kept[each] for each in kept if kept[each] is not None}
+        change(folder, submission, **{name: kept})
 
 
 @contextmanager

@@ -84,6 +84,11 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
     return status
 
 
+def others_first(count: int) -> str:
+    """Why something waits for its turn, for a person."""
+    return "1 other job comes first" if count == 1 else f"{count:,} other jobs come first"
+
+
 def _queued(status: TaskState, reason: str) -> TaskState:
     """One that has begun before keeps how often, and says why it waits."""
     kept = TaskState(

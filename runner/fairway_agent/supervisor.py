@@ -50,12 +50,13 @@ class Supervisor:
     """Starts tasks in their order, as many at a time as its allocator and the plan allow, and
     records what became of each. It looks after `running`; what is `waiting` has its turn next.
 
-    `blocked` says that the next task waits for what others use, `notified` is the process
-    that sends word of that. `patience` knows why a task cannot be started just now. `limit` names
-    the limit of its own that the run is over, `spent` is for how many node-seconds it has held
-    nodes in attempts that have ended. `broken` says that a file of the run is damaged, so that
-    nothing more can be done. `cancelled` has the names of tasks that a person has ended, each by
-    itself. `ending` is why all are to end: a person cancels the run, or its machine stops.
+    `stage` is the one whose tasks run. `blocked` says that the next task waits for what others use,
+    `notified` is the process that sends word of that. `patience` knows why a task cannot be started
+    just now. `limit` names the limit of its own that the run is over, `spent` is for how many node-
+    seconds it has held nodes in attempts that have ended. `broken` says that a file of the run is
+    damaged, so that nothing more can be done. `cancelled` has the names of tasks that a person has
+    ended, each by itself. `ending` is why all are to end: a person cancels the run, or its machine
+    stops.
     """
 
     folder: Path
@@ -68,6 +69,7 @@ class Supervisor:
     running: list[Attempts] = field(default_factory=list)
     waiting: deque[Attempts] = field(default_factory=deque)
     counts: Counter[str] = field(default_factory=Counter)
+    stage: str = ""
     started: float | None = None
     ending: str = ""
     cancelled: set[str] = field(default_factory=set)
@@ -121,11 +123,11 @@ class Supervisor:
         if not self.ending and not self.reason:
             self.started = None if self._may_wait() else time.time()
             if not self.plan.is_set_up and not self.allocator.lends_nodes:
-                self._stage(self._tasks_of("setup"), counted=False)
+                self._stage("setup")
         if not self.ending and not self.reason:
             self._sample()
-            self._stage(self._tasks_of("tasks"))
-            self._stage(self._tasks_of("finally"))
+            self._stage("tasks")
+            self._stage("finally")
             if self.sampling is not None:
                 self.sampling.end()
 
@@ -196,22 +198,23 @@ class Supervisor:
                 task.resume_count()
             yield Attempts(task, patience=self.patience)
 
-    def _stage(self, tasks: Iterator[Attempts], *, counted: bool = True) -> None:
-        """Runs all tasks of a stage to their end; `counted` says that they are the job's own."""
+    def _stage(self, stage: str) -> None:
+        """Runs all tasks of a stage to their end."""
+        self.stage, tasks = stage, self._tasks_of(stage)
         while self._next(tasks) or self.running:
             self.blocked = False
             self._end_cancelled()
-            self._begin_due(tasks, counted=counted)
+            self._begin_due(tasks)
             if not self.blocked:
                 self.allocator.rest()
             self._keep_limit()
             if self._is_ending():
                 tasks = iter(())
-                self._cancel(counted=counted)
+                self._cancel()
             if self.running or self.blocked or self.patience.hindrance:
                 self._record("running" if self.started else "queued")
                 processes.wait(self.wakeup, self._next_deadline())
-                self._look_after_running(counted=counted)
+                self._look_after_running()
         processes.end_orphans(self._own, _STRAY_GRACE)
 
     def _next(self, tasks: Iterator[Attempts]) -> Attempts | None:
@@ -220,7 +223,7 @@ class Supervisor:
             self.waiting.extend(islice(tasks, 1))
         return self.waiting[0] if self.waiting else None
 
-    def _begin_due(self, tasks: Iterator[Attempts], *, counted: bool) -> None:
+    def _begin_due(self, tasks: Iterator[Attempts]) -> None:
         self.patience.hindrance = None
         while not self._is_ending() and not self.patience.hindrance:
             attempts = self._next(tasks)
@@ -231,9 +234,9 @@ class Supervisor:
                 break
             self.waiting.popleft()
             if is_cancelled:
-                self._move(counted, "queued", "cancelled")
+                self._move("queued", "cancelled")
             else:
-                self._start(attempts, counted=counted)
+                self._start(attempts)
         if not self.patience.hindrance:
             self.patience.until = None  # another hindrance has a time of its own
 
@@ -277,9 +280,10 @@ class Supervisor:
         self.blocked = hosts is None
         return hosts is not None
 
-    def _start(self, attempts: Attempts, *, counted: bool) -> None:
+    def _start(self, attempts: Attempts) -> None:
         """Starts a task that has been allotted its nodes; without its setup a run has failed."""
-        task, name = attempts.task, f"task {attempts.task.name}" if counted else "the setup"
+        task, is_setup = attempts.task, self.stage == "setup"
+        name = "the setup" if is_setup else f"task {task.name}"
         if task.refusal:
             self.reason = f"{name} was not started: {task.refusal}"
             status = replace(task.status("failed"), ended=time.time(), reason=task.refusal)
@@ -294,19 +298,19 @@ class Supervisor:
                 return
             if attempts.state == "failed":
                 self.reason = f"{name}: {task.reason}"
-        self._move(counted, "queued", attempts.state)
+        self._move("queued", attempts.state)
         if attempts.state == "running":
             self.started = self.started or time.time()
             self.guard.watch(task.session)
             self.running.append(attempts)
-        elif not counted:
+        elif is_setup:
             self.setup_failed = True
 
     def _give_back(self, task: Task) -> None:
         loss = self.nodes.loss(task)
         self.allocator.give_back(task.hosts, task.ranks, loss.addresses if loss else ())
 
-    def _look_after_running(self, *, counted: bool) -> None:
+    def _look_after_running(self) -> None:
         if self.sampling is not None:
             self.sampling.keep()
         for attempts in list(self.running):
@@ -320,20 +324,20 @@ class Supervisor:
             self._give_back(task)
             setup_failed = code != 0 and self.nodes.setup_failed(task)
             attempts.decide(code, is_last=self.limit is not None)
-            self._move(counted, "running", attempts.state)
+            self._move("running", attempts.state)
             if attempts.state == "queued":
                 self.waiting.append(attempts)
-            elif setup_failed or (not counted and attempts.exit_code and not self.limit):
+            elif setup_failed or (self.stage == "setup" and attempts.exit_code and not self.limit):
                 self.setup_failed = True
                 self.reason = f"the setup failed with exit code {attempts.exit_code}"
 
-    def _cancel(self, *, counted: bool) -> None:
+    def _cancel(self) -> None:
         """Tells what runs to end; what waits for another attempt has none."""
         while self.waiting:
             task = self.waiting.popleft().task
             if task.process is not None:
                 task.record(replace(task.status(self._left), ended=time.time()))
-                self._move(counted, "queued", self._left)
+                self._move("queued", self._left)
         for task in self._running_tasks() if self.ending or self.limit else ():
             task.stop(self.ending, timed_out=not self.ending)
 
@@ -364,8 +368,8 @@ class Supervisor:
         if over is not None:
             self.limit, self.reason = over.limit, over.reason
 
-    def _move(self, counted: bool, before: str, after: str) -> None:
-        if counted:
+    def _move(self, before: str, after: str) -> None:
+        if self.stage != "setup":  # which is none of the job's own tasks
             self.counts[before] -= 1
             self.counts[after] += 1
 

@@ -320,7 +320,7 @@ def test_retries_used_up_for_a_cause_fail_the_task_with_counts(
         monkeypatch.setattr(run.allocator, "give_back", lambda *_: None)
         for attempt, state in ((0, "queued"), (1, "failed")):
             run.running, run.counts["running"], task.attempt = [Attempts(task)], 1, attempt
-            run._look_after_running(counted=True)
+            run._look_after_running()
             known = read_task(task.folder)
             assert (known.state, known.ends) == (state, {"node": attempt + 1})
     assert known.reason == f"{why}; `retry: {{node: 1}}` is used up"

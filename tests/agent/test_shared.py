@@ -11,7 +11,7 @@ import pytest
 
 from fairway_agent.shared import receive, runs
 from fairway_agent.shared.reports import InputsRequest, RunReport, RunRequest
-from fairway_agent.shared.runs import probe
+from fairway_agent.shared.runs import health
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def full() -> Iterator[None]:
 
 
 def test_a_folder_is_made_and_left_as_it_is(tmp_path: Path) -> None:
-    free, fault = probe(tmp_path / "shared/folder")
+    found = health(tmp_path / "shared/folder")
+    free, fault = found.free, found.fault
     assert free > 0
     assert fault == ""
     assert list((tmp_path / "shared/folder").iterdir()) == []
@@ -103,12 +104,13 @@ def test_a_folder_is_made_and_left_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("full")
 def test_shared_room_probe_of_an_unwritable_folder_reports_the_fault(tmp_path: Path) -> None:
-    assert probe(tmp_path)[1] == "File too large"
+    assert health(tmp_path).fault == "File too large"
 
 
 def test_shared_room_probe_without_a_folder_still_reports_free_space(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    free, fault = probe(tmp_path / "file/folder")
+    found = health(tmp_path / "file/folder")
+    free, fault = found.free, found.fault
     assert free > 0
     assert fault == "Not a directory"
 

@@ -188,7 +188,7 @@ def test_what_hinders_a_start_has_a_time_of_its_own(made: tuple[Supervisor, Any]
     """The task that was hindered before was cancelled meanwhile."""
     run, _ = made
     assert run.patience.lasts(OSError(errno.ENOSPC, "full"))
-    run._begin_due(iter(()), counted=True)
+    run._begin_due(iter(()))
     assert (run.patience.until, run.patience.hindrance) == (None, None)
 
 
@@ -233,7 +233,7 @@ def test_attempts_that_have_ended_are_paid_for(
     run.guard = SimpleNamespace(pid=1, forget=lambda _: None)  # type: ignore[assignment]
     run.running, run.counts["running"] = [Attempts(task, state="running")], 1
     clock.now += 3600
-    run._look_after_running(counted=True)
+    run._look_after_running()
     assert (run.running, run._held()) == ([], Held(7200.0))
 
 

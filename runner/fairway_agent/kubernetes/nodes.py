@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -143,11 +142,8 @@ def _act(api: Api, action: str, node: str) -> None:
 
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
     """The shared folder, the claims of the target's volumes, and its queue."""
-    free, fault = runs.probe(shared)
-    return Health(
-        free,
-        time.time(),
-        fault,
+    return runs.health(
+        shared,
         claims={name: _claim(api, name) for name in request.claims},
         queue=_queue(api, request.queue) if request.queue else "",
         lacks=tuple(

@@ -18,6 +18,7 @@ from fairway_agent.kubernetes.api import (
     suppressed,
 )
 from fairway_agent.kubernetes.settings import pods_of
+from fairway_agent.reconcile import others_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,8 +111,7 @@ def _why(workload: Object, ahead: int) -> str | None:
         awaited = "to try again" if again else "for quota"
         text = f"waiting {awaited}: {each.get('message') or each.get('reason', '')}"
         if ahead and each.get("reason") not in _NEVER:
-            first = "1 other job comes" if ahead == 1 else f"{ahead:,} other jobs come"
-            text = f"{first} first; {text}"
+            text = f"{others_first(ahead)}; {text}"
         return text
     return None
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent import figures, state_files
 from fairway_agent.records import Damaged
 from fairway_agent.shared.receive import facts_of, remove
 from fairway_agent.shared.reports import (
     MOST,
+    Health,
     RunReport,
     RunRequest,
     RunsReport,
@@ -68,16 +70,22 @@ def runs(shared: Path, request: RunsRequest, _: object) -> RunsReport:
 _SOME = b"x" * 4096  # over its quota a folder still takes files without any byte
 
 
-def probe(shared: Path) -> tuple[int, str]:
-    """How many bytes are free there, and why nothing can be written; "" where it can."""
+def health(shared: Path, **more: Any) -> Health:
+    """The health of a target: of its shared folder, and what `more` its kind says."""
+    fault = _fault(shared)
+    return Health(_free(shared), time.time(), fault, **more)
+
+
+def _fault(shared: Path) -> str:
+    """Why nothing can be written there; "" where it can."""
     try:
         shared.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=shared) as file:
             file.write(_SOME)
             file.flush()
     except OSError as error:
-        return _free(shared), error.strerror or str(error)
-    return _free(shared), ""
+        return error.strerror or str(error)
+    return ""
 
 
 def _free(shared: Path) -> int:

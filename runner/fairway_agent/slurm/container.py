@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import job_facts
 from fairway_agent.container import (
     IMAGE_FILES,
+    apptainer,
     find_runtime,
     for_enroot,
     missing,
@@ -63,12 +64,11 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     mounts = [*job_facts.of_target(run).mounts.values(), *folders]
     seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
     image_files = [path for path in IMAGE_FILES if Path(path).exists()]
-    image, options = container.image, container.options
     if _has_pyxis():
         require_memory(container)
         bound = ",".join([f"{path}:{path}" for path in seen] + [f"{p}:{p}:ro" for p in image_files])
-        words = [f"--container-image={for_enroot(image)}", f"--container-mounts={bound}"]
-        return Entry(step=(*words, f"--container-workdir={directory}", *options))
+        words = [f"--container-image={for_enroot(container.image)}", f"--container-mounts={bound}"]
+        return Entry(step=(*words, f"--container-workdir={directory}", *container.options))
     program = shutil.which("apptainer") or shutil.which("singularity")
     if program is None:
         if find_runtime() is None:
@@ -77,9 +77,7 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
         return Entry(prefix=tuple(any_entry(run)))
     require_memory(container)
     binds = [*seen, *(f"{path}:{path}:ro" for path in image_files)]
-    gpus = ["--nv"] if Path("/dev/nvidia0").exists() else []
-    words = [program, "exec", *gpus, "--bind", ",".join(binds), "--pwd", directory, *options]
-    return Entry(prefix=(*words, f"docker://{image}"))
+    return Entry(prefix=tuple(apptainer(program, container, binds, directory)))
 
 
 @cache

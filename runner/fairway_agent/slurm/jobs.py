@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_agent.reconcile import JobView
+from fairway_agent.reconcile import JobView, others_first
 from fairway_agent.state_files import CANCELLED, KILLED, SERVICE, TIMED_OUT
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
@@ -214,8 +214,7 @@ def view_of(element: Element, now: float, node: str = "") -> JobView:
 def explain(element: Element) -> str:
     """Why a job waits, for a person."""
     if element.reason in TURNS and element.ahead:
-        first = "1 other job comes" if element.ahead == 1 else f"{element.ahead:,} other jobs come"
-        return f"{first} first"
+        return others_first(element.ahead)
     known = _REASONS.get(element.reason)
     return element.reason if known is None else known.format(job=element.id)
 

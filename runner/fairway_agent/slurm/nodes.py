@@ -19,7 +19,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,12 +107,9 @@ def _health(shared: Path, partition: str) -> Health:
     held = commands.run(
         ["squeue", "-h", "-p", partition, "-t", "PD,SPECIAL_EXIT", "-o", "%i|%j|%r"]
     )
-    free, fault = runs.probe(shared)
     jobs = [HeldJob(*line.split("|", 2)) for line in held.splitlines()]
-    return Health(
-        free,
-        time.time(),
-        fault,
+    return runs.health(
+        shared,
         available=listed[0] if listed else "missing",
         held=tuple(job for job in jobs if job.reason.startswith(HELD)),
     )

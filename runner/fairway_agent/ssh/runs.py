@@ -27,7 +27,6 @@ from fairway_agent.shared.receive import copy_code
 from fairway_agent.shared.reports import (
     CancelRequest,
     Done,
-    Health,
     NodeReport,
     NodesReport,
     NodesRequest,
@@ -184,10 +183,7 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
         )
         for host in known
     )
-    if not request.health:
-        return NodesReport(nodes)
-    free, fault = runs.probe(shared)
-    return NodesReport(nodes, Health(free, time.time(), fault, has_ssh))
+    return NodesReport(nodes, runs.health(shared, has_ssh=has_ssh) if request.health else None)
 
 
 def main() -> None:
