@@ -19,7 +19,7 @@ from fairway_boot.cluster import own_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_agent.allocators.machine import Host
+    from fairway_agent.machine import Host
     from fairway_agent.spec import Staged
 
 

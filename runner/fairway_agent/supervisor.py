@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import control, job_facts, limits, predecessors, processes, state_files
-from fairway_agent.allocators.machine import Machine
 from fairway_agent.figures.sampler import Sampling, sampler
+from fairway_agent.machine import Machine
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import NeverFits
 from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-    from fairway_agent.allocators.machine import Allocator, Host
+    from fairway_agent.machine import Allocator, Host
     from fairway_agent.spec import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose

@@ -6,7 +6,7 @@ been silent for longer than FRESH, is not counted on. Where there is no such fol
 is alone.
 
 Beside it lie `nodes/<name>`, a lock that the run using the node holds, and `queue/<time>-<run>`, a
-ticket that a run holds locked while it waits; see `fairway_agent.allocators.cluster_nodes`. Files
+ticket that a run holds locked while it waits; see `fairway_agent.ssh.cluster_nodes`. Files
 that other people have written are read with care.
 """
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fairway_agent import main, scratch
-from fairway_agent.allocators.machine import Host
 from fairway_agent.batch import main as batch
 from fairway_agent.fanout import launchers
+from fairway_agent.machine import Host
 from fairway_agent.spec import Chained, RunPlan, TaskSpec
 from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.task import launch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pytest
 
 from fairway_agent import scratch
-from fairway_agent.allocators.machine import Host
+from fairway_agent.machine import Host
 from fairway_agent.resources import Share
 
 if TYPE_CHECKING:

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import resources
-from fairway_agent.allocators import machine
-from fairway_agent.allocators.cluster_nodes import Nodes, Queue
-from fairway_agent.allocators.machine import Host, Machine, lend
+from fairway_agent import machine, resources
 from fairway_agent.fanout import remote_exec
 from fairway_agent.fanout.launchers import free_port
+from fairway_agent.machine import Host, Machine, lend
 from fairway_agent.records import Unfit
 from fairway_agent.resources import (
     Devices,
@@ -29,6 +27,7 @@ from fairway_agent.resources import (
     numbers_of,
     ports_of,
 )
+from fairway_agent.ssh.cluster_nodes import Nodes, Queue
 from fairway_boot.cluster import users
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ HOLDER = """
 import signal, subprocess, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from fairway_agent.allocators.machine import lend
+from fairway_agent.machine import lend
 from fairway_agent.resources import Devices, Gpu
 from fairway_agent.resources import Wanted
 node = Devices(tuple(map(Gpu, range(8))), tuple(range(96)), 96)

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import job_facts, resources
-from fairway_agent.allocators.cluster_nodes import Nodes, Queue, known_hosts, note_user, queue_of
 from fairway_agent.fanout import remote_exec
 from fairway_agent.resources import Devices, Gpu, Wanted
 from fairway_agent.shared.reports import NodesRequest
 from fairway_agent.ssh import runs
+from fairway_agent.ssh.cluster_nodes import Nodes, Queue, known_hosts, note_user, queue_of
 from fairway_boot import cluster
 from fairway_boot.cluster import users
 from fairway_boot.files import Fault
@@ -30,7 +30,7 @@ from fairway_boot.files import Fault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from fairway_agent.allocators.machine import Host
+    from fairway_agent.machine import Host
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_ssh_queue_nodes_and_ticket_of_a_killed_process_are_free(shared: Path) -
     """Its ticket and its nodes, with no word from it."""
     program = f"""
 from pathlib import Path
-from fairway_agent.allocators.cluster_nodes import Queue
+from fairway_agent.ssh.cluster_nodes import Queue
 taker, waiter = (Queue(Path({str(shared)!r}), "pair", name) for name in ("taker", "waiter"))
 taker.take(3), taker.rest(), waiter.take(1)
 print("held", flush=True)

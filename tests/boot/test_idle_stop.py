@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.allocators.cluster_nodes import Queue
+from fairway_agent.ssh.cluster_nodes import Queue
 from fairway_boot import cluster, files, gpus, http, idle_stop
 from fairway_boot.idle_stop import Settings, Watch
 from fairway_boot.imds import Machine

@@ -17,10 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import processes, state_files
-from fairway_agent.allocators import machine
+from fairway_agent import machine, processes, state_files
 from fairway_agent.batch.folders import Folders, fail, say
-from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents
+from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents, batch_nodes, share_of
 from fairway_agent.batch.notifications import watch_of, write_ending
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.resources import SHARE_FILE, Lent, NeverFits, look
@@ -101,7 +100,7 @@ class Batch(Scheduled):
         file = self.nodes.folders.work / "logs" / SHARE_FILE
         file.unlink(missing_ok=True)  # of an attempt before
         devices, said = look(), False
-        while (share := machine.share_of(devices, wanted)) is None:
+        while (share := share_of(devices, wanted)) is None:
             if not said:
                 say(f"the task waits for {wanted} of its node")
             said = True
@@ -239,7 +238,7 @@ def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchN
     os.environ.update(values)  # into this process's memory alone
     code, secrets = str(folders.code), tuple(values)
     plan = replace(folders.plan, run=folders.run, directory=code, secrets=secrets, chained=())
-    nodes, hosts = BatchNodes(folders, plan), machine.batch_nodes()
+    nodes, hosts = BatchNodes(folders, plan), batch_nodes()
     task = Task(plan, spec, folders.shared, folders.base, number - 1, nodes=nodes, hosts=hosts)
     task.submission = folders.submission
     if len(hosts) > 1:

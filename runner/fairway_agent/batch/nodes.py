@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import threading
 import time
@@ -11,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import outputs
-from fairway_agent.allocators import machine
+from fairway_agent import machine, outputs
 from fairway_agent.batch.folders import Folders, say
 from fairway_agent.batch.notifications import Track, is_tracked, write_ending
 from fairway_agent.fanout import launchers, sshd_mesh
 from fairway_agent.figures.sampler import Sampling, sampler
+from fairway_agent.machine import Host
 from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.task import Nodes
 from fairway_agent.task_logs import print_line
@@ -25,10 +26,11 @@ from fairway_boot.imds import Event, Metadata
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
     from fairway_agent.figures.idle import IdleWatch
+    from fairway_agent.resources import Devices, Share, Wanted
     from fairway_agent.spec import RunPlan, TaskSpec
     from fairway_agent.state_files import Over, TaskState
     from fairway_agent.task.task import Task
@@ -222,7 +224,7 @@ class ScheduledEvents(threading.Thread):
 def watch_for_main() -> int:
     """On a node that is not the main one: tells that one of an event."""
     folders = Folders()
-    main = machine.batch_nodes()[0].address
+    main = batch_nodes()[0].address
 
     def pass_on(kind: str) -> None:
         config = sshd_mesh.connect(folders.meeting, [main])
@@ -233,3 +235,37 @@ def watch_for_main() -> int:
     while events.is_alive():
         time.sleep(_PAUSE)
     return 0
+
+
+def batch_nodes() -> list[Host]:
+    """The task's nodes, the main one first, which Batch's list need not begin with."""
+    listed = os.environ.get("AZ_BATCH_HOST_LIST", "")
+    nodes = [host for host in listed.split(",") if host]
+    if len(nodes) < 2:
+        return [Host("localhost", "localhost")]
+    main = os.environ["AZ_BATCH_MASTER_NODE"].rpartition(":")[0]
+    return [Host(each, each) for each in (main, *(node for node in nodes if node != main))]
+
+
+def share_of(devices: Devices, wanted: Wanted) -> Share | None:
+    """Allocates a task its share of the node; None while an earlier task holds too much. NeverFits
+    if the node is too small. All tasks of a pool run as one user, and see the folder."""
+    folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
+    return machine.lend(machine.owned(folder) / "node", devices, wanted)
+
+
+def own_address(hosts: Sequence[Host]) -> str:
+    """This node's own among the addresses: the one that a socket can be bound to.
+    FAIRWAY_NODE_ADDRESS says it where one machine has several of them."""
+    addresses = [host.address for host in hosts]
+    told = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
+    if told in addresses:
+        return told
+    for address in addresses:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind((address, 0))
+            except OSError:
+                continue
+            return address
+    raise OSError(f"none of {', '.join(addresses)} is an address of this node")

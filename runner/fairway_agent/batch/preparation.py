@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import job_facts
-from fairway_agent.allocators import machine
 from fairway_agent.batch.folders import Folders, fail, say
+from fairway_agent.batch.nodes import batch_nodes, own_address
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.state_files import NO_START
 from fairway_boot.files import Fault, write_json
@@ -146,7 +146,7 @@ def coordinate() -> int:
     folders.make_directories(folders.spec())
     (folders.base / "event").unlink(missing_ok=True)
     try:
-        address = machine.own_address(machine.batch_nodes())
+        address = own_address(batch_nodes())
         sshd_mesh.open_node(folders.meeting, address, folders.base, folders.code)
     except (OSError, subprocess.CalledProcessError) as error:
         return fail(f"this node cannot be reached by the others: {error}", NO_START)

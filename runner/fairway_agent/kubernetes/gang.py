@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, processes, records, scratch
-from fairway_agent.allocators.machine import Host
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.kubernetes.settings import MOST_WAITS, patience, pods_of
+from fairway_agent.machine import Host
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import TERMINATED
 from fairway_boot import files

@@ -21,13 +21,13 @@ from signal import SIGKILL
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import control, job_facts, processes, scratch, state_files
-from fairway_agent.allocators.machine import Host
 from fairway_agent.fanout import launchers, remote_exec, sshd_mesh
 from fairway_agent.figures.sampler import sampler
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, base
 from fairway_agent.kubernetes.manifests import SCRATCH
 from fairway_agent.limits import Watch
+from fairway_agent.machine import Host
 from fairway_agent.resources import Share, device_files, own_cores, ports_beside
 from fairway_agent.shared import receive
 from fairway_agent.state_files import NODE, PREEMPTION

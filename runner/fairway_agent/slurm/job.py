@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from fairway_agent import control, job_facts, predecessors, processes, state_files
-from fairway_agent.allocators.machine import Host
+from fairway_agent.machine import Host
 from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
 from fairway_agent.shared import receive
 from fairway_agent.slurm.allocation import SlurmNodes, job_id

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, processes, state_files
-from fairway_agent.allocators.cluster_nodes import Nodes, Queue, known_hosts, queue_of
 from fairway_agent.fanout import remote_exec
 from fairway_agent.scratch import LEASE
 from fairway_agent.shared import runs
@@ -34,6 +33,7 @@ from fairway_agent.shared.reports import (
     StatesRequest,
     SubmitRequest,
 )
+from fairway_agent.ssh.cluster_nodes import Nodes, Queue, known_hosts, queue_of
 from fairway_agent.state_files import RunState
 from fairway_boot import files
 from fairway_boot.cluster import users

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import BinaryIO
 
-    from fairway_agent.allocators.machine import Host
     from fairway_agent.figures.idle import IdleWatch
     from fairway_agent.figures.sampler import Sampling
+    from fairway_agent.machine import Host
     from fairway_agent.resources import Share
     from fairway_agent.spec import RunPlan, TaskSpec
 

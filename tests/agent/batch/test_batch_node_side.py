@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import Handler, serving
 
-from fairway_agent import job_facts, state_files
-from fairway_agent.allocators import machine
-from fairway_agent.allocators.machine import Host
+from fairway_agent import job_facts, machine, state_files
 from fairway_agent.batch import attempt, notifications, preparation
+from fairway_agent.batch import nodes as batch_side
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
 from fairway_agent.batch.nodes import BatchNodes
 from fairway_agent.job_facts import JobFacts, TargetFacts
+from fairway_agent.machine import Host
 from fairway_agent.resources import SHARE_FILE, Devices, Gpu, Lent, Wanted
 from fairway_agent.spec import Output, RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, CANCELLED, NO_START, PREEMPTION
@@ -163,27 +163,27 @@ class TestAddresses:
 
     def test_the_one_that_it_was_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "127.0.1.2")
-        assert machine.own_address(hosts("127.0.1.1", "127.0.1.2")) == "127.0.1.2"
+        assert batch_side.own_address(hosts("127.0.1.1", "127.0.1.2")) == "127.0.1.2"
 
     def test_or_the_one_that_can_be_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("FAIRWAY_NODE_ADDRESS", raising=False)
         # 203.0.113.0/24 is for documentation: no machine has such an address.
-        assert machine.own_address(hosts("203.0.113.1", "127.0.1.2")) == "127.0.1.2"
+        assert batch_side.own_address(hosts("203.0.113.1", "127.0.1.2")) == "127.0.1.2"
         with pytest.raises(OSError, match="none of"):
-            machine.own_address(hosts("203.0.113.1"))
+            batch_side.own_address(hosts("203.0.113.1"))
 
     def test_batch_host_list_with_one_node_is_localhost(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
-        assert machine.batch_nodes() == hosts("localhost")
+        assert batch_side.batch_nodes() == hosts("localhost")
 
     def test_the_main_one_comes_first_wherever_the_list_has_it(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
         monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
-        assert machine.batch_nodes() == hosts("10.0.0.5", "10.0.0.4", "10.0.0.6")
+        assert batch_side.batch_nodes() == hosts("10.0.0.5", "10.0.0.4", "10.0.0.6")
 
 
 def setup_of(script: str) -> dict[str, Any]:
@@ -303,7 +303,7 @@ class TestShares:
         self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (work / "logs" / SHARE_FILE).write_text("of an attempt before")
-        other = machine.share_of(self.node, Wanted(gpus=1))
+        other = batch_side.share_of(self.node, Wanted(gpus=1))
         assert other is not None
 
         def sleep(_: float) -> None:
@@ -318,7 +318,7 @@ class TestShares:
     def test_batch_share_wait_ends_on_preemption_and_cancellation(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, notice: str
     ) -> None:
-        other = machine.share_of(self.node, Wanted(gpus=1))
+        other = batch_side.share_of(self.node, Wanted(gpus=1))
         assert other is not None
 
         mine: Any = self.attempts(work, 2)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent import scratch
-from fairway_agent.allocators.machine import Host
 from fairway_agent.kubernetes.pod import PodNodes, with_share
+from fairway_agent.machine import Host
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import IdleGpu, RunPlan, TaskSpec
 from fairway_agent.task import launch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import PATIENCE
 
-from fairway_agent.allocators.machine import Host
+from fairway_agent.machine import Host
 from fairway_agent.slurm import allocation
 from fairway_agent.slurm.allocation import SlurmNodes
 from fairway_agent.spec import RunPlan, TaskSpec

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import processes
+from fairway_agent import machine, processes
 from fairway_agent import resources as devices_of
-from fairway_agent.allocators import machine
-from fairway_agent.allocators.machine import Host
 from fairway_agent.fanout import remote_exec
+from fairway_agent.machine import Host
 from fairway_agent.records import Unfit
 from fairway_agent.resources import Devices, NeverFits
 from fairway_boot import cluster as machines

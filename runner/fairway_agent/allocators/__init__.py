@@ -1,1 +1,0 @@
-"""Allocators: decide which task may start now, and on which nodes."""
