@@ -25,9 +25,8 @@ from fairway_core.target import Target
 from fairway_runner.engines import outage
 from fairway_runner.engines.azure import sdk
 from fairway_runner.engines.azure.calls import Calls, ServiceError
-from fairway_runner.engines.azure.sdk import Forwarding, transport
+from fairway_runner.engines.azure.sdk import Gateway, transport
 from fairway_runner.engines.azure.storage import Storage
-from fairway_runner.engines.remote.connection import Ended
 
 
 class Clock(threading.Event):
@@ -325,16 +324,16 @@ class _Ssh:
     name, said = "azureuser@10.40.0.4", ""
 
 
-def _forwarding(said: str) -> Forwarding:
+def _gateway(said: str) -> Gateway:
     ssh = _Ssh()
-    found = Forwarding(cast("Any", ssh), 1.0)
+    found = Gateway(cast("Any", ssh), 1.0)
     assert found.mark() == 0
     ssh.said = said
     return found
 
 
 def test_the_reason_of_the_far_side_is_that_of_the_latest_failure() -> None:
-    found = _forwarding(
+    found = _gateway(
         "channel 2: open failed: connect failed: Connection refused\r\n"
         "channel 3: open failed: connect failed: Name or service not known\r\n"
     )
@@ -343,32 +342,13 @@ def test_the_reason_of_the_far_side_is_that_of_the_latest_failure() -> None:
 
 
 def test_a_host_that_forwards_nothing_is_not_asked_again() -> None:
-    found = _forwarding("channel 2: open failed: administratively prohibited: open failed\r\n")
+    found = _gateway("channel 2: open failed: administratively prohibited: open failed\r\n")
     with pytest.raises(UserError) as error:
         found.failure_since(0)
     (finding,) = error.value.findings
     assert finding.id == "no-forwarding"
     said = "azureuser@10.40.0.4 does not forward connections ("
     assert finding.message.startswith(said)
-    assert "AllowTcpForwarding" in finding.hint
-
-
-def test_a_port_that_is_not_forwarded_is_named() -> None:
-    class Refusing(_Ssh):
-        socket = None
-
-        def run_with_retry(self, *_: object, **__: object) -> Ended:
-            return Ended(255, b"", "mux_client_forward: forwarding request failed\n")
-
-    there = Forwarding(cast("Any", Refusing()), 1.0)
-    with pytest.raises(UserError) as error:
-        there.open("lab.blob.core.windows.net", 443)
-    there.close()
-    (finding,) = error.value.findings
-    assert finding.message == (
-        "azureuser@10.40.0.4 forwards nothing to lab.blob.core.windows.net: "
-        "mux_client_forward: forwarding request failed"
-    )
     assert "AllowTcpForwarding" in finding.hint
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import ipaddress
 import re
-import shutil
 import socket
 import subprocess
-import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,76 +16,61 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
-from fairway_runner.engines.outage import LEAST, TargetUnavailable
+from fairway_runner.engines.outage import LEAST
 from fairway_runner.engines.remote.bastion import is_private
 from fairway_runner.engines.remote.connection import Command
-from fairway_runner.engines.remote.ssh import private_folder_prefix, shared
+from fairway_runner.engines.remote.ssh import shared
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
-    from fairway_core.target import Gateway, Target
+    from fairway_core.target import Target
     from fairway_runner.engines.remote.ssh import Ssh
 
 
 _FAILED = "open failed: "  # what OpenSSH says of a connection that the far side could not make
 _PROHIBITED = "administratively prohibited"
 
-_forwardings: dict[int, Forwarding] = {}
 
+class Gateway:
+    """A host that connects to others, which its network alone knows; several threads may ask.
 
-def through_gateway(target: Target, gateway: Gateway, deadline: float) -> Forwarding:
-    """Returns the port forwarding through the target's gateway, one per process."""
-    ssh = shared(gateway.host, gateway.user, target.reach)
-    key = id(ssh)  # which lives as long as the process
-    if key not in _forwardings:
-        _forwardings[key] = Forwarding(ssh, deadline)
-        atexit.register(_forwardings[key].close)  # runs before the connection itself is closed
-    return _forwardings[key]
-
-
-_ALLOW = "its sshd needs `AllowTcpForwarding yes`, the default; or name another gateway"
-
-
-class Forwarding:
-    """Ports of hosts that a cluster's network alone knows, as sockets in a private folder here,
-    opened as they are needed; several threads may ask.
-
-    Each is `ssh -L SOCKET:HOST:PORT` over the connection that commands use anyway. The name is
-    looked up on the far side, as with a SOCKS proxy (`ssh -D`). A SOCKS port would let everybody
-    on this machine into that network; these sockets only its owner can open.
+    Each connection is `ssh -W HOST:PORT` over the one that commands use anyway. The name is looked
+    up on the far side, as with a SOCKS proxy (`ssh -D`), whose port would let everybody on this
+    machine into that network.
     """
 
     def __init__(self, ssh: Ssh, deadline: float) -> None:
         self._ssh = ssh
         self._deadline = deadline
-        self._lock = threading.Lock()
-        self._sockets: dict[tuple[str, int], Path] = {}
-        self._folder: Path | None = None
-        self._count = 0
 
     @property
     def name(self) -> str:
-        """The host that forwards, as one would write it for ssh."""
+        """As one would write it for ssh."""
         return self._ssh.name
 
-    def open(self, host: str, port: int) -> Path:
-        """A socket that leads to a port of a host; UserError where the gateway is not reached."""
-        with self._lock:
-            return self._sockets.get((host, port)) or self._forward(host, port)
+    def reach(self) -> None:
+        """Connects to it, again where that has ended; UserError where it cannot be reached."""
+        check = lambda: [*self._ssh.command(), "-O", "check", "--", self.name]  # noqa: E731
+        self._ssh.run_with_retry(check, Command((), b"", self._deadline))
 
     def connect(self, host: str, port: int) -> socket.socket:
-        """A connection to a port of a host; OSError where it cannot be made."""
-        path = self.open(host, port)
-        try:
-            return _connected(path)
-        except OSError:
-            with self._lock:  # the connection has ended, and what it forwarded with it
-                if self._sockets.get((host, port)) == path:
-                    del self._sockets[host, port]
-            return _connected(self.open(host, port))
+        """A connection to a port of a host, which ends at once where it cannot be made."""
+        self.reach()
+        there = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(
+                [*self._ssh.command(), "-W", there, "--", self.name],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for this program, which may end in words
+            )
+        # It ends with its connection, and leaves no dead process behind.
+        threading.Thread(target=process.wait, name="gateway", daemon=True).start()
+        return ours
 
     def mark(self) -> int:
         """A point in time, for `failure_since`."""
@@ -101,53 +82,13 @@ class Forwarding:
         why = lines[-1].rpartition(_FAILED)[2] if lines else ""
         if _PROHIBITED in "".join(lines):
             message = f"{self.name} does not forward connections ({lines[-1].strip()})"
-            raise UserError.of("no-forwarding", message, _ALLOW, exit_code=5)
+            hint = "its sshd needs `AllowTcpForwarding yes`, the default; or name another gateway"
+            raise UserError.of("no-forwarding", message, hint, exit_code=5)
         return why.removeprefix("connect failed: ")
-
-    def close(self) -> None:
-        """Ends what is forwarded over a connection that the user keeps open."""
-        if self._ssh.socket is None:
-            for (host, port), path in self._sockets.items():
-                words = self._words("cancel", path, host, port)
-                subprocess.run(words, capture_output=True, timeout=10, check=False)
-        self._sockets.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-
-    def _forward(self, host: str, port: int) -> Path:
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix=private_folder_prefix()))
-        self._count += 1
-        path = self._folder / str(self._count)
-        program = lambda: self._words("forward", path, host, port)  # noqa: E731
-        done = self._ssh.run_with_retry(program, Command((), b"", self._deadline))
-        if done.code:
-            message = f"{self.name} forwards nothing to {host}: {done.err.strip()}"
-            raise TargetUnavailable.of(NO_CONNECTION, message, _ALLOW, exit_code=5)
-        self._sockets[host, port] = path
-        return path
-
-    def _words(self, action: str, path: Path, host: str, port: int) -> list[str]:
-        there = f"[{host}]" if ":" in host else host
-        spec = f"{path}:{there}:{port}"
-        return [*self._ssh.command(), "-O", action, "-L", spec, "--", self._ssh.name]
-
-
-def _connected(path: Path) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(str(path))
-    except OSError:
-        connection.close()
-        raise
-    return connection
 
 
 HOSTS, KEPT = 4, 64
 """How many hosts, and connections to each, an adapter keeps: by default ten are kept."""
-
-_PORTS = {"http": 80, "https": 443}
 
 
 def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
@@ -158,8 +99,8 @@ def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
     if gateway is None or where.hostname is None or _is_near(where.hostname):
         # A proxy that the environment names is used as ever; loopback needs none.
         return HTTPAdapter(pool_connections=HOSTS, pool_maxsize=KEPT)
-    way = through_gateway(target, gateway, deadline)
-    way.open(where.hostname, where.port or _PORTS.get(where.scheme, _PORTS["https"]))
+    way = Gateway(shared(gateway.host, gateway.user, target.reach), deadline)
+    way.reach()
     return _GatewayAdapter(way)
 
 
@@ -173,9 +114,9 @@ def _is_near(host: str) -> bool:
 
 
 class _GatewayAdapter(HTTPAdapter):
-    """Sends requests over the sockets of a gateway; TLS is still spoken with the service."""
+    """Sends requests through a gateway; TLS is still spoken with the service."""
 
-    def __init__(self, gateway: Forwarding) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         super().__init__(pool_connections=HOSTS, pool_maxsize=KEPT)
 
@@ -197,7 +138,7 @@ class _GatewayAdapter(HTTPAdapter):
             raise requests.ConnectionError(message, request=request) from error
 
 
-def _pools(gateway: Forwarding) -> dict[str, Any]:
+def _pools(gateway: Gateway) -> dict[str, Any]:
     """The pools of urllib3 by scheme, whose connections are those of the gateway."""
 
     class Http(HTTPConnection):

@@ -307,7 +307,7 @@ class Ssh(Connection):
                 with suppress(OSError):  # another's, or removed meanwhile
                     if not Path("/proc", pid).exists() and not (folder / "ssh").exists():
                         shutil.rmtree(folder)
-            self.folder = Path(tempfile.mkdtemp(prefix=private_folder_prefix()))
+            self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self.socket = self.folder / "ssh"
         share = patience / (1 + len(self._untried))
         errors = self._errors
@@ -402,8 +402,3 @@ class Ssh(Connection):
         if any(text in said for text in _REFUSALS) or self._is_refused_here(said):
             return UserError.of("refused-connection", message, hint, exit_code=5)
         return TargetUnavailable.of(NO_CONNECTION, message, hint, exit_code=5)
-
-
-def private_folder_prefix() -> str:
-    """How the names of this process's private folders begin; they go with it, see below."""
-    return f"{_PREFIX}{os.getpid()}-"
