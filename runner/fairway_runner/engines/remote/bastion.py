@@ -201,24 +201,36 @@ def tunnel_words(bastion_id: str, address: str, port: str, local: int) -> list[s
     return ["az", "network", "bastion", "tunnel", *(word for pair in way.items() for word in pair)]
 
 
+# Az in a group of its own (-m): it is a script around another program, and Ctrl-C its way to end.
+_GUARD = f"""set -m
+"$@" </dev/null &
+exec >/dev/null 2>&1
+read -r _
+kill -INT -- "-$!"
+for ((i = 0; i < {_CLEAN_UP:.0f}0; i++)); do
+    kill -0 -- "-$!" || exit
+    sleep 0.1
+done
+kill -KILL -- "-$!"
+"""
+
+
 class Tunnel:
     """An `az` that runs, what it has said, and the connection through it once there is one."""
 
     def __init__(self, words: list[str]) -> None:
-        """Starts it, and a process that ends it once the pipe to that is closed: the kernel closes
+        """Starts it beside a shell that ends it once the pipe to that is closed: the kernel closes
         it too, where this process is killed."""
         self.said = b""
         self._errors, errors = os.pipe()
-        end, self._lifeline = os.pipe()
-        if os.fork() == 0:
-            try:
-                os.close(self._errors)
-                os.close(self._lifeline)
-                _guard(words, errors, end)
-            finally:
-                os._exit(0)
+        self._guard = subprocess.Popen(
+            ["bash", "-c", _GUARD, "bash", *words],
+            stdin=subprocess.PIPE,
+            stdout=errors,
+            stderr=errors,
+            start_new_session=True,
+        )
         os.close(errors)
-        os.close(end)
 
     def connect(self, local: int) -> socket.socket | None:
         """The connection to its port; None where az has ended, ssh has, or time is over."""
@@ -242,7 +254,8 @@ class Tunnel:
 
     def end(self) -> None:
         """Lets it end."""
-        os.close(self._lifeline)
+        assert self._guard.stdin is not None, "it was started with a pipe"
+        self._guard.stdin.close()
 
     def _listen_for(self, seconds: float | None) -> bool:
         """Reads what it says meanwhile; False when it has ended."""
@@ -258,39 +271,6 @@ def _has_ended(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))
-
-
-def _guard(words: list[str], errors: int, end: int) -> None:
-    """Runs a program, in a group of its own, until the pipe `end` is closed."""
-    os.setsid()
-    _handle_signals(signal.SIG_IGN)
-    with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
-        for descriptor in range(3):  # those of ssh, which waits until they are closed
-            os.dup2(nothing.fileno(), descriptor)
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=errors,
-        stderr=errors,
-        start_new_session=True,
-        # In the child Python takes SIGINT for what it is only where it was not ignored before.
-        preexec_fn=lambda: _handle_signals(signal.SIG_DFL),
-    )
-    os.close(errors)
-    os.read(end, 1)
-    # az is a script around another program: the group is meant, and Ctrl-C its way to end.
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGINT)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_CLEAN_UP)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _handle_signals(how: signal.Handlers) -> None:
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, how)
 
 
 def relay(tunnel: Tunnel, connection: socket.socket) -> int:
@@ -328,7 +308,8 @@ def relay(tunnel: Tunnel, connection: socket.socket) -> int:
 def main(bastion_id: str, address: str, port: str) -> int:
     """Returns the exit code; what went wrong is on standard error."""
     # What a person types at ssh's terminal is not meant for it: ssh itself ends it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Handled, and not ignored, which az would inherit.
+    signal.signal(signal.SIGINT, lambda *_: None)
     with suppress(OSError):
         os.setsid()
     if shutil.which("az") is None:
