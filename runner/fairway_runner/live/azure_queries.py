@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fairway_core.environment import Environment
-    from fairway_runner.live.management import Reader
+    from fairway_runner.live.management import Management
 
 _COMPUTE = "2024-07-01"
 _SKUS = "2021-07-01"
@@ -49,7 +49,7 @@ class _Asking:
     """One environment against one subscription, and what was found so far."""
 
     environment: Environment
-    azure: Reader
+    azure: Management
     findings: list[Finding] = field(default_factory=list)
     skus: list[dict[str, Any]] = field(default_factory=list)
     usages: list[dict[str, Any]] = field(default_factory=list)
@@ -218,7 +218,7 @@ class _Asking:
                 self.findings += rules.image_is_kept(path, image, today, version)
 
 
-def ask_azure(environment: Environment, azure: Reader) -> tuple[list[Finding], list[Offer]]:
+def ask_azure(environment: Environment, azure: Management) -> tuple[list[Finding], list[Offer]]:
     """Asks Azure about an environment: errors and warnings, and the offers of its sizes, which are
     empty if they may not be seen. UserError if nobody is signed in, or if the service failed."""
     asking = _Asking(environment, azure)
@@ -240,6 +240,6 @@ def ask_azure(environment: Environment, azure: Reader) -> tuple[list[Finding], l
     return asking.findings, list(found.offers(machines_of(environment)))
 
 
-def check_live(environment: Environment, azure: Reader) -> list[Finding]:
+def check_live(environment: Environment, azure: Management) -> list[Finding]:
     """Returns the findings from Azure's answers about the environment; see `ask_azure`."""
     return ask_azure(environment, azure)[0]

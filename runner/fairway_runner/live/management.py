@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import Silence, deadline
@@ -143,23 +143,6 @@ class Refused(Exception):
         super().__init__(f"{code}: {message}" if message else code)
 
 
-class Reader(Protocol):
-    """Reader of one subscription."""
-
-    def get(self, path: str, version: str, **query: str) -> Any:
-        """The JSON at a path below the subscription, or at a whole id; None where nothing is.
-        NotAllowed where the caller may not see it, UserError where the service failed."""
-
-    def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
-        """All items of a collection, page after page."""
-
-    def own_id(self) -> str:
-        """The object id of who is signed in; "" where the token does not say."""
-
-    def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
-        """Lists the pool images of the Batch account at that address."""
-
-
 @dataclass
 class Management:
     """Azure Resource Manager, for one subscription. Requests that fail are made again.
@@ -174,7 +157,8 @@ class Management:
     _silence: Silence = field(default_factory=Silence, repr=False)
 
     def get(self, path: str, version: str, **query: str) -> Any:
-        """Reads a path below the subscription, or a complete id; see `Reader`."""
+        """The JSON at a path below the subscription, or at a whole id; None where nothing is.
+        NotAllowed where the caller may not see it, UserError where the service failed."""
         base = f"{self.cloud.manager}/subscriptions/{self.subscription}"
         url = f"{base}/{path}" if path else base
         if path.startswith("/subscriptions/"):
@@ -188,7 +172,7 @@ class Management:
         return self._ask(url, path, {"api-version": version}, body)
 
     def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
-        """All items of a collection; see `Reader`."""
+        """All items of a collection, page after page."""
         page = self.get(path, version, **query)
         items: list[dict[str, Any]] = []
         while page is not None:
@@ -265,7 +249,7 @@ class Management:
             return ""
 
     def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
-        """The images of pools, from the account itself; see `Reader`."""
+        """Lists the pool images of the Batch account at that address, which it says itself."""
         cloud = replace(self.cloud, manager=self.cloud.batch)  # whom a token is for
         account, path = Management(cloud, self.credential, self.subscription), "supportedimages"
         url: str | None = f"https://{endpoint}/{path}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_core.catalog import Image
     from fairway_core.environment import Environment
-    from fairway_runner.live.management import Reader
+    from fairway_runner.live.management import Management
     from fairway_runner.live.requirements import Existing, Machines
 
 
@@ -106,7 +106,7 @@ def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
     return found
 
 
-def is_stopped(azure: Reader, machine: str) -> bool:
+def is_stopped(azure: Management, machine: str) -> bool:
     """True if a VM exists and does not run; raises NotAllowed if the caller may not see it."""
     view = azure.get(f"{machine}/instanceView", _COMPUTE) or {}
     states = [str(each.get("code", "")) for each in view.get("statuses") or ()]
