@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +11,7 @@ from kubernetes_validate import validate
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from fairway_agent.shared.reports import Health, NodeReport, NodesReport
+from fairway_agent.shared.reports import NodeReport, NodesReport
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.head import objects, rights, topologies
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from conftest import RunFairway
 
-    from fairway_core.findings import Finding
 
 ACCESS: dict[str, Any] = {
     "context": "lab",
@@ -248,60 +246,6 @@ class TestPreparing:
 
 
 NODE = NodeReport("nd-1", "ready", adapters="8")
-FIT = Health(1 << 40, 0.0, claims={"data-claim": ""})
-
-
-def told(health: Mapping[str, Any], nodes: tuple[NodeReport, ...], nd: Target) -> list[Finding]:
-    now = time.time()
-    found = NodesReport(nodes, replace(FIT, time=now, **health))
-    return [*KubernetesEngine(nd).findings_of(found, now, now)]
-
-
-@pytest.mark.parametrize(
-    ("health", "node", "said"),
-    [
-        ({}, {}, []),
-        (
-            {"claims": {"data-claim": "it is Pending"}},
-            {},
-            ["the claim data-claim cannot be used: it is Pending"],
-        ),
-        (
-            {"queue": "there is none of that name"},
-            {},
-            ["nothing starts from the queue nd: there is none of that name"],
-        ),
-        (
-            {"lacks": ("list events", "get clusterqueues.kueue.x-k8s.io", "\x1b[2Jmore")},
-            {},
-            ["the account of the head pod may not list events, get clusterqueues.kueue.x-k8s.io"],
-        ),
-        ({"fault": "Permission denied"}, {}, ["the shared folder /data/fairway cannot be used"]),
-        (
-            {},
-            {"state": "not ready", "reason": "kubelet stopped posting"},
-            ["the node nd-1 is not ready: kubelet stopped posting"],
-        ),
-        ({}, {"adapters": ""}, ["the node nd-1 offers none of 8 rdma/ib"]),
-    ],
-)
-def test_kubernetes_target_health_reports_each_fault_with_a_hint(
-    health: dict[str, Any], node: dict[str, Any], said: list[str]
-) -> None:
-    found = told(health, (replace(NODE, **node),), target())
-    assert len(found) == len(said)
-    assert all(part in each.message for part, each in zip(said, found, strict=True))
-    assert all(each.hint for each in found)
-
-
-def test_rights_are_given_by_who_made_the_head() -> None:
-    """By hand, or by the environment that its cluster is of."""
-    for nd, hint in (
-        (target(), "fairway targets prepare nd --apply, by someone who may create roles"),
-        (target({"environment": "h100"}), "its environment assigns them: fairway deploy h100"),
-    ):
-        [found] = told({"lacks": ("list events",)}, (NODE,), nd)
-        assert found.hint == hint
 
 
 def test_only_a_target_with_a_queue_needs_what_is_kueues() -> None:
@@ -354,9 +298,3 @@ class TestPods:
     def test_an_unknown_node_is_not_drained(self) -> None:
         with pytest.raises(UserError, match="`nd` has no node `nd-3`"):
             KubernetesEngine(target()).act_on_node("drain", "nd-3")
-
-
-def test_a_target_that_has_nodes_always_lacks_them() -> None:
-    assert told({}, (), target()) == []
-    [found] = told({}, (), target({"nodes": {"min": 2, "max": 2}}))
-    assert found.message == "no node has the labels agentpool=nd"

@@ -16,7 +16,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote import submission_state
-from fairway_runner.engines.remote.connection import Ended
+from fairway_runner.engines.remote.connection import Ended, Here
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
@@ -351,3 +351,21 @@ def test_samples_that_cannot_be_read_are_passed_over(make_run: MakeRun) -> None:
     (samples,) = figures(run).values()
     assert [(sample.time, sample.cpu) for sample in samples] == [(1, None), (2, None)]
     assert [gpu.use for gpu in samples[0].gpus] == [None]
+
+
+def test_a_run_that_waits_has_no_node_yet(make_run: MakeRun) -> None:
+    run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued", engine="ssh")
+    engine = engine_for(TARGET)
+    for call, said in (
+        (lambda: engine.main_host(run), "job-aaaaaa has no node yet"),
+        (lambda: engine.enter(run, 0, 0, []), "task 0 of job-aaaaaa has no node yet"),
+    ):
+        with pytest.raises(UserError, match=said) as caught:
+            call()
+        assert caught.value.findings[0].hint == "wait until it runs: fairway show job-aaaaaa"
+
+
+def test_this_machine_needs_no_tunnel() -> None:
+    with pytest.raises(UserError, match="this host needs no tunnel") as caught:
+        Here().interactive([], forward="6007:localhost:6006")
+    assert caught.value.findings[0].hint == "connect to localhost:6006"

@@ -1,0 +1,182 @@
+"""What `doctor` says of a cluster whose host has answered, over the engines that have one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport
+from fairway_core.target import Target
+from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.remote.engine import RemoteEngine
+from fairway_runner.engines.slurm.engine import is_unfit
+
+if TYPE_CHECKING:
+    from fairway_core.findings import Finding
+
+NOW = 1_000_000.0
+ACCESS: dict[str, dict[str, Any]] = {
+    "ssh": {"host": "main", "user": "me"},
+    "slurm": {"host": "login", "user": "me", "partition": "nd"},
+    "kubernetes": {
+        "image": "train:1",
+        "volumes": {"data": "data-claim"},
+        "selector": {"agentpool": "nd"},
+        "rdma": "rdma/ib",
+        "queue": "nd",
+    },
+}
+ROLES = {"ssh": "main host", "slurm": "login host", "kubernetes": "head pod"}
+# With nothing wrong.
+NODES = {
+    "ssh": NodeReport("n1", address="10.0.0.1", age=5.0),
+    "slurm": NodeReport("n1", "idle~"),
+    "kubernetes": NodeReport("n1", "ready", adapters="8"),
+}
+FIT = Health(1 << 40, NOW, available="up", claims={"data-claim": ""})
+
+
+def target(engine: str, **fields: Any) -> Target:
+    facts = {"name": "nd", "engine": engine, "nodes": {"min": 2, "max": 2}}
+    facts |= {"mounts": {"data": "/data"}, "vm_size": "Standard_ND96isr_H100_v5", **fields}
+    return Target.model_validate({**facts, engine: {**ACCESS[engine], "shared": "/data/fairway"}})
+
+
+def found(where: Target, nodes: tuple[NodeReport, ...], **health: Any) -> list[Finding]:
+    engine = engine_for(where)
+    assert isinstance(engine, RemoteEngine)
+    report = NodesReport(nodes, replace(FIT, **health))
+    return list(engine.findings_of(report, NOW, NOW + 1))
+
+
+SCHEDULER = "fairway: instances that never joined: 4, round 3 of 3: the partition is down"
+FOLDER = "the shared folder /data/fairway"
+
+
+@pytest.mark.parametrize(
+    ("engine", "health", "node", "said"),
+    [
+        *((engine, {}, {}, []) for engine in ROLES),
+        *(
+            (engine, health, {}, said)
+            for engine, role in ROLES.items()
+            for health, said in (
+                ({"fault": "Read-only"}, [f"unwritable-folder: {FOLDER} cannot be used: Read-o"]),
+                ({"free": 100 << 20}, [f"full-disk: {FOLDER} has 100 MiB left"]),
+                ({"fault": "full", "free": 0}, ["unwritable-folder: ", "full-disk: "]),
+                *(
+                    ({"time": time}, [f"skewed-clock: the {role}'s clock differs by 90 s from"])
+                    for time in (NOW - 90, NOW + 91)
+                ),
+            )
+        ),
+        ("ssh", {"has_ssh": False}, {}, ["missing-tool: the main host has no ssh"]),
+        *(
+            ("ssh", {}, node, [f"{said}", "missing-nodes: 1 of 2 nodes are up"])
+            for node, said in (
+                (
+                    {"fresh": False, "age": 600.0},
+                    "silent-node: the node n2 has been silent for 10 min",
+                ),
+                (
+                    {"reason": "7 of 8 GPUs"},
+                    "unwell-node: the node n2 is unhealthy, and gets no tasks: 7 of 8 GPUs",
+                ),
+                (
+                    {"unreachable": True},
+                    "silent-node: the node n2 takes no connection from the main host",
+                ),
+            )
+        ),
+        ("slurm", {"available": "down"}, {}, ["no-partition: Slurm's partition `nd` is down"]),
+        ("slurm", {"available": "missing"}, {}, ["no-partition: Slurm's partition `nd` is miss"]),
+        (
+            "slurm",
+            {"held": (HeldJob("7", "digits-abc", "JobHeldAdmin"),)},
+            {},
+            ["held-job: Slurm holds the job 7 (digits-abc): JobHeldAdmin"],
+        ),
+        (
+            "slurm",
+            {},
+            {"state": "drained", "reason": "XID 79"},
+            ["unfit-node: the node n2 is drained: XID 79"],
+        ),
+        (
+            "slurm",
+            {"available": "down"},
+            {"state": "down~", "reason": SCHEDULER},
+            [f"no-partition: Slurm's partition `nd` is down: {SCHEDULER}", "unfit-node: "],
+        ),
+        (
+            "kubernetes",
+            {"claims": {"data-claim": "it is Pending"}},
+            {},
+            ["unfit-claim: the claim data-claim cannot be used: it is Pending"],
+        ),
+        (
+            "kubernetes",
+            {"queue": "there is none of that name"},
+            {},
+            ["unfit-queue: nothing starts from the queue nd: there is none of that name"],
+        ),
+        (
+            "kubernetes",
+            {"lacks": ("list events", "get clusterqueues.kueue.x-k8s.io", "\x1b[2Jmore")},
+            {},
+            ["no-rights: the account of the head pod may not list events, get clusterqueues.ku"],
+        ),
+        (
+            "kubernetes",
+            {},
+            {"state": "not ready", "reason": "kubelet stopped posting"},
+            ["unfit-node: the node n2 is not ready: kubelet stopped posting"],
+        ),
+        (
+            "kubernetes",
+            {},
+            {"adapters": ""},
+            ["unfit-node: the node n2 offers none of 8 rdma/ib"],
+        ),
+    ],
+)
+def test_health_reports_each_fault_with_a_hint(
+    engine: str, health: dict[str, Any], node: dict[str, Any], said: list[str]
+) -> None:
+    nodes = NODES[engine], replace(NODES[engine], name="n2", **node)
+    told = found(target(engine), nodes, **health)
+    assert [
+        f"{each.id}: {each.message}"[: len(wanted)] for each, wanted in zip(told, said, strict=True)
+    ] == said
+    assert all(each.hint for each in told)
+
+
+@pytest.mark.parametrize(
+    ("fields", "hint"),
+    [
+        ({}, "fairway targets prepare nd --apply, by someone who may create roles"),
+        ({"environment": "h100"}, "its environment assigns them: fairway deploy h100"),
+    ],
+)
+def test_rights_are_given_by_who_made_the_head(fields: dict[str, str], hint: str) -> None:
+    nodes = (NODES["kubernetes"],)
+    [finding] = found(target("kubernetes", **fields), nodes, lacks=("list events",))
+    assert finding.hint == hint
+
+
+def test_a_target_that_has_nodes_always_lacks_them() -> None:
+    assert found(target("kubernetes", nodes={"min": 0, "max": 4}), ()) == []
+    [finding] = found(target("kubernetes"), ())
+    assert finding.message == "no node has the labels agentpool=nd"
+
+
+UNFIT = ("down", "down~", "draining", "drained", "idle*", "fail")
+
+
+@pytest.mark.parametrize(
+    "state", ["idle", "idle~", "mixed#", "allocated", "completing", "idle%", *UNFIT]
+)
+def test_nodes_that_do_not_answer_are_unfit_and_those_that_come_and_go_fit(state: str) -> None:
+    assert is_unfit(state) is (state in UNFIT)

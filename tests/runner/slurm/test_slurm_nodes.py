@@ -1,0 +1,57 @@
+"""What is done to nodes of Slurm's, and what a partition is found to offer."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairway_agent.shared.reports import SubmitRequest
+from fairway_agent.slurm import nodes
+from fairway_boot.files import Fault
+from fairway_boot.slurm import commands
+
+
+@pytest.mark.parametrize(
+    ("said_by_slurm", "hint"),
+    [
+        ("slurm_update error: Access/permission denied", "try it with sudo on the scheduler"),
+        ("slurm_update error: Invalid node name specified", "scontrol show node nd-9"),
+    ],
+)
+def test_an_action_that_slurm_refuses_is_named(
+    monkeypatch: pytest.MonkeyPatch, said_by_slurm: str, hint: str
+) -> None:
+    def refuse(_: object) -> str:
+        raise commands.Refused(said_by_slurm)
+
+    monkeypatch.setattr(commands, "run", refuse)
+    with pytest.raises(Fault) as caught:
+        nodes._act("drain", "nd-9")
+    assert caught.value.record["message"] == f"Slurm does not drain nd-9: {said_by_slurm}"
+    assert hint in caught.value.record["hint"]
+    assert caught.value.record["exit_code"] == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "feature", "gpus"),
+    [
+        ("nd96isr_h100_v5,ib,dedicated|gpu:h100:8|96", "nd96isr_h100_v5", 8),
+        ("nd96isr_h100_v5|gpu:8(S:0-1)|96+", "nd96isr_h100_v5", 8),
+        ("other|(null)|96", "", 0),
+        ("(null)|(null)|4", "", 0),
+    ],
+)
+def test_a_partition_offers_what_slurm_knows_of_it(
+    monkeypatch: pytest.MonkeyPatch, line: str, feature: str, gpus: int
+) -> None:
+    monkeypatch.setattr(commands, "run", lambda *_: f"{line}|1900000\n")
+    size = "Standard_ND96isr_H100_v5"
+    request = SubmitRequest("job-a", 0, partition="nd", vm_size=size, gpus=8, nice=1000)
+    found = nodes.partition_resources(request)
+    assert (found.feature, found.gpus) == (feature, gpus)
+
+
+def test_a_partition_that_is_not_there_names_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "run", lambda words: "" if "-p" in words else "nd\nhb\n")
+    with pytest.raises(Fault) as raised:
+        nodes.partition_resources(SubmitRequest("job-a", 0, partition="nb"))
+    assert raised.value.record["hint"] == "it has: hb, nd"
