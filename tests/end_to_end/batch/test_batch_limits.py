@@ -66,26 +66,3 @@ def test_batch_retry_limits_count_each_cause_separately(
     assert (task["state"], task["attempts"]) == ("succeeded", 3)
     assert task["ends"] == {"node": 1, "error": 1}
     assert run.task_status(0).held
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"max_duration": "1h"}, "-s max_duration=null -s timeout=SPAN"),
-        ({"max_duration": "1h"}, "a run cannot be limited as a whole: `batch-sim` mounts"),
-        ({"retry": {"node": 3}}, "Azure Batch does not count how often a node is lost"),
-        ({"retries": 1, "idle_gpu": {"below": 5, "for": "30m"}}, "would start again elsewhere"),
-    ],
-)
-def test_a_pool_whose_nodes_share_nothing_says_so(
-    batch: Batch, fields: dict[str, Any], says: str
-) -> None:
-    size = {"vm_size": "Standard_ND96isr_H100_v5"} if "idle_gpu" in fields else {}
-    batch.target(mounts={}, **size)
-    job = batch.fairway.job("true", template="plain", **fields)
-    done = batch.fairway.within("submit", job, "--target", "batch-sim")
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert "`batch-sim` mounts no file system that its nodes share" in done.stderr
-    assert "add `mounts:` to its cluster" in done.stderr
-    assert batch.runs() == []

@@ -81,19 +81,3 @@ class TestSchedules:
         assert "has no schedules" in batch.ok("schedule", "list", "--target", "batch-sim")
         assert run.state == "succeeded"
         assert "weekly2 runs on batch-sim" in batch.ok(*words, "weekly2")
-
-    def test_batch_schedule_refuses_unsupported_jobs_and_times(self, batch: Batch) -> None:
-        points = [{"repeat": 2}]
-        for fields in ({"nodes": 2}, {"sweep": {"points": points}}):
-            job = batch.fairway.job("true", template="plain", **fields)
-            done = batch.fairway.within(
-                "schedule", "create", job, "--every", "1h", "--target", "batch-sim"
-            )
-            assert done.returncode == 2
-            assert "starts one task on one node" in done.stderr
-        job = batch.fairway.job("true", template="plain")
-        for when in ((), ("--every", "30s"), ("--cron", "0 0 1 * *"), ("--cron", "x")):
-            done = batch.fairway.within("schedule", "create", job, *when, "--target", "batch-sim")
-            assert done.returncode == 2, when
-        done = batch.fairway.within("schedule", "create", job, "--every", "1h", "--target", "local")
-        assert (done.returncode, "[not-supported]" in done.stderr) == (2, True)

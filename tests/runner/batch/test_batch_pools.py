@@ -13,7 +13,6 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.batch import login, pools
 from fairway_runner.engines.batch.engine import BatchEngine
-from fairway_runner.engines.batch.schedules import _require_one_task
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
@@ -123,6 +122,32 @@ def test_pool_that_cannot_run_a_job_refuses_it(
     one = Job(name="x", command="true", **fields)
     finding = refused(lambda: pools.require_pool(account({**POOL, **pool}, **HELD), one))
     assert f"{finding.id}: {finding.hint}".startswith(found)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message", "hint"),
+    [
+        ({"max_duration": "1h"}, "a run cannot be limited as a whole", "-s timeout=SPAN"),
+        ({"max_cost": 5.0}, "a run cannot be limited as a whole", "-s max_cost=null"),
+        ({"retry": {"node": 3}}, "Azure Batch does not count how", "-s retry.node=null"),
+        (
+            {"retries": 1, "idle_gpu": {"below": 5, "for": "30m"}},
+            "would start again elsewhere",
+            "-s retries=0",
+        ),
+    ],
+)
+def test_a_pool_whose_nodes_share_nothing_says_so(
+    fields: dict[str, Any], message: str, hint: str
+) -> None:
+    one = Job(name="x", command="true", **fields)
+    finding = refused(lambda: pools.require_pool(account(**HELD), one))
+    assert finding.id == "no-shared-folder"
+    assert message in finding.message
+    assert finding.message.endswith("`spot` mounts no file system that its nodes share")
+    assert hint in finding.hint
+    assert "add `mounts:` to its cluster" in finding.hint
+    pools.require_pool(account(**HELD, mounts={"data": "/data"}), one)
 
 
 NO_SIZE = {name: value for name, value in POOL.items() if "Nodes" not in name}
@@ -306,13 +331,3 @@ def test_batch_waiting_reason_without_task_counts_is_the_plain_one(
 
     monkeypatch.setattr(account, "task_counts", fail)
     assert pools.why_waiting(account, MINE) == NODES  # type: ignore[arg-type]
-
-
-def test_a_schedule_starts_no_task_beside_others() -> None:
-    plan = SimpleNamespace(tasks=1)
-    for fields in ({"gpus": 1}, {"cores": 2}):
-        job = Job.model_validate({"name": "x", "command": "true", **fields})
-        with pytest.raises(UserError, match="one task on one node, not a part of one"):
-            _require_one_task(SimpleNamespace(job=job, plan=plan))  # type: ignore[arg-type]
-    whole = Job.model_validate({"name": "x", "command": "true"})
-    _require_one_task(SimpleNamespace(job=whole, plan=plan))  # type: ignore[arg-type]

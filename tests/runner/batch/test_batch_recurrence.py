@@ -1,13 +1,25 @@
-"""When schedules run."""
+"""Times at which schedules run, and the jobs that they can start."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_core.findings import UserError
+from fairway_runner.engines.batch.schedules import BatchSchedules, _require_one_task
 from fairway_runner.engines.schedules import cron, every
+from fairway_runner.jobs.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NOBODY: Any = None
 
 NOW = datetime(2026, 3, 4, 12, 10, 30, tzinfo=UTC)  # a Wednesday
 
@@ -63,3 +75,37 @@ def test_an_interval_is_of_whole_minutes() -> None:
     for seconds in (30, 90):
         with pytest.raises(UserError, match=f"Azure Batch cannot repeat every {seconds} s"):
             every(seconds)
+
+
+@pytest.mark.parametrize(
+    ("fields", "tasks", "what"),
+    [
+        ({"gpus": 1}, 1, "a part of one"),
+        ({"cores": 2}, 1, "a part of one"),
+        ({"nodes": 2}, 1, "2 nodes"),
+        ({}, 2, "a sweep"),
+        ({"finally": {"command": "true"}}, 2, "a `finally:`"),
+    ],
+)
+def test_a_schedule_starts_one_task_on_a_whole_node(
+    fields: dict[str, Any], tasks: int, what: str
+) -> None:
+    def prepared(tasks: int, **fields: Any) -> Any:
+        job = Job.model_validate({"name": "x", "command": "true", **fields})
+        return SimpleNamespace(job=job, plan=SimpleNamespace(tasks=tasks))
+
+    with pytest.raises(UserError, match=f"one task on one node, not {what}"):
+        BatchSchedules(NOBODY).create(prepared(tasks, **fields), every(3600))
+    _require_one_task(prepared(1))
+
+
+def test_a_schedule_needs_a_time_and_a_target_that_keeps_it(
+    here: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    pool = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 1}}
+    project = {"targets": [{**pool, "batch": {"pool": "pool"}}]}
+    (tmp_path / "fairway.yaml").write_text(json.dumps(project))
+    words = ("schedule", "create", "job.yaml", "--target")
+    ends(here(*words, "pool"), 2, "[no-time]", "use --every 6h")
+    ends(here(*words, "pool", "--every", "30s"), 2, "[bad-schedule]")
+    ends(here(*words, "local", "--every", "1h"), 2, "[not-supported]", "let cron or a pipeline")
