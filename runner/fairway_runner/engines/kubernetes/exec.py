@@ -234,12 +234,8 @@ class _Call:
         words, mark = line
         self.patience = patience
         """The seconds within which there has to be a first sign of life."""
-        self.began = time.monotonic()
         self.mark, self.to = mark.encode(), to
         self.out, self._said = bytearray(), ""
-        self.heard: float | None = None
-        """When there was the last sign of life, once there was one."""
-        self.ended: Ended | None = None
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -250,17 +246,29 @@ class _Call:
     def finish(self, timeout: float, name: str) -> Ended | None:
         """The command's end; None where the connection broke before, or is silent. UserError where
         it takes longer than `timeout` seconds."""
-        end = time.monotonic() + timeout
+        began, last, span = time.monotonic(), time.monotonic(), self.patience
         try:
-            while self.ended is None and not self.is_silent and self._read(end):
-                pass
-            if self.is_silent:
-                span = self.patience if self.heard is None else _SILENCE
-                self._said += f"\nno sign of life within {span:g} s\n"
-                return None
-            if self.ended is None and time.monotonic() >= end:
-                raise silent(name, timeout)
-            return self.ended
+            with selectors.DefaultSelector() as selector:
+                for stream in (self.process.stdout, self.process.stderr):
+                    assert stream is not None, "it was started with pipes"
+                    selector.register(stream, selectors.EVENT_READ)
+                while selector.get_map():
+                    left = began + timeout - time.monotonic()
+                    if left <= 0:
+                        raise silent(name, timeout)
+                    for key, _ in selector.select(min(left, _LOOK)):
+                        last, span = time.monotonic(), _SILENCE
+                        data = os.read(key.fd, _PIECE)
+                        if not data:
+                            selector.unregister(key.fileobj)
+                        elif key.fileobj is self.process.stderr:
+                            self._said = (self._said + data.decode(errors="replace"))[-_PIECE:]
+                        elif (ended := self._parse(data)) is not None:
+                            return ended
+                    if time.monotonic() > last + span:
+                        self._said += f"\nno sign of life within {span:g} s\n"
+                        return None
+            return None
         finally:
             self._close()
 
@@ -270,46 +278,11 @@ class _Call:
         lines = self._said.splitlines()
         return "\n".join(line for line in lines if line != self.mark.decode())
 
-    @property
-    def is_silent(self) -> bool:
-        """True if the other end gives no signs of life, or no longer does."""
-        if self.ended is not None:
-            return False
-        if self.heard is None:
-            return time.monotonic() > self.began + self.patience
-        return time.monotonic() > self.heard + _SILENCE
-
     def _send(self, data: bytes) -> None:
         assert self.process.stdin is not None, "it was started with a pipe"
         with suppress(OSError, ValueError):  # its end is seen by who reads
             self.process.stdin.write(data)
             self.process.stdin.close()
-
-    def _read(self, end: float) -> bool:
-        """Takes what there is; False where nothing more comes."""
-        out, err = self.process.stdout, self.process.stderr
-        assert out is not None, "it was started with a pipe"
-        assert err is not None, "it was started with a pipe"
-        with selectors.DefaultSelector() as selector:
-            for stream in (out, err):
-                if not stream.closed:
-                    selector.register(stream, selectors.EVENT_READ)
-            if not selector.get_map():
-                return False
-            left = end - time.monotonic()
-            if left <= 0:
-                return False
-            for key, _ in selector.select(min(left, _LOOK)):
-                data = os.read(key.fd, _PIECE)
-                self.heard = time.monotonic()
-                if not data:
-                    key.fileobj.close()  # type: ignore[union-attr]
-                elif key.fileobj is out:
-                    self.out += data
-                    self._parse()
-                else:
-                    self._said = (self._said + data.decode(errors="replace"))[-_PIECE:]
-        return True
 
     def _pass_on(self, to: int) -> None:
         """Writes what is there of its output, without what may be a part of the mark behind it."""
@@ -321,16 +294,18 @@ class _Call:
             left = left[os.write(to, left) :]
         del self.out[:end]
 
-    def _parse(self) -> None:
+    def _parse(self, data: bytes) -> Ended | None:
+        """Takes more of what it prints; how it has ended, once that is there."""
+        self.out += data
         if self.to is not None:
             self._pass_on(self.to)
         close = b"\n" + self.mark + b"\n"
         if not self.out.endswith(close):
-            return
+            return None
         start = self.out.find(b"\n" + self.mark + b" ")
         line, _, rest = bytes(self.out[start + 1 : -len(close)]).partition(b"\n")
         code, _ = map(int, line.split()[1:3])
-        self.ended = Ended(code, bytes(self.out[:start]), rest.decode(errors="replace"))
+        return Ended(code, bytes(self.out[:start]), rest.decode(errors="replace"))
 
     def _close(self) -> None:
         """Ends kubectl, whose stream may never do so."""
