@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,11 +19,10 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
 from fairway_runner.engines.engine import new_key
 from fairway_runner.engines.remote import bastion
-from fairway_runner.engines.remote.connection import die_with_parent
+from fairway_runner.engines.remote.connection import on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import FrameType
 
     from fairway_runner.engines.batch.client import Account
 
@@ -42,7 +38,7 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
     private, public = new_key(user)
-    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
         key = Path(folder, "key")
         key.touch(mode=0o600)
         key.write_bytes(private)
@@ -59,7 +55,7 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
                 raise
             with _renewed(account, name, user, public):
                 words = _words(key, user, host, port, command, forward, way)
-                return subprocess.run(die_with_parent(words), check=False).returncode
+                return on_terminal(words)
 
 
 @contextmanager
@@ -83,23 +79,6 @@ def _renewed(account: Account, node: str, user: str, public: str) -> Iterator[No
         yield
     finally:
         done.set()
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Lets what is made for a connection go with it, also where a closed terminal ends it."""
-
-    def leave(number: int, _: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    is_main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGTERM, signal.SIGHUP) if is_main else ()
-    held = {number: signal.signal(number, leave) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in held.items():
-            signal.signal(number, handler)
 
 
 def _words(

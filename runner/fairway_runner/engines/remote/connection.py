@@ -219,8 +219,10 @@ def die_with_parent(words: Sequence[str]) -> list[str]:
 
 
 def on_terminal(words: Sequence[str]) -> int:
-    """Runs a program on this terminal, which ends with this process; returns its exit code."""
-    held = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    """Runs a program on this terminal, which ends with this process; returns its exit code. What
+    would end this process, as a terminal that is closed, is taken for Ctrl-C meanwhile."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    held = {each: signal.signal(each, signal.getsignal(signal.SIGINT)) for each in numbers}
     process = subprocess.Popen(die_with_parent(words))
     try:
         code = process.wait()
@@ -229,7 +231,8 @@ def on_terminal(words: Sequence[str]) -> int:
         process.wait()
         return _INTERRUPTED
     finally:
-        signal.signal(signal.SIGTERM, held)
+        for number, handler in held.items():
+            signal.signal(number, handler)
     return 128 - code if code < 0 else code
 
 
