@@ -67,84 +67,66 @@ def test_our_files_fit(environments: Any, jobs: Any, file: Path) -> None:
 CLUSTERS = "clusters: {a: {engine: ssh, size: x, nodes: 1}}\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        CLUSTERS,
-        CLUSTERS + "zone: ${env:ZONE}\nprotect: ${env:P:-true}\n",
-        "clusters: {a: {engine: '${env:E}', size: x, nodes: '${env:N}'}}\n",
-        "x-node: &n {engine: ssh, size: x, nodes: 1}\nclusters: {a: *n}\n",
-        "defaults: {cluster: {engine: ssh, size: x}}\nclusters: {a: {nodes: 1}, b: }\n",
-        "defaults: {filesystem: {kind: nfs_server}}\nfilesystems: {d: {path: /d}}\n" + CLUSTERS,
-        CLUSTERS + "budget: null\n",
-    ],
-)
-def test_right_environments_fit(environments: Any, text: str) -> None:
-    assert _fits(environments, BASE + text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        CLUSTERS + "zone: 4\n",
-        CLUSTERS + "zone: two\n",
-        CLUSTERS + "protected: true\n",
-        CLUSTERS + "tags: {owner: 7}\n",
-        "clusters: {a: {engine: ssh, size: x}}\n",
-        "clusters: {a: {engine: ssh, size: x, nodes: none}}\n",
-        "clusters: {a: {engine: horse, size: x, nodes: 1}}\n",
-        "clusters: {a: {engine: ssh, size: x, nodes: 1, sise: 2}}\n",
-        "clusters: {}\n",
-        "defaults: {clusters: {engine: ssh}}\n" + CLUSTERS,
-        "defaults: {cluster: {engin: ssh}}\n" + CLUSTERS,
-        "defaults: {cluster: {engine: ssh}}\nfilesystems: {d: {kind: nfs_server}}\n" + CLUSTERS,
-    ],
-)
-def test_wrong_environments_do_not(environments: Any, text: str) -> None:
-    assert not _fits(environments, BASE + text)
-
-
+RIGHT_ENVIRONMENTS = [
+    CLUSTERS,
+    CLUSTERS + "zone: ${env:ZONE}\nprotect: ${env:P:-true}\n",
+    "clusters: {a: {engine: '${env:E}', size: x, nodes: '${env:N}'}}\n",
+    "x-node: &n {engine: ssh, size: x, nodes: 1}\nclusters: {a: *n}\n",
+    "defaults: {cluster: {engine: ssh, size: x}}\nclusters: {a: {nodes: 1}, b: }\n",
+    "defaults: {filesystem: {kind: nfs_server}}\nfilesystems: {d: {path: /d}}\n" + CLUSTERS,
+    CLUSTERS + "budget: null\n",
+]
+WRONG_ENVIRONMENTS = [
+    "",
+    CLUSTERS + "zone: 4\n",
+    CLUSTERS + "zone: two\n",
+    CLUSTERS + "protected: true\n",
+    CLUSTERS + "tags: {owner: 7}\n",
+    "clusters: {a: {engine: ssh, size: x}}\n",
+    "clusters: {a: {engine: ssh, size: x, nodes: none}}\n",
+    "clusters: {a: {engine: horse, size: x, nodes: 1}}\n",
+    "clusters: {a: {engine: ssh, size: x, nodes: 1, sise: 2}}\n",
+    "clusters: {}\n",
+    "defaults: {clusters: {engine: ssh}}\n" + CLUSTERS,
+    "defaults: {cluster: {engin: ssh}}\n" + CLUSTERS,
+    "defaults: {cluster: {engine: ssh}}\nfilesystems: {d: {kind: nfs_server}}\n" + CLUSTERS,
+]
 STEPS = "name: j\nsteps: {a: {command: x}, b: {command: x, nodes: 2, "
+RIGHT_JOBS = [
+    JOB + "nodes: 2\n",
+    JOB + "nodes: '{{ params.nodes }}'\nparams: {nodes: 2}\n",
+    JOB + "params: {a: 1, b: x, c: [1, 2], d: true}\n",
+    JOB + "inputs: {a: data:/a, b: {from: 'd:x'}, c: {from: run, run: x-1}}\n",
+    JOB + "inputs: {d: {best: {run: x}}}\n",
+    JOB + "sweep: {points: {shards: {input: a, of: 4}}}\n",
+    STEPS + "after: a}}\n",
+    STEPS + "after: [a]}}\ntemplate: plain\n",
+    STEPS + "after: {a: failed}, inputs: {m: {from: step, step: a}}}}\n",
+    STEPS + "after: {a: {exit_code: [1, 2]}}, inputs: {m: {best: {step: a, metric: x}}}}}\n",
+]
+WRONG_JOBS = [
+    "name: j\nnodes: 2\n",
+    "name: j\nsteps: {}\n",
+    *(JOB + each for each in ("nodes: two\n", "nodes: 0\n", "node: 1\n")),
+    *(JOB + each for each in ("env: {A: 1}\n", "params: {a: {b: 1}}\n")),
+    STEPS + "after: 3}}\n",
+    STEPS + "after: {a: done}}}\n",
+    STEPS + "after: {a: {exit_code: 300}}}}\n",
+    STEPS + "inputs: {m: {from: step, stap: a}}}}\n",
+    STEPS + "inputs: {m: {best: {step: a, run: b}}}}}\n",
+    STEPS + "name: own}}\n",
+    STEPS + "nodse: 2}}\n",
+]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        JOB + "nodes: 2\n",
-        JOB + "nodes: '{{ params.nodes }}'\nparams: {nodes: 2}\n",
-        JOB + "params: {a: 1, b: x, c: [1, 2], d: true}\n",
-        JOB + "inputs: {a: data:/a, b: {from: 'd:x'}, c: {from: run, run: x-1}}\n",
-        JOB + "inputs: {d: {best: {run: x}}}\n",
-        JOB + "sweep: {points: {shards: {input: a, of: 4}}}\n",
-        STEPS + "after: a}}\n",
-        STEPS + "after: [a]}}\ntemplate: plain\n",
-        STEPS + "after: {a: failed}, inputs: {m: {from: step, step: a}}}}\n",
-        STEPS + "after: {a: {exit_code: [1, 2]}}, inputs: {m: {best: {step: a, metric: x}}}}}\n",
-    ],
-)
+@pytest.mark.parametrize("text", [*RIGHT_ENVIRONMENTS, *WRONG_ENVIRONMENTS])
+def test_right_environments_fit(environments: Any, text: str) -> None:
+    assert _fits(environments, BASE + text) is (text in RIGHT_ENVIRONMENTS)
+
+
+@pytest.mark.parametrize("text", [*RIGHT_JOBS, *WRONG_JOBS])
 def test_right_jobs_fit(jobs: Any, text: str) -> None:
-    assert _fits(jobs, text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "name: j\nnodes: 2\n",
-        "name: j\nsteps: {}\n",
-        *(JOB + each for each in ("nodes: two\n", "nodes: 0\n", "node: 1\n")),
-        *(JOB + each for each in ("env: {A: 1}\n", "params: {a: {b: 1}}\n")),
-        STEPS + "after: 3}}\n",
-        STEPS + "after: {a: done}}}\n",
-        STEPS + "after: {a: {exit_code: 300}}}}\n",
-        STEPS + "inputs: {m: {from: step, stap: a}}}}\n",
-        STEPS + "inputs: {m: {best: {step: a, run: b}}}}}\n",
-        STEPS + "name: own}}\n",
-        STEPS + "nodse: 2}}\n",
-    ],
-)
-def test_wrong_jobs_do_not(jobs: Any, text: str) -> None:
-    assert not _fits(jobs, text)
+    assert _fits(jobs, text) is (text in RIGHT_JOBS)
 
 
 def test_another_kind_is_refused() -> None:

@@ -97,7 +97,11 @@ def test_a_kubeconfig_is_looked_for_beside_the_file_that_names_it(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[1]", '{"name": "x"}', '[{"name": "x"}]', "[" * 100_000]
+    "text",
+    [
+        *("", "{", "[1]", '{"name": "x"}', '[{"name": "x"}]', "[" * 100_000, "NaN"),
+        '[{"version": 1, "name": "a\\ud800", "engine": "ssh"}]',
+    ],
 )
 def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> None:
     (folder / ".fairway").mkdir(exist_ok=True)
