@@ -93,6 +93,13 @@ def _state(task: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
+def no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prices are those of the catalogue, and of nobody else."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
+
+
+@pytest.fixture
 def fairway() -> RunFairway:
     """The program, in this process and in a folder: its exit code, output and errors."""
 

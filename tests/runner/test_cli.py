@@ -124,14 +124,6 @@ def test_another_word_is_left_to_the_usage(word: str) -> None:
     assert not isinstance(done.exception, UserError)
 
 
-def test_completion_knows_the_commands_and_their_options() -> None:
-    for typed, expected in (("che", "check"), ("check --str", "--strict")):
-        environment = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": f"fairway {typed}"}
-        environment["COMP_CWORD"] = str(len(typed.split()))
-        done = CliRunner().invoke(app, [], env=environment, prog_name="fairway")
-        assert expected in done.output
-
-
 @pytest.mark.parametrize("words", [["sizes"], ["--help"], ["--version"], ["submit", "--help"]])
 def test_a_reader_that_goes_away_is_no_error_of_the_program(words: list[str]) -> None:
     """Also where the output is written line by line, within the command."""

@@ -94,11 +94,6 @@ def test_template_that_is_too_deep_is_refused(here: RunFairway, tmp_path: Path) 
     assert errors.startswith("job.yaml:3:")
 
 
-def test_note_that_is_too_long_is_refused(here: RunFairway, make_run: MakeRun) -> None:
-    make_run("done-aaaaaa")
-    ends(here("note", "done-aaaaaa", "x" * 10_001), 2, "10,000")
-
-
 @pytest.mark.parametrize(
     ("denied", "hint"),
     [
@@ -137,7 +132,7 @@ def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
     assert "deep" not in denied or snapshot.collect(tmp_path, ["deep"]).files == []
 
 
-@pytest.mark.parametrize("command", ["logs", "show", "cancel", "wait"])
+@pytest.mark.parametrize("command", ["logs", "show", "cancel", "wait", "top"])
 def test_command_without_its_run_names_the_last_ones(
     here: RunFairway, make_run: MakeRun, command: str
 ) -> None:

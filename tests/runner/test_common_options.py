@@ -176,6 +176,8 @@ TYPED = [
     ("best train-a --metric l", "loss"),
     ("report train-a --throughput ", "loss"),
     ("list --columns metric:", "metric:loss"),
+    ("che", "check"),
+    ("check --str", "--strict"),
     ("tag train-a wi", "wide"),
 ]
 

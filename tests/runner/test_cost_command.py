@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 VM = "vm/Standard_ND96isr_H100_v5"
 
 
-@pytest.fixture(autouse=True)
-def _no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
+pytestmark = pytest.mark.usefixtures("no_kept_prices")
 
 
 @pytest.fixture
@@ -88,6 +85,9 @@ def test_cost_command_shows_unknown_prices_as_unknown_and_not_zero(
     assert nodes["unit_price"] is None
     assert nodes["hourly"] == {"minimum": None, "maximum": None, "rest": 0.0}
     assert "southcentralus" in nodes["reason"]
+    # The rest of them would be a hundredth of what the GPUs cost.
+    assert (facts["hourly"]["minimum"], facts["monthly"]["maximum"]) == (None, None)
+    assert facts["hourly"]["rest"] > 0
     _, out, _ = fairway(tmp_path, "cost", "demo", "--offline")
     assert "unknown" in out
     hour = next(line for line in out.splitlines() if line.startswith("an hour"))
@@ -139,14 +139,6 @@ def test_a_service_that_is_silent_is_watched_and_left_at_the_deadline(
     assert "Azure's price service: timed out, once" in errors
 
 
-def test_nodes_of_unknown_price_make_the_sum_unknown(fairway: Any, tmp_path: Path) -> None:
-    """The rest of them would be a hundredth of what the GPUs cost."""
-    facts = _facts(fairway, tmp_path, "demo", "--offline")
-    assert facts["hourly"]["minimum"] is None
-    assert facts["monthly"]["maximum"] is None
-    assert facts["hourly"]["rest"] > 0
-
-
 def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(
@@ -190,7 +182,7 @@ def test_every_environment_of_ours_can_be_priced(
         assert all(line["reason"] for line in facts["resources"] if line["unit_price"] is None)
 
 
-def test_cost_command_shows_savings_of_a_schedule(
+def test_cost_command_shows_savings_of_a_schedule_and_of_an_idle_hour(
     fairway: Any, tmp_path: Path, asked: list[str]
 ) -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
@@ -200,8 +192,10 @@ def test_cost_command_shows_savings_of_a_schedule(
         "    schedule: {stop: '20:00', start: '08:00'}}\n"
         "  hand: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1,\n"
         "    schedule: {stop: '20:00'}}\n"
+        "  idle: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1, idle: 2h}\n"
     )
-    box, hand = _facts(fairway, tmp_path, "lab.yaml")["schedules"]
+    facts = _facts(fairway, tmp_path, "lab.yaml")
+    box, hand = facts["schedules"]
     assert box["saved_monthly"] == pytest.approx(730 * 10 * 108 / 168, rel=1e-6)
     assert (hand["hours_a_week"], hand["saved_monthly"]) == (None, None)
     out = fairway(tmp_path, "cost", "lab.yaml")[1]
@@ -209,19 +203,7 @@ def test_cost_command_shows_savings_of_a_schedule(
         "cluster box runs 60 of 168 hours a week by its schedule, which saves 4,692.86 USD" in out
     )
     assert "cluster hand is stopped by its schedule, and started by hand" in out
-
-
-def test_cost_command_shows_savings_of_an_idle_hour(
-    fairway: Any, tmp_path: Path, asked: list[str]
-) -> None:
-    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
-    (tmp_path / "lab.yaml").write_text(
-        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\nclusters:\n"
-        "  box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1, idle: 2h}\n"
-        "  free: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}\n"
-    )
-    (box,) = _facts(fairway, tmp_path, "lab.yaml")["idle"]
-    assert box == {"resource": "cluster box", "after_seconds": 7200.0, "saved_hourly": 10.0}
-    out = fairway(tmp_path, "cost", "lab.yaml")[1]
-    said = "cluster box stops itself after 2h00m without use; each hour that it is stopped saves "
+    (idle,) = facts["idle"]
+    assert idle == {"resource": "cluster idle", "after_seconds": 7200.0, "saved_hourly": 10.0}
+    said = "cluster idle stops itself after 2h00m without use; each hour that it is stopped saves "
     assert f"{said}10.00 USD" in out

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from fairway_cli.ui.catalogue import gpu_table, use_table
 from fairway_runner.runs.figures import Gpu, Sample, figures, in_words
 from fairway_runner.runs.report.page import page
@@ -106,15 +104,3 @@ def test_top_prints_sampled_figures(
     (node,) = facts["nodes"]
     assert (node["node"], node["time"], node["cpu"]) == ("nd-1", "2023-11-14T22:13:20Z", 0.25)
     assert "use     GPUs 50 % busy" in fairway(here, "show", "job")[1]
-
-
-@pytest.mark.parametrize("arguments", [["top"], ["top", "nope"], ["top", "job", "--json", "x"]])
-def test_mistakes_exit_2(
-    make_run: MakeRun, fairway: RunFairway, arguments: list[str], store: RunStore
-) -> None:
-    here = store.base.parent
-    make_run("job-aaaaaa", state="succeeded")
-    code, _, said = fairway(here, *arguments)
-    assert code == 2
-    assert said
-    assert "Traceback" not in said

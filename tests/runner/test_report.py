@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -13,14 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 from fairway_core.findings import UserError
-from fairway_runner.runs.report.charts import points, throughput_metric
+from fairway_runner.runs.report import charts
+from fairway_runner.runs.report.charts import overlay, points, throughput_metric
 from fairway_runner.runs.report.data import MOST_CURVES, read
 from fairway_runner.runs.report.page import page
 from fairway_runner.runs.report.svg import label, scale_of, tag
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import MakeRun, RunFairway
 
     from fairway_runner.runs.store import Run, RunStore
@@ -210,27 +207,6 @@ def test_svg_escapes() -> None:
     )
 
 
-@pytest.mark.integration
-def test_a_browser_shows_it(sweep: Run, tmp_path: Path) -> None:
-    browser = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    if browser is None:
-        pytest.skip("no chromium; on Debian: sudo apt-get install --no-install-recommends chromium")
-    file = tmp_path / "page.html"
-    file.write_text(page(sweep), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    options += ["--dump-dom", f"--user-data-dir={tmp_path / 'profile'}", file.as_uri()]
-    done = subprocess.run([browser, *options], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    dom = done.stdout
-    assert dom.count("<svg") == 4
-    assert dom.count("<tr>") == 1 + 4 + 1 + 3
-    assert "<script" not in dom
-    assert "<td class=\"n\">&lt;script&gt;alert('x')&lt;/script&gt;\"'&amp;</td>" in dom
-    assert "75.0%" in dom
-
-
 def test_the_best_value_comes_first(make_run: MakeRun) -> None:
     tasks = [{"log": f"loss={each} accuracy={each}\n"} for each in (3, 1, 2)]
     patterns = {name: f"{name}=([0-9.]+)" for name in ("loss", "accuracy")}
@@ -287,3 +263,43 @@ def test_curves_as_records(make_run: MakeRun) -> None:
     many = make_run("job-c", [{"log": log}], metrics={"loss": "loss=([0-9]+)"})
     points = many.tasks[0].curves["loss"]
     assert (len(points) <= 1001, points[0], points[-1]) == (True, (1.0, 0.0), (5000.0, 4999.0))
+
+
+LOSS = {"loss": "loss=([0-9.]+)"}
+
+
+def _log(first: int, last: int) -> str:
+    return "".join(f"step {n} loss={n}\n" for n in range(first, last))
+
+
+def test_runs_are_laid_over_one_another(make_run: MakeRun) -> None:
+    runs = [
+        make_run("job-a", [{"log": _log(0, 5)}, {"log": _log(5, 9)}], metrics=LOSS),
+        make_run("job-b", [{"log": _log(3, 7)}], metrics=LOSS),
+        make_run("job-c", [{"log": "nothing\n"}]),
+    ]
+    found = overlay(runs)
+    ((name, chart),) = found.charts
+    assert name == "loss"
+    assert chart.count('class="series') == 3
+    for title in ("job-a/0: 4", "job-a/1: 8", "job-b: 6", "3 tasks", ">step<"):
+        assert title in chart
+    assert found.legend == [("job-a", "c0"), ("job-b", "c1"), ("job-c", "c2")]
+    assert found.left_out == 0
+
+
+def test_overlay_draws_some_of_very_many_tasks(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charts, "MOST_CURVES", 2)
+    run = make_run("job-a", [{"log": _log(0, 5)}] * 3, metrics=LOSS)
+    found = overlay([run])
+    assert found.left_out == 1
+    assert found.charts[0][1].count('class="series') == 2
+
+
+def test_a_damaged_run_is_named(make_run: MakeRun) -> None:
+    run = make_run("job-a", metrics=LOSS)
+    (run.folder / "tasks.jsonl").write_text("{")
+    with pytest.raises(UserError, match="job-a"):
+        overlay([run])

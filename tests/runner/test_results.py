@@ -126,13 +126,6 @@ def test_a_state_that_is_none(fairway: RunFairway, many: Path) -> None:
     ends(fairway(many, "list", "--state", "fialed"), 2, "did you mean `failed`?")
 
 
-@pytest.mark.integration
-def test_show_of_ten_thousand_tasks(here: RunFairway, make_run: MakeRun) -> None:
-    make_run("job-a", [task(str(n)) for n in range(10_000)], metrics=METRICS)
-    _, out, _ = here("show", "job-a")
-    assert "… and 9,950 more" in out
-
-
 def test_shell_completion_offers_runs_templates_and_targets(
     many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -24,10 +24,7 @@ SAMPLES = Path(__file__).resolve().parents[1] / "core/review/plans"
 DISKS = [f"azurerm_managed_disk.data[{index}]" for index in range(2)]
 
 
-@pytest.fixture(autouse=True)
-def _no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
+pytestmark = pytest.mark.usefixtures("no_kept_prices")
 
 
 def _plan(name: str) -> str:
@@ -45,13 +42,6 @@ def test_the_comment_is_the_golden_one(here: RunFairway, name: str, code: int) -
         golden.write_text(comment, encoding="utf-8")
     assert comment == golden.read_text(encoding="utf-8")
     assert (exit_code, errors) == (code, "")
-
-
-def test_disks_that_move_are_named_with_their_zone(here: RunFairway) -> None:
-    code, out, _ = here("review", _plan("move-disks"))
-    assert code == 3
-    assert all(disk in out for disk in DISKS)
-    assert "zone" in out
 
 
 def test_the_command_for_a_loss_that_is_meant_is_said_whole(here: RunFairway) -> None:

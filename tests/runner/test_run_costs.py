@@ -48,10 +48,7 @@ OTHER_CURRENCY = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
+pytestmark = pytest.mark.usefixtures("no_kept_prices")
 
 
 @pytest.fixture

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fairway_agent.spec import RunPlan
 from fairway_core.findings import UserError
-from fairway_runner.runs.store import Run, RunRecord, RunStore
+from fairway_runner.runs import store as stores
+from fairway_runner.runs.store import Run, RunRecord
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from conftest import MakeRun
+
+    from fairway_runner.runs.store import RunStore
 
 
 def record(run_id: str, created: float = 1.0) -> RunRecord:
@@ -28,11 +32,6 @@ def record(run_id: str, created: float = 1.0) -> RunRecord:
         "fairway": "0",
     }
     return RunRecord(**facts)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> RunStore:
-    return RunStore(tmp_path / ".fairway")
 
 
 def test_a_run_is_queued_while_somebody_holds_its_lock(store: RunStore) -> None:
@@ -126,3 +125,46 @@ def test_the_record_is_what_was_submitted(store: RunStore) -> None:
     run, lock = store.create(record("job-aaaaaa"), {})
     os.close(lock)
     assert Run(run.folder).record == record("job-aaaaaa")
+
+
+def test_cancel_of_one_task_that_does_not_end_is_reported(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run("job-aaaaaa", [{}, {"state": "running"}], state="running")
+    (run.folder / "plan.json").write_text(RunPlan(run.id, "code", tasks=2).text())
+    told: list[int] = []
+
+    class Engine:
+        pause = 0.0
+
+        def refresh(self, *_: object, **__: object) -> None: ...
+
+        def cancel_task(self, _: Run, task: int) -> None:
+            told.append(task)
+
+    monkeypatch.setitem(run.__dict__, "engine", Engine())
+    monkeypatch.setattr(stores, "_state", lambda *_: "running")
+    now = iter((0.0, 10.0, 1e9))
+    message = "task 1 of job-aaaaaa is being ended, but is still running"
+    with pytest.raises(UserError, match=message) as caught:
+        stores.cancel_task(run, run.engine, "1", clock=lambda: next(now))
+    assert (told, caught.value.exit_code) == ([1], 5)
+
+
+@pytest.mark.parametrize("last", [None, "finally"])
+def test_a_name_stands_for_one_task_or_none(
+    make_run: MakeRun, store: RunStore, last: str | None
+) -> None:
+    """Somebody may have added a task to a job of Batch's by hand."""
+    made = make_run("job-aaaaaa", [{}, {}, {}])
+    if last is not None:
+        tasks = made.folder / "tasks.jsonl"
+        *first, line = tasks.read_text().splitlines(keepends=True)
+        tasks.write_text("".join(first))
+        (made.folder / "finally.jsonl").write_text(json.dumps({**json.loads(line), "index": last}))
+    run = store.find("job-aaaaaa")
+    name = last or "2"
+    assert [run.task_name(index) for index in range(3)] == ["0", "1", name]
+    assert [run.index_of(each) for each in ("0", "1", name)] == [0, 1, 2]
+    wrong = {"3", "-1", "01", "³", "", "x", "9" * 40, "setup", "Finally", "2", "finally"} - {name}
+    assert [each for each in wrong if run.index_of(each) is not None] == []

@@ -1,8 +1,6 @@
 """The schemas for editors: valid ones, which take what the loader takes and refuse the rest."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +130,6 @@ def test_right_jobs_fit(jobs: Any, text: str) -> None:
 def test_another_kind_is_refused() -> None:
     done = CliRunner().invoke(app, ["schema", "horse"])
     assert done.exit_code == 2
-
-
-@pytest.mark.integration
-def test_schema_command_output_in_a_pipe_is_plain_json() -> None:
-    program = [sys.executable, "-m", "fairway_cli.main", "schema", "job"]
-    done = subprocess.run(program, capture_output=True, timeout=300, check=True)
-    assert json.loads(done.stdout)["title"] == "Fairway job"
 
 
 @pytest.mark.parametrize("model", [Environment, Job])

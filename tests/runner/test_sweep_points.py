@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from properties import tried
 
 from fairway_core.documents import Document, FieldError
-from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.sweep.models import Sweep
 from fairway_runner.jobs.sweep.points import points
@@ -34,24 +32,6 @@ def listed(text: str, folder: Path = HERE) -> list[dict[str, Any]]:
     counts = [each.count for _, each in section.generators()]
     assert None in counts or sum(map(int, counts)) == len(found)
     return found
-
-
-def test_grid_runs_through_the_last_parameter_first() -> None:
-    found = listed("{grid: {lr: [0.1, 0.01], on: [true, false], size: [s, 1, 1.0]}}")
-    assert list(found[0]) == ["lr", "on", "size"]
-    assert [tuple(point.values()) for point in found] == list(
-        itertools.product([0.1, 0.01], [True, False], ["s", 1, 1.0])
-    )
-    # Equal is not enough: 1, 1.0 and true are different to a program.
-    assert [type(point["size"]) for point in found[:3]] == [str, int, float]
-    assert type(found[0]["on"]) is bool
-
-
-def test_strings_are_literal() -> None:
-    assert listed("{grid: {text: ['{{ params.lr }}', '{% if %}']}}") == [
-        {"text": "{{ params.lr }}"},
-        {"text": "{% if %}"},
-    ]
 
 
 VALUE = st.one_of(st.integers(-9, 9), st.booleans(), st.text("ab{% ", max_size=3))
@@ -119,11 +99,6 @@ def test_a_range_does_not_drift(bounds: tuple[float, float, float], expected: li
     assert [type(value) for value in axis.values] == [type(value) for value in expected]
 
 
-def test_bounds_beyond_all_floats_are_refused() -> None:
-    with pytest.raises(UserError, match="the number is too large"):
-        Range(start=0, stop=10**400, step=1)
-
-
 def test_no_value_of_a_long_range_drifts() -> None:
     axis = Range(start=-3.0, stop=7.0, step=0.001)
     assert axis.values == [round(-3 + index / 1000, 3) for index in range(10_000)]
@@ -184,13 +159,3 @@ def test_too_many_points_are_refused_in_little_memory(
     finally:
         tracemalloc.stop()
     assert peak < 2**20
-
-
-def test_ten_thousand_grid_points() -> None:
-    section = read(
-        "{grid: {a: {start: 0, stop: 100, step: 1}, b: {start: 0, stop: 10, step: 0.1}}}"
-    )
-    found = list(points(section, HERE))
-    assert len(found) == 10_000
-    assert found[-1] == {"a": 99, "b": 9.9}
-    assert math.isclose(sum(point["b"] for point in found), 49_500)

@@ -1,14 +1,11 @@
 """The `sweep:` section: what it takes, and what it says about what it does not take."""
 
-import json
-
 import pages
 import pytest
 
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError, format_finding
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.sweep.models import Sweep
 
 
@@ -115,11 +112,3 @@ def test_points_are_required() -> None:
     text = parse_yaml("max_parallel: 2\n", "sweep.yaml")
     with pytest.raises(UserError, match="`points` is missing"):
         Document(text, text.data).validate(Sweep)
-
-
-def test_editors_get_a_schema_that_knows_every_generator() -> None:
-    schema = Job.model_json_schema()
-    generators = schema["$defs"]["Generator"]
-    assert set(generators["properties"]) > {"grid", "zip", "random", "repeat", "files", "python"}
-    assert generators["additionalProperties"] is False
-    assert json.dumps(schema["$defs"]["Random"]["additionalProperties"]).count("Distribution") == 1

@@ -183,10 +183,7 @@ _TRIED: dict[str, tuple[str, list[Callable[[TestClient], Any]]]] = {
         [
             _sent(path, **headers)
             for path in ("/runs", "/api/v1/runs/job-a/cancel")
-            for headers in (
-                {},
-                *({"Origin": each} for each in ("http://evil.example", "null", "")),
-            )
+            for headers in ({}, *({"Origin": each} for each in ("http://evil.example", "null", "")))
         ],
     ),
     "a body of more than 1 MiB": (
