@@ -48,11 +48,6 @@ def retry_run(run: Run) -> dict[int, int]:
         return retry(run)
 
 
-def act_on_all(action: str, runs: Sequence[Run]) -> None:
-    """Cancels or retries all of them; see `each_of`."""
-    each_of(runs, cancel_run if action == "cancel" else retry_run)
-
-
 def each_of(things: Iterable[T], act: Callable[[T], object]) -> None:
     """Acts on all of them, also where that fails for one; UserError that says which."""
     errors: list[UserError] = []

@@ -22,7 +22,7 @@ from fairway_runner.runs.report.page import html_templates, sections
 from fairway_runner.runs.view import action_facts
 from fairway_runner.targets.lookup import find_target
 from fairway_web import actions, environments, logs, runs
-from fairway_web.actions import act_on_all, may_steer
+from fairway_web.actions import cancel_run, each_of, may_steer, retry_run
 from fairway_web.roles import may, request_context, route
 from fairway_web.runs import RunQuery
 from fairway_web.threads import acting, checking, reading, site_of
@@ -142,7 +142,7 @@ async def act_on_runs(request: Request) -> Response:
     if form.get("confirmed") != ["yes"]:
         title, question = _ASKED[action]
         return page("confirm.html.j2", title=title, question=question, action=action, runs=names)
-    await acting(act_on_all, action, found)
+    await acting(each_of, found, cancel_run if action == "cancel" else retry_run)
     site.refresher.watch()
     return RedirectResponse(f"/runs/{names[0]}" if len(names) == 1 else "/", 303)
 

@@ -16,6 +16,8 @@ import signal
 import socket
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import uvicorn
@@ -28,7 +30,6 @@ from fairway_web.threads import Follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from starlette.types import ASGIApp
 
@@ -236,13 +237,9 @@ def _record(file: Path) -> dict[str, Any]:
 
 
 def _write(file: Path, facts: dict[str, Any]) -> None:
-    draft = file.with_name(f".{_RECORD}.{os.getpid()}")
-    with suppress(FileNotFoundError):
-        draft.unlink()
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as out:
-        json.dump(facts, out)
-    draft.replace(file)
+    with NamedTemporaryFile("w", dir=file.parent, prefix=".", delete=False) as draft:
+        json.dump(facts, draft)  # only its owner reads a file that is made so
+    Path(draft.name).replace(file)
 
 
 def _runs(pid: object) -> bool:

@@ -48,10 +48,6 @@ def test_the_price_is_the_targets_own_or_that_of_its_size() -> None:
     assert (known.hourly, known.node_seconds) == (98.32, pytest.approx(200 / 98.32 * 3600))
 
 
-def test_a_job_without_a_limit_asks_for_no_price() -> None:
-    assert budget_of(JOB.model_copy(update={"max_cost": None}), _target(PAIR)) is None
-
-
 @pytest.mark.parametrize(
     ("facts", "hint"),
     [

@@ -156,19 +156,6 @@ def test_a_mistake_that_nobody_reads_is_one_all_the_same(words: list[str], full:
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def test_a_full_disk_is_said_and_not_traced() -> None:
-    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
-        done = subprocess.run(
-            [sys.executable, "-m", "fairway_cli.main", "sizes"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=300,
-        )
-    assert done.returncode == 5
-    assert done.stderr == "error: the output cannot be written: No space left on device\n"
-
-
 @pytest.mark.parametrize("words", [["check"], ["review"], ["targets", "sync", "--from"]])
 def test_a_name_that_no_file_has_is_the_users_mistake(tmp_path: Path, words: list[str]) -> None:
     said = f"error: {'x' * 300} is too long for the name of a file\n"

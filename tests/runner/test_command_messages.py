@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +24,6 @@ from fairway_runner.submit import snapshot
 
 if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run
 
 
 def test_messages_of_mistakes_in_command_lines(
@@ -159,13 +156,9 @@ def test_cancel_by_the_beginning_of_an_id_means_the_run_that_goes_on(
 
 EVIL = "\x1b]0;pwn\x07\nforged"
 
-RunFairway = Callable[..., tuple[int, str, str]]
-
 
 @pytest.mark.parametrize("words", [["list"], ["show", "job"], ["fetch", "job"]])
-def test_names_of_a_run_are_text(
-    here: RunFairway, make_run: Callable[..., Run], words: list[str]
-) -> None:
+def test_names_of_a_run_are_text(here: RunFairway, make_run: MakeRun, words: list[str]) -> None:
     run = make_run("job-aaaaaa", job_file=f"{EVIL}.yaml")
     state = run.folder / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "reason": EVIL}))
@@ -190,7 +183,7 @@ def test_the_words_of_a_node_are_text() -> None:
 
 
 def test_a_target_that_is_no_word_is_damage_and_told_as_text(
-    here: RunFairway, make_run: Callable[..., Run]
+    here: RunFairway, make_run: MakeRun
 ) -> None:
     make_run("job-aaaaaa", target=EVIL)
     code, _, err = here("show", "job")

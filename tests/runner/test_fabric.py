@@ -273,25 +273,9 @@ def test_ports_of_another_name_are_taken(tmp_path: Path) -> None:
     assert variables(tmp_path, "Standard_ND96isr_H100_v5")["UCX_NET_DEVICES"] == "mlx5_0:1"
 
 
-@pytest.mark.parametrize("size", ["Standard_ND96asr_v4", "Standard_ND40rs_v2"])
-def test_mpi_goes_over_infiniband_on_every_size_that_has_it(tmp_path: Path, size: str) -> None:
-    port(tmp_path, "mlx5_ib0")
-    found = variables(tmp_path, size)
-    assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1"
-    assert found["NCCL_IB_HCA"] == "=mlx5_ib0:1"
-    assert found["OMPI_MCA_pml"] == "ucx"
-
-
 def test_a_key_keeps_all_bits_but_that_of_membership(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_ib0", keys=("0x9a0b", "0x7fff"))
     assert variables(tmp_path, "Standard_HB176rs_v4")["UCX_IB_PKEY"] == "0x1a0b"
-
-
-def test_an_interface_that_a_node_or_a_job_names_stays(tmp_path: Path) -> None:
-    port(tmp_path, "mlx5_ib0")
-    found = variables(tmp_path, "Standard_ND96asr_v4", env={"GLOO_SOCKET_IFNAME": "eth1"})
-    assert found["GLOO_SOCKET_IFNAME"] == "eth1"
-    assert found["NCCL_SOCKET_IFNAME"] == "eth0"
 
 
 def test_fabric_of_all_ports_is_used_by_ucx(tmp_path: Path) -> None:
@@ -306,8 +290,10 @@ def test_fabric_of_all_ports_is_used_by_ucx(tmp_path: Path) -> None:
 def test_the_job_wins_over_the_profile(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_ib0")
     env = {"UCX_TLS": "ud", "NCCL_IB_HCA": "mlx5_ib7", "NCCL_MIN_NCHANNELS": "8"}
+    env["GLOO_SOCKET_IFNAME"] = "eth1"
     found = variables(tmp_path, "Standard_ND96isr_H100_v5", env=env)
     assert env.items() <= found.items()
+    assert found["NCCL_SOCKET_IFNAME"] == "eth0"
 
 
 def test_a_search_path_keeps_what_it_had(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from endings import ends
 
 from fairway_core.checks import check_job
 from fairway_core.findings import UserError
@@ -246,13 +245,6 @@ def test_every_variable_of_the_manual_is_known(repository: Path, tmp_path: Path)
 
 def _facts(job_file: JobFile) -> dict[str, Any]:
     return job_file.resolve(Target.local()).model_dump(exclude_unset=True, by_alias=True)
-
-
-def test_an_id_that_no_run_can_have_is_refused_before_it_is_submitted(
-    tmp_path: Path, here: RunFairway
-) -> None:
-    _write(tmp_path)
-    ends(here("submit", "job.yaml", "--dry-run", "--run-id", "../a"), 2, "`../a` is not a run's id")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,13 +16,11 @@ from fairway_hpc import runs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_runner.runs.store import Run
-
-RunFairway = Callable[..., tuple[int, str, str]]
+    from conftest import MakeRun, RunFairway
 
 
 @pytest.fixture
-def below(tmp_path: Path, make_run: Callable[..., Run]) -> Path:
+def below(tmp_path: Path, make_run: MakeRun) -> Path:
     """A folder below that of a project, which has a run."""
     make_run("job-aaaaaa")
     (tmp_path / "fairway.yaml").write_text("targets: []\n")

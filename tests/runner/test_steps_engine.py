@@ -346,28 +346,18 @@ def test_steps_cancelled_waiting_step_is_left_out_with_its_reason(
     assert not standing.has_begun(own)
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
 def test_steps_waiting_step_is_left_out_only_after_its_predecessors_are_known(
-    waiting: Run, store: RunStore
+    waiting: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch, *, is_refused: bool
 ) -> None:
-    """It may have been looked at just after they were."""
+    """It may have been looked at just after they were, or its target sees first how one ended."""
     first = step_of(store, "one", "running")
     lock = first.take_lock()
-    step_of(store, "two", "cancelled")
-    waiting.follow()
-    assert states(waiting) == ["running", "queued"]
-    (first.folder / "state.json").write_text(json.dumps({"state": "failed"}))
-    os.close(lock)
-    waiting.follow()
-    assert states(waiting) == ["failed", "cancelled"]
-
-
-def test_a_target_that_sees_first_how_one_has_ended_makes_no_step_fail(
-    waiting: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = step_of(store, "one", "running")
-    lock = first.take_lock()
-    error = Refused.of(FAILED_PREDECESSOR, "`after`: pipe-a-one failed")
-    monkeypatch.setattr(standing, "start_step", starting({"two": error}))
+    if is_refused:
+        error = Refused.of(FAILED_PREDECESSOR, "`after`: pipe-a-one failed")
+        monkeypatch.setattr(standing, "start_step", starting({"two": error}))
+    else:
+        step_of(store, "two", "cancelled")
     waiting.follow()
     assert states(waiting) == ["running", "queued"]
     (first.folder / "state.json").write_text(json.dumps({"state": "failed"}))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ from fairway_runner.targets.lookup import host_block
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from conftest import MakeRun, RunFairway
 
 POOL = {
     "name": "spot",
@@ -39,8 +40,6 @@ WITHOUT_NODES: dict[str, Any] = {
     "nodes": {"min": 2, "max": 2},
     "ssh": {"host": "", "user": "azureuser", "shared": "/data/fairway"},
 }
-
-RunFairway = Callable[..., tuple[int, str, str]]
 
 
 def test_targets_are_listed_with_what_they_have(tmp_path: Path, here: RunFairway) -> None:
@@ -207,7 +206,7 @@ def test_target_commands_that_are_not_possible_are_refused(
     ends(here(*words), 2, message)
 
 
-def test_an_ended_run_has_no_tunnel(here: RunFairway, make_run: Callable[..., object]) -> None:
+def test_an_ended_run_has_no_tunnel(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-aaaaaa")
     ends(here("tunnel", "job-aaaaaa", "6006"), 2, "job-aaaaaa has ended")
 

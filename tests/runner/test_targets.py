@@ -42,10 +42,6 @@ def _synced(folder: Path, records: object) -> None:
     (folder / ".fairway" / "targets.json").write_text(json.dumps(records))
 
 
-def test_local_is_always_there(folder: Path) -> None:
-    assert list(all_targets()) == ["local"]
-
-
 def test_a_synced_target_is_found_with_its_file(folder: Path) -> None:
     _synced(folder, [POOL])
     known = all_targets()["spot"]

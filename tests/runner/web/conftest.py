@@ -71,6 +71,18 @@ def browser(anyone: TestClient) -> TestClient:
 
 
 @pytest.fixture
+def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The project that the server was started in; its runs are ended afterwards."""
+    folder = store.base.parent
+    (folder / "fairway.yaml").write_text("{}\n")
+    monkeypatch.chdir(folder)
+    yield folder
+    for run in store.unsorted():
+        if (run.folder / "plan.json").exists():
+            run.wait()
+
+
+@pytest.fixture
 def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs are looked at where a test can change what is asked."""
     monkeypatch.setattr("fairway_web.submissions.look_at_job", lambda do, *given: do(*given))

@@ -13,7 +13,7 @@ from endings import answers
 from fairway_runner.submit.code_upload import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from starlette.testclient import TestClient
@@ -22,21 +22,11 @@ if TYPE_CHECKING:
 
     SignIn = Callable[..., TestClient]
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("project")]
 
 JOB = "name: a\ncommand: 'true'\n"
 OURS = {"Origin": "https://runs.example.org"}
 _GIT = {"commit": None, "dirty": False, "untracked": []}
-
-
-@pytest.fixture(autouse=True)
-def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = store.base.parent
-    (folder / "fairway.yaml").write_text("{}\n")
-    monkeypatch.chdir(folder)
-    yield folder
-    for run in store.unsorted():
-        run.wait()
 
 
 def _line(files: list[Any], **more: Any) -> bytes:

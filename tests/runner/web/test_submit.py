@@ -17,7 +17,6 @@ from fairway_runner import worker
 from fairway_runner.submit.submission import submit as real_submit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Entra
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.store import Run, RunStore
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("project")]
 
 ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 JOB = "name: hello\ntemplate: plain\ncommand: echo {{ params.word }}\nparams: {word: one}\n"
@@ -33,18 +32,6 @@ _MANY = (
     "name: many\ncommand: echo {{ params.n }}\nparams: {n: 1}\nsweep: {points: {repeat: 1200}}\n"
 )
 _PATIENCE = 300.0  # seconds; only a hang takes so long
-
-
-@pytest.fixture(autouse=True)
-def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The project that the server was started in; its runs are ended afterwards."""
-    folder = store.base.parent
-    (folder / "fairway.yaml").write_text("{}\n")
-    monkeypatch.chdir(folder)
-    yield folder
-    for run in store.unsorted():
-        if (run.folder / "plan.json").exists():
-            run.wait()
 
 
 def _post(client: TestClient, call: str, asked: object) -> Any:

@@ -155,18 +155,6 @@ def test_the_keyboard_is_enough(project: Path, page: Page) -> None:
 
 
 @pytest.mark.nightly
-def test_runs_are_compared(page: Page, make_run: MakeRun) -> None:
-    make_run("job-a", [{"params": {"lr": 0.125}}])
-    make_run("job-b", [{"params": {"lr": 0.25}}])
-    page.reload()
-    for name in ("job-a", "job-b"):
-        page.get_by_label(f"Select {name}").check()
-    page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_role("columnheader", name="lr")).to_be_visible()
-    expect(page.get_by_role("cell", name="0.125")).to_be_visible()
-
-
-@pytest.mark.nightly
 def test_darkness_is_kept(opened: Opened, address: str) -> None:
     with opened(address) as page:
         shades = []
