@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import suppress
 from dataclasses import field, replace
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlencode
 
@@ -22,11 +21,13 @@ from fairway_runner.runs.folder import begun_steps, chosen_task
 from fairway_runner.runs.outputs import empty_outputs
 from fairway_runner.runs.query import Column, Wanted, listed, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
+from fairway_runner.runs.results import files_of
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import iso, run_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from starlette.datastructures import QueryParams
 
@@ -222,13 +223,10 @@ def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
 def _output_files(run: Run) -> Iterator[dict[str, Any]]:
     for index in range(run.record.tasks):
         base, task = run.task_folder(index) / "outputs", run.task_name(index)
-        for parent, folders, names in os.walk(base):
-            folders.sort()
-            for name in sorted(names):
-                path = Path(parent, name)
-                if path.is_file() and not path.is_symlink():
-                    relative = f"{task}/{path.relative_to(base).as_posix()}"
-                    yield {"path": relative, "size": path.stat().st_size}
+        for path in files_of(base):
+            if not path.is_symlink():
+                relative = f"{task}/{path.relative_to(base).as_posix()}"
+                yield {"path": relative, "size": path.stat().st_size}
 
 
 def output(run: Run, path: str) -> Path:

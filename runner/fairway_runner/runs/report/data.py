@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_runner.runs.metrics import (
@@ -30,7 +30,7 @@ _POINTS = 300  # of each curve
 _BUDGET, _LEAST = 64 << 20, 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
     """One task on the page; `metrics` are last values, `shade` its colour's class."""
 
@@ -93,28 +93,22 @@ SHADES = 7
 def read(run: Run) -> Report:
     """Reads all that the page says of the run."""
     tasks = task_results(run)
-    last = next((task for task in tasks if task.is_last), None)
     rows = [Row(task, task.metrics) for task in tasks if not task.is_last]
     metrics = [name for name in run.record.metrics if any(name in row.metrics for row in rows)]
     key = metrics[0] if metrics and len(rows) > CATEGORIES else None
-    if key is None:
-        many = len(rows) > CATEGORIES
-        shades = ["cx" if many else f"c{index}" for index in range(len(rows))]
-    else:
-        # By rank, and not by the value itself: most of a sweep lies close together.
-        values = sorted(row.metrics[key] for row in rows if key in row.metrics)
-        shades = [
-            f"q{bisect_left(values, row.metrics[key]) * SHADES // len(values)}"
-            if key in row.metrics
-            else "cx"
-            for row in rows
-        ]
-    shaded = [Row(row.task, row.metrics, shade) for row, shade in zip(rows, shades, strict=True)]
     settings = metric_settings(run.folder, run.record.metrics)
+    # By rank, and not by the value itself: most of a sweep lies close together.
+    values = sorted(row.metrics[key] for row in rows if key in row.metrics)
+    for index, row in enumerate(rows):
+        if key in row.metrics:
+            row.shade = f"q{bisect_left(values, row.metrics[key]) * SHADES // len(values)}"
+        else:
+            row.shade = "cx" if len(rows) > CATEGORIES else f"c{index}"
+    _read_series(run, rows, key, settings)
     return Report(
         run=run,
-        rows=_with_series(run, shaded, key, settings),
-        last=last,
+        rows=rows,
+        last=next((task for task in tasks if task.is_last), None),
         params=varying([row.task.params for row in rows]),
         metrics=metrics,
         settings=settings,
@@ -124,23 +118,18 @@ def read(run: Run) -> Report:
     )
 
 
-def _with_series(
+def _read_series(
     run: Run, rows: list[Row], key: str | None, settings: dict[str, MetricSetting]
-) -> list[Row]:
-    """The rows with the series of those that are drawn: all, or evenly many over the values."""
+) -> None:
+    """Reads the series of the rows that are drawn: all, or evenly many over the values."""
     steps = {name: setting.step for name, setting in settings.items()}
     patterns = compile_patterns(run.record.metrics)
-    having = [row for row in rows if row.metrics]
+    drawn = [row for row in rows if row.metrics]
     if key is not None:
-        having.sort(key=lambda row: row.metrics.get(key, 0.0))
-    if len(having) > MOST_CURVES:
-        step = (len(having) - 1) / (MOST_CURVES - 1)
-        having = [having[round(number * step)] for number in range(MOST_CURVES)]
-    chosen = {row.task.index for row in having}
-    budget = max(_LEAST, _BUDGET // max(1, len(chosen)))
-    return [
-        replace(row, series=series(run.log(row.task.index), patterns, _POINTS, steps, budget))
-        if row.task.index in chosen
-        else row
-        for row in rows
-    ]
+        drawn.sort(key=lambda row: row.metrics.get(key, 0.0))
+    if len(drawn) > MOST_CURVES:
+        step = (len(drawn) - 1) / (MOST_CURVES - 1)
+        drawn = [drawn[round(number * step)] for number in range(MOST_CURVES)]
+    budget = max(_LEAST, _BUDGET // max(1, len(drawn)))
+    for row in drawn:
+        row.series = series(run.log(row.task.index), patterns, _POINTS, steps, budget)
