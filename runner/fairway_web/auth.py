@@ -9,6 +9,7 @@ token of Entra ID, which is verified here; nothing else that the proxy says of a
 from __future__ import annotations
 
 import hmac
+import secrets
 import ssl
 import threading
 import time
@@ -56,35 +57,38 @@ class Refused(Exception):
         self.message = message
 
 
+@dataclass
 class ByToken:
     """Sign-in of one person on this machine, with the token of this start. `hosts` are the names,
     with their port or `*` for any, under which this server is reached; `cookie` is the name of the
-    cookie that holds the token; `code` is taken for it once."""
+    cookie that holds the token; `code` is taken for it once, and is empty then."""
 
-    audit = None
+    hosts: Collection[str]
+    cookie: str
+    token: str = field(default_factory=secrets.token_urlsafe, repr=False)
+    code: str = field(default_factory=secrets.token_urlsafe, repr=False)
+    audit: ClassVar[Path | None] = None
 
-    def __init__(self, token: str, hosts: Collection[str], cookie: str, code: str) -> None:
-        self._token = token
-        self._hosts = frozenset(hosts)
-        self._cookie = cookie
-        self._codes = {code}
-        self.routes = [Route("/login", self._login)]
+    @property
+    def routes(self) -> Sequence[BaseRoute]:
+        """The page of the login."""
+        return [Route("/login", self._login)]
 
     async def _login(self, request: Request) -> Response:
         query = request.query_params
-        if query.get("code", "") in self._codes:
-            self._codes.clear()
+        if self.code and query.get("code") == self.code:
+            self.code = ""
         elif not self.is_token(query.get("token", "")):
             text = "this is not the token of this start: open the address that was printed\n"
             return PlainTextResponse(text, 401)
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict")
         return answer
 
     def is_here(self, host: str, path: str) -> bool:
         """True for a name of this server: against DNS rebinding."""
         name, _, port = host.partition(":")
-        return host in self._hosts or (port.isdecimal() and f"{name}:*" in self._hosts)
+        return host in self.hosts or (port.isdecimal() and f"{name}:*" in self.hosts)
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
         """True where the answer may go where it was asked for: in a browser only to an address that
@@ -104,7 +108,7 @@ class ByToken:
         if path == "/login" or (kind.lower() == "bearer" and self.is_token(given.strip())):
             return ALONE
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
             found = None
         if found is not None and self.is_token(found.value):
@@ -114,7 +118,7 @@ class ByToken:
 
     def is_token(self, given: str) -> bool:
         """True for the token of this start."""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
 # That of oauth2-proxy's --pass-authorization-header and of programs, that of Container Apps and App

@@ -15,7 +15,7 @@ import secrets
 import signal
 import socket
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -46,29 +46,21 @@ _LOG = logging.getLogger("fairway")
 
 @dataclass(frozen=True)
 class Address:
-    """Where the server listens, its token, and a code that is taken for it once."""
+    """Where the server listens, and the sign-in there of the person who has its token."""
 
     listener: socket.socket
     url: str
-    hosts: frozenset[str]
-    cookie: str
-    token: str = field(default_factory=secrets.token_urlsafe)
-    code: str = field(default_factory=secrets.token_urlsafe)
-
-    @property
-    def sign_in(self) -> ByToken:
-        """The sign-in of the person who has the token."""
-        return ByToken(self.token, self.hosts, self.cookie, self.code)
+    sign_in: ByToken
 
     @property
     def login(self) -> str:
         """The address that a browser opens first."""
-        return f"{self.url}/login?token={self.token}"
+        return f"{self.url}/login?token={self.sign_in.token}"
 
     @property
     def opened(self) -> str:
         """The address for a command line, which all users can read: it is taken once."""
-        return f"{self.url}/login?code={self.code}"
+        return f"{self.url}/login?code={self.sign_in.code}"
 
 
 def listening(address: str, port: int) -> socket.socket:
@@ -93,17 +85,18 @@ def on_loopback(port: int) -> Address:
     """A port of this machine's loopback, any free one for 0; UserError where it is taken."""
     listener = listening(LOOPBACK, port)
     port = listener.getsockname()[1]
-    hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
+    hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
     # Cookies take no notice of ports: the name has it, so that two servers can run.
-    return Address(listener, f"http://127.0.0.1:{port}", hosts, f"fairway-{port}")
+    return Address(listener, f"http://127.0.0.1:{port}", ByToken(hosts, f"fairway-{port}"))
 
 
 def on_socket(path: Path) -> Address:
     """A socket in the file system, which only its owner can use; UserError where it cannot be."""
     listener = socket_file(path)
     # A browser reaches it through a port that ssh forwards, which may be any.
-    hosts = frozenset({"localhost", "localhost:*", "127.0.0.1:*"})
-    return Address(listener, "http://localhost", hosts, f"fairway-{secrets.token_hex(4)}")
+    hosts = {"localhost", "localhost:*", "127.0.0.1:*"}
+    cookie = f"fairway-{secrets.token_hex(4)}"
+    return Address(listener, "http://localhost", ByToken(hosts, cookie))
 
 
 def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
@@ -215,7 +208,7 @@ def _recorded(store: RunStore, address: Address) -> Iterator[None]:
     file = store.base / _RECORD
     with _made(store), store.recording():
         earlier = _record(file)
-        _write(file, {"url": address.url, "token": address.token, "pid": os.getpid()})
+        _write(file, {"url": address.url, "token": address.sign_in.token, "pid": os.getpid()})
     try:
         yield
     finally:

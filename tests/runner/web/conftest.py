@@ -50,7 +50,7 @@ def anyone(store: RunStore, follower: Follower) -> Iterator[TestClient]:
     """A client without the token."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
-    sign_in = ByToken(TOKEN, {HOST, "forwarded:*"}, "fairway-8765", CODE)
+    sign_in = ByToken({HOST, "forwarded:*"}, "fairway-8765", TOKEN, CODE)
     app = application(store, sign_in, program, follower)
     with TestClient(app, f"http://{HOST}", follow_redirects=False) as client:
         yield client
@@ -98,7 +98,7 @@ def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     address.listener.listen(16)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [address.listener]})
     thread.start()
-    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", address.token)
+    monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", address.sign_in.token)
     yield address.url
     server.should_exit = True
     thread.join()

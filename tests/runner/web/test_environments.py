@@ -31,7 +31,7 @@ def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "cdktf.json").write_text("{}\n")
     (folder / "fairway.yaml").write_text("{}\n")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/dot")
+    monkeypatch.setattr("shutil.which", lambda *_, **__: "/usr/bin/dot")
     return folder
 
 
@@ -68,7 +68,7 @@ def test_environment_page_shows_cost_check_and_diagram(
     assert "cluster pair" in page
     assert "2 × Standard_ND96isr_H100_v5" in page
     assert 'src="/api/v1/environments/demo/diagram"' in page
-    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert "The diagram needs Graphviz" in client.get("/environments/demo").text
 
 
@@ -123,7 +123,7 @@ from fairway_runner.runs.store import RunStore
 from fairway_web.app import application
 from fairway_web.auth import ByToken
 program = [sys.executable, "-m", "fairway_cli.entry"]
-app = application(RunStore(Path(".fairway")), ByToken("t", {"localhost"}, "c", "d"), program)
+app = application(RunStore(Path(".fairway")), ByToken({"localhost"}, "c", "t"), program)
 with TestClient(app, "http://localhost", headers={"Authorization": "Bearer t"}) as client:
     for path in sys.argv[1:]:
         assert client.get(path).status_code == 200, path

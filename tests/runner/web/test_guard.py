@@ -84,7 +84,7 @@ def test_a_person_has_a_number_of_requests_at_once(monkeypatch: pytest.MonkeyPat
             await ended.wait()
             await PlainTextResponse("")(scope, receive, send)
 
-        guarded = Guard(app, _Named("t", {"here"}, "c", "k"))
+        guarded = Guard(app, _Named({"here"}, "c"))
 
         async def ask(person: str) -> None:
             async def send(message: Message) -> None:
