@@ -39,10 +39,10 @@ def file_of(module: str) -> Path | None:
     """The file of a module of ours; for a folder without one, where it would be."""
     for root in ["."] if module.startswith("tests") else ROOTS:
         path = ROOT / root / module.replace(".", "/")
-        if path.is_dir():
-            return path / "__init__.py"
         if path.with_suffix(".py").is_file():
             return path.with_suffix(".py")
+        if path.is_dir():
+            return path / "__init__.py"
     return None
 
 
