@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fairway_core.annotations import annotations_at, fields_at
+from fairway_core.annotations import annotations_at, fields_at, value_hint
 from fairway_core.findings import Finding, Location
 from fairway_core.suggestions import did_you_mean, nearest
-from fairway_core.value_hints import value_hint
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError

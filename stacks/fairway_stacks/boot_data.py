@@ -27,7 +27,7 @@ from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
 from fairway_core.environment.filesystems import scheduler_mounts
 from fairway_core.findings import UserError
-from fairway_core.slurm.rules import share_commands
+from fairway_core.slurm.rendering import share_commands
 from fairway_stacks.people import accounts_of, queue_of, signed_in
 
 if TYPE_CHECKING:

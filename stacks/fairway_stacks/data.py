@@ -18,7 +18,7 @@ from fairway_constructs.slurm.shared_resources import SlurmFoundation
 from fairway_constructs.storage import Storage
 from fairway_constructs.vault import Vault
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
-from fairway_core.environment.monitoring import budget_contacts
+from fairway_core.environment.services import budget_contacts
 from fairway_stacks.monitoring import watch_data
 from fairway_stacks.stack import ROLES, RoleStack
 

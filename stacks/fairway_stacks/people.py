@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_core.environment.homes import homes, shared_queue
+from fairway_core.environment.filesystems import homes, shared_queue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_core.environment import Environment
-    from fairway_core.environment.homes import SharedQueue
+    from fairway_core.environment.filesystems import SharedQueue
 
 
 def accounts_of(

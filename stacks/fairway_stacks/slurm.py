@@ -14,8 +14,7 @@ from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.login import SlurmLoginNode
 from fairway_constructs.slurm.scheduler import SlurmScheduler, let_scale
 from fairway_constructs.unique_name import client_config
-from fairway_core.environment.filesystems import scheduler_mounts
-from fairway_core.environment.homes import homes
+from fairway_core.environment.filesystems import homes, scheduler_mounts
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import partitions_of, slurm_partitions
 from fairway_stacks.people import accounts_of

@@ -19,7 +19,7 @@ import pytest
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.homes import Homes
+from fairway_core.environment.filesystems import Homes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

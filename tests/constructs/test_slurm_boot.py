@@ -31,7 +31,7 @@ from fairway_constructs.slurm.configuration import (
 from fairway_core import archives
 from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Person, Slurm
-from fairway_core.environment.homes import Homes
+from fairway_core.environment.filesystems import Homes
 from fairway_core.findings import UserError
 from fairway_core.slurm import DISTRIBUTION
 from fairway_core.target import NodeRange

@@ -8,7 +8,7 @@ import pytest
 
 from fairway_core.documents import FieldError
 from fairway_core.environment import AzurermState, Environment, LocalState, load_environment
-from fairway_core.environment.monitoring import budget_contacts
+from fairway_core.environment.services import budget_contacts
 from fairway_core.fields import days_of
 from fairway_core.findings import UserError
 

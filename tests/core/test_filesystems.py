@@ -13,8 +13,14 @@ from fairway_core.catalog.disks import disk_kinds
 from fairway_core.catalog.limits import lustre_addresses
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.environment import AnyFileSystem, Environment, load_environment
-from fairway_core.environment.filesystems import optional_roles, scheduler_mounts, speaks_nfs_3
-from fairway_core.environment.homes import Homes, home_filesystem, homes
+from fairway_core.environment.filesystems import (
+    Homes,
+    home_filesystem,
+    homes,
+    optional_roles,
+    scheduler_mounts,
+    speaks_nfs_3,
+)
 from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_cli.commands import targets
-from fairway_core.catalog.guest_health import impact_categories, impact_category
+from fairway_core.catalog.faults import impact_categories, impact_category
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import UserError
 from fairway_core.machine import Machine

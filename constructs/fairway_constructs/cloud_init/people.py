@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cloud_init import ADMIN_USERNAME, script
-from fairway_core.environment.homes import Homes
+from fairway_core.environment.filesystems import Homes
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
     from fairway_constructs.cdk import Construct
     from fairway_core.environment import Person
-    from fairway_core.environment.homes import SharedQueue
+    from fairway_core.environment.filesystems import SharedQueue
 
 _NAME = "fairway-people"
 _PUBLISHER, _TYPE, _VERSION = "Microsoft.Azure.Extensions", "CustomScript", "2.1"

@@ -36,7 +36,7 @@ from fairway_core.environment.kubernetes import (
     Kubernetes,
     SystemPool,
 )
-from fairway_core.slurm.packages import PLACES
+from fairway_core.slurm.cluster import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

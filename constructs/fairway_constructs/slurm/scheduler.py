@@ -21,8 +21,8 @@ from fairway_constructs.unique_name import unique_name
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Slurm
 from fairway_core.naming import SLURM_TAG
-from fairway_core.slurm.packages import PLACES, READS_OPERATIONS, SCALES
-from fairway_core.slurm.rules import share_commands
+from fairway_core.slurm.cluster import PLACES, READS_OPERATIONS, SCALES
+from fairway_core.slurm.rendering import share_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,7 @@ language, which Batch evaluates at an interval. `check_formula` judges a formula
 $TargetLowPriorityNodes = total;
 """
 
-from fairway_core.autoscale.formula import PoolShape, iso_duration, scale_formula
-from fairway_core.autoscale.own_formula import check_formula
+from fairway_core.autoscale.formula import PoolShape, check_formula, iso_duration, scale_formula
 from fairway_core.autoscale.scenario import Autoscale, Hours, Rebalance, ScenarioName
 
 __all__ = [

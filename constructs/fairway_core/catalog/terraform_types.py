@@ -1,12 +1,16 @@
-"""Terraform's resource types, and services that have private endpoints."""
+"""Terraform's resource types: what they hold, how they are reached, and what is dangerous."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.tables import look_up, table
+from fairway_core.naming import NAME_TAG, ROLE_TAG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def holds_data(type: str) -> bool:  # noqa: A002
@@ -89,3 +93,113 @@ def blob_host(account: str) -> str:
     'contoso.blob.core.windows.net'
     """
     return f"{account}.{private_link('blob').zone.removeprefix('privatelink.')}"
+
+
+@cache
+def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
+    """The attributes of a scale set or a pool that its nodes keep until they are reimaged.
+
+    >>> "start_task" in made_with("azurerm_batch_pool")
+    True
+    """
+    return tuple(_dangers()["pool_made_with" if type == "azurerm_batch_pool" else "made_with"])
+
+
+def restarts() -> tuple[str, ...]:
+    """The dotted paths of a machine's attributes for whose change it is stopped and started."""
+    return tuple(_dangers()["restarts"])
+
+
+@dataclass(frozen=True)
+class Server:
+    """A machine that others use, and what becomes of them while it is recreated.
+
+    `stays` holds where its address and its disks do; else it is `emptied`, or `moved`, or both.
+    `gone` is what hangs where the machine goes.
+    """
+
+    what: str
+    meanwhile: str
+    stays: str
+    emptied: str
+    moved: str
+    gone: str
+
+
+def server_of(machine: Mapping[str, Any]) -> Server | None:
+    """The server that a machine with these attributes is, by its tags.
+
+    >>> server_of({"tags": {"fairway-role": "nfs-server", "fairway-name": "home"}}).what
+    'the file server `home`'
+    >>> server_of({"tags": {"fairway-role": "cluster", "fairway-name": "box"}})
+    """
+    tags = machine.get("tags") or {}
+    for each in _dangers()["servers"]:
+        if each["role"] == tags.get(ROLE_TAG):
+            name = tags.get(NAME_TAG, "")
+            return Server(*(each[field.name].format(name=name) for field in fields(Server)))
+    return None
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What of a resource type keeps data, or leaves room for it; each `path` has dots.
+
+    `keeps` are numbers and switches of which less keeps less. Of `expires`, with what is deleted,
+    nothing and 0 mean never. `room` comes with its unit, `strength` with the values that lock,
+    the stronger the higher; `guards` names the attribute that says what the resource guards, and
+    what holds without it; `blocks` come with what is lost without them. `replication` says
+    what each of its values survives.
+    """
+
+    keeps: tuple[str, ...]
+    expires: tuple[tuple[str, str], ...]
+    room: tuple[tuple[str, str], ...]
+    strength: tuple[tuple[str, Mapping[str, int]], ...]
+    guards: tuple[tuple[str, str], ...]
+    blocks: tuple[tuple[str, str], ...]
+    replication: tuple[tuple[str, Mapping[str, list[str]]], ...]
+
+
+@cache
+def keeping(type: str) -> Keeping:  # noqa: A002
+    """What the catalogue says of that type.
+
+    >>> keeping("azurerm_storage_share").room
+    (('quota', 'GiB'),)
+    """
+
+    def rows(table: str, *keys: str) -> tuple[Any, ...]:
+        found = [row for row in _dangers()[table] if row["type"] == type]
+        return tuple(tuple(row[key] for key in keys) for row in found)
+
+    return Keeping(
+        keeps=tuple(path for (paths,) in rows("keeps", "paths") for path in paths),
+        expires=rows("expires", "path", "what"),
+        room=rows("room", "path", "unit"),
+        strength=rows("strength", "path", "levels"),
+        guards=rows("guards", "of", "then"),
+        blocks=rows("guarding_blocks", "path", "without"),
+        replication=rows("replication", "path", "survives"),
+    )
+
+
+def is_broad_role(name: str) -> bool:
+    """Whether who has that role may change much.
+
+    >>> is_broad_role("Owner"), is_broad_role("Storage Blob Data Reader")
+    (True, False)
+    """
+    return name in _dangers()["broad_roles"]
+
+
+def open_when() -> Mapping[str, object]:
+    """The attributes that open a service to the internet, each with the value that does."""
+    found: Mapping[str, object] = _dangers()["open_when"]
+    return found
+
+
+@cache
+def _dangers() -> dict[str, Any]:
+    facts: dict[str, Any] = table("dangers")["dangers"]
+    return facts

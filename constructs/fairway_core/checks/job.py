@@ -112,7 +112,7 @@ def old_cuda(job: Job, target: Target) -> Iterator[Fault]:
     size = _known_size(target.vm_size) if named else None
     if named is None or size is None or size.gpu is None:
         return
-    from fairway_core.catalog.gpu_faults import least_cuda
+    from fairway_core.catalog.faults import least_cuda
 
     gpu, least = size.gpu, least_cuda(size.gpu.architecture)
     if least and (int(named[1]), int(named[2])) < least:

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import keeping, server_of
-from fairway_core.catalog.terraform_types import is_lost_with, lost_with
+from fairway_core.catalog.terraform_types import is_lost_with, keeping, lost_with, server_of
 from fairway_core.json_values import blocks, first, listed, number
 from fairway_core.naming import ROLE_TAG
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import restarts
+from fairway_core.catalog.terraform_types import restarts
 from fairway_core.json_values import at, first
 from fairway_core.review.attributes import masked
 

@@ -5,7 +5,15 @@ None of them needs a network, credentials or Terraform.
 """
 
 from fairway_core.diagram.drawing import draw
-from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
-from fairway_core.diagram.writing import graphviz, markdown, mermaid
+from fairway_core.diagram.picture import (
+    Arrow,
+    Group,
+    Kind,
+    Node,
+    Picture,
+    graphviz,
+    markdown,
+    mermaid,
+)
 
 __all__ = ["Arrow", "Group", "Kind", "Node", "Picture", "draw", "graphviz", "markdown", "mermaid"]

@@ -16,12 +16,18 @@ from fairway_core.environment.keys import read_public_keys
 from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes
 from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
 from fairway_core.environment.model import Environment
-from fairway_core.environment.monitoring import Budget, Monitoring
 from fairway_core.environment.network import Dns, Existing, Firewall, Network, Peering
 from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
 from fairway_core.environment.people import Person
 from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.services import Policies, Registry, ResourceGroup, Vault
+from fairway_core.environment.services import (
+    Budget,
+    Monitoring,
+    Policies,
+    Registry,
+    ResourceGroup,
+    Vault,
+)
 from fairway_core.environment.slurm import LoginNodes, Slurm, SlurmNodes
 from fairway_core.environment.state import AzurermState, LocalState, OtherState
 from fairway_core.environment.storage import Container, Storage

@@ -1,7 +1,8 @@
-"""The shared file systems of an environment, by kind, and what they ask of the rest of it."""
+"""File systems of an environment: what they ask of the rest of it, and whose homes they have."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -13,10 +14,13 @@ from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, Net
 from fairway_core.environment.nfs_server import NfsServer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
+    from fairway_core.environment.cluster import Cluster
     from fairway_core.environment.clusters import AnyCluster
     from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
+    from fairway_core.environment.people import Person
+
 
 AnyFileSystem = Annotated[
     NfsServer | AzureFiles | NetApp | Lustre | Blobfuse, Field(discriminator="kind")
@@ -95,3 +99,114 @@ def _check_roles(parts: EnvironmentParts, roles: Collection[str]) -> None:
         needs = ", ".join(need for each in missing.values() for need in each)
         path = ("network", "existing", "subnets")
         raise FieldError(f"no subnet for {needs}", hint, path)
+
+
+def home_filesystem(
+    filesystems: Mapping[str, FileSystem], clusters: Mapping[str, AnyCluster]
+) -> str | None:
+    """The file system with the homes, by name: of those that all partitions mount the one at
+    /home, or else the first; None where there is none."""
+    mounts = [cluster.mounts for cluster in clusters.values() if cluster.engine == "slurm"]
+    return _best(filesystems, mounts)
+
+
+@dataclass(frozen=True)
+class Homes:
+    """The folder of the homes on a machine, and the path of the file system that it is on: "" for
+    the machine's own disk."""
+
+    folder: str = "/home"
+    mount: str = ""
+
+
+def homes(
+    filesystems: Mapping[str, FileSystem], clusters: Mapping[str, AnyCluster], mounts: Sequence[str]
+) -> Homes:
+    """Where the homes are on a machine with these mounts: where the partitions have them,
+    wherever that is mounted."""
+    shared = home_filesystem(filesystems, clusters)
+    name = shared if shared in mounts else _best(filesystems, [mounts])
+    if name is None:
+        return Homes()
+    path = filesystems[name].path
+    return Homes(path if path == "/home" else f"{path}/home", path)
+
+
+@dataclass(frozen=True)
+class SharedQueue:
+    """Where the runs of all people queue for the nodes of a cluster: in a `folder` of the machines'
+    own, on the file system at `mount`; "" is the one machine's own disk."""
+
+    cluster: str
+    folder: str
+    mount: str = ""
+
+
+def shared_queue(filesystems: Mapping[str, FileSystem], name: str, cluster: Cluster) -> SharedQueue:
+    """Of a cluster without a scheduler: on the file system that all of its nodes have first."""
+    if cluster.nodes == 1:
+        return SharedQueue(name, "/var/lib/fairway-queue")
+    path = filesystems[cluster.mounts[0]].path
+    return SharedQueue(name, f"{path}/fairway-queue", path)
+
+
+def check_people(
+    people: Sequence[Person],
+    filesystems: Mapping[str, FileSystem],
+    clusters: Mapping[str, AnyCluster],
+    *,
+    gateway: bool,
+) -> None:
+    """Raises FieldError where people cannot have accounts, or homes that all nodes see."""
+    if not people:
+        return
+    path = ("access", "users")
+    if not gateway and not any(cluster.takes_logins for cluster in clusters.values()):
+        raise FieldError(
+            "nobody logs in to nodes of Batch or Kubernetes: no machine would have these accounts",
+            "let them submit by `access: {researchers: [OBJECT ID]}`",
+            path,
+        )
+    _check_sign_in(people, clusters, gateway=gateway)
+    partitions = any(cluster.engine == "slurm" for cluster in clusters.values())
+    if partitions and home_filesystem(filesystems, clusters) is None:
+        raise FieldError(
+            "no file system is mounted by all partitions, so none can hold the home directories",
+            "mount one file system in each cluster with `engine: slurm`, under `mounts:`",
+            path,
+        )
+
+
+def _check_sign_in(
+    people: Sequence[Person], clusters: Mapping[str, AnyCluster], *, gateway: bool
+) -> None:
+    """Raises FieldError where somebody could not sign in by Entra ID."""
+    for index, person in enumerate(people):
+        if person.entra is None:
+            continue
+        several = [name for name, cluster in clusters.items() if _needs_one_number(cluster)]
+        if several:
+            raise FieldError(
+                f"Entra ID gives `{person.name}` a different user id on each machine, and "
+                f"all nodes of `{several[0]}` need the same",
+                "use `keys:` for them",
+                ("access", "users", index, "entra"),
+            )
+        if gateway:
+            raise FieldError(
+                "the gateway accepts only keys",
+                "use `keys:` for them",
+                ("access", "users", index, "entra"),
+            )
+
+
+def _needs_one_number(cluster: AnyCluster) -> bool:
+    """Whether an account has to have the same user id on several machines."""
+    return cluster.engine == "slurm" or (cluster.engine == "ssh" and cluster.nodes > 1)
+
+
+def _best(filesystems: Mapping[str, FileSystem], mounts: Sequence[Sequence[str]]) -> str | None:
+    common = [name for name in mounts[0] if all(name in each for each in mounts)] if mounts else []
+    common = [name for name in common if filesystems[name].holds_runs]
+    at_home = [name for name in common if filesystems[name].path == "/home"]
+    return next(iter([*at_home, *common]), None)

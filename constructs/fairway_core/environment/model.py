@@ -13,12 +13,19 @@ from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystem_base import EnvironmentParts
-from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems
-from fairway_core.environment.homes import check_people
+from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems, check_people
 from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes, check_kubernetes
-from fairway_core.environment.monitoring import Budget, Monitoring, budget_contacts
 from fairway_core.environment.network import Network, check_network
-from fairway_core.environment.services import Checks, Policies, Registry, ResourceGroup, Vault
+from fairway_core.environment.services import (
+    Budget,
+    Checks,
+    Monitoring,
+    Policies,
+    Registry,
+    ResourceGroup,
+    Vault,
+    budget_contacts,
+)
 from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage

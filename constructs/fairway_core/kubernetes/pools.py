@@ -1,4 +1,4 @@
-"""Nodes of jobs and their volumes, as what runs there besides jobs has to know them."""
+"""Nodes of jobs, their resources and their volumes, as what runs there has to know them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.manifests import TAINTS
+from fairway_core.findings import UserError
 from fairway_core.kubernetes.documents import Manifest, manifest
 
 if TYPE_CHECKING:
@@ -131,3 +132,54 @@ def _where(volume: Volume, handle: str) -> dict[str, Any]:
     # AKS.
     server, _, export = volume.source.partition(":/")
     return {"nfs": {"server": server, "path": f"/{export}"}}
+
+
+_GPUS = "nvidia.com/gpu"
+# Of a hundred parts of a node's processors and memory: the kubelet keeps some for itself, and there
+# are pods on every node. And of its memory, those that the guest sees.
+_PARTS = 90
+_SEEN = 97
+# GiB of the pods that every node has: AKS' own, those of drivers, and the agent of monitoring.
+_DAEMONS = 1.5
+
+
+def of_node(target: Target) -> dict[str, str]:
+    """The resources of a whole node by the names that Kubernetes has for them; UserError where the
+    target says neither them nor its VM size."""
+    access = target.kubernetes
+    assert access is not None, "a target with this engine has the section"
+    if access.resources is not None:
+        return dict(access.resources)
+    if not target.vm_size:
+        message = f"the target `{target.name}` has neither a `vm_size` nor `resources`"
+        hint = 'for example `kubernetes: {resources: {cpu: "30", memory: 200Gi}}`'
+        raise UserError.of("no-vm-size", message, hint)
+    from fairway_core.catalog import vm_size
+
+    size = vm_size(target.vm_size)
+    found = {
+        "cpu": str(max(1, size.vcpus * _PARTS // 100)),
+        "memory": f"{_memory(size.memory_gib)}Gi",
+    }
+    if size.gpu:
+        found[_GPUS] = str(size.gpu.count)
+    if access.rdma and size.infiniband:
+        found[access.rdma] = str(size.infiniband.adapters)
+    return found
+
+
+def _memory(gib: float) -> int:
+    """The GiB of a node that are left to one pod, beside those pods that every node has.
+
+    The lesser of two: large nodes keep a share, and on small ones what AKS keeps is more.
+    https://learn.microsoft.com/azure/aks/node-resource-reservations
+
+    >>> _memory(28)
+    23
+    """
+    from fairway_core.environment.kubernetes import MAX_PODS
+
+    kept = min(20 * MAX_PODS + 50, 256 * gib) / 1024  # MiB, at most a quarter
+    evicted = 100 / 1024  # where less is free
+    small = gib * _SEEN / 100 - kept - evicted - _DAEMONS
+    return max(1, int(min(gib * _PARTS / 100, small)))

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from fairway_agent.kubernetes.settings import parse
 from fairway_core.kubernetes import documents, flux
 from fairway_core.kubernetes.documents import Manifest, manifest
-from fairway_core.kubernetes.pools import ON_SYSTEM, taints
-from fairway_core.kubernetes.resources import of_node
+from fairway_core.kubernetes.pools import ON_SYSTEM, of_node, taints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

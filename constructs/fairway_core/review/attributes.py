@@ -175,7 +175,7 @@ def _differences(
 
 def _as_objects(old: _Seen, new: _Seen) -> tuple[_Seen, _Seen]:
     """Manifests as the objects that they are; anything else as it was."""
-    from fairway_core.review.manifests import objects_of
+    from fairway_core.kubernetes.documents import objects_of
 
     before, after = objects_of(old.value), objects_of(new.value)
     if before is None or after is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from fairway_core.review.attributes import (
 from fairway_core.secret_values import is_secret_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from fairway_core.review.plan import Plan
 
@@ -247,3 +249,54 @@ def output_changes(plan: Plan) -> Iterator[OutputChange]:
                 change.get("after_unknown"),
             )
             yield OutputChange(name, action, old, new)
+
+
+# Each as no value could be written.
+_MARKERS = {marker: {"": repr(marker)} for marker in (HIDDEN, UNKNOWN)}
+
+
+def digest_of_stack(
+    stack: str, state: str, changes: Iterable[Change], outputs: Iterable[OutputChange]
+) -> str:
+    """The digest of one stack, as `sha256:…`."""
+    content = {
+        "stack": stack,
+        "state": state,
+        "changes": sorted((_facts(change) for change in changes), key=_order),
+        "outputs": [[each.name, str(each.action), each.old, each.new] for each in outputs],
+    }
+    return _digest(content)
+
+
+def digest_of(digests: Iterable[str]) -> str:
+    """The digest of several stacks, whatever their order."""
+    return _digest(sorted(digests))
+
+
+def _facts(change: Change) -> list[Any]:
+    return [
+        change.address,
+        change.deposed,
+        change.type,
+        change.provider,
+        str(change.action),
+        change.moved_from,
+        sorted(change.because),
+        [[each.path, each.old, each.new] for each in change.attributes],
+        change.created,
+    ]
+
+
+def _order(facts: list[Any]) -> tuple[str, str]:
+    return facts[0], facts[1]
+
+
+def _digest(content: Any) -> str:
+    text = json.dumps(
+        content,
+        sort_keys=True,
+        separators=(",", ":"),
+        default=_MARKERS.__getitem__,
+        check_circular=False,
+    )
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

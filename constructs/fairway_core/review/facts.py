@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.meters import HOURS_A_MONTH
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.json_values import KeyTwice, is_deep, parsed
 from fairway_core.review.attributes import HIDDEN, UNKNOWN, AttributeChange
 from fairway_core.review.changes import Action, Change, OutputChange
 from fairway_core.review.costs import CostChange, CostReview, PriceSource
 from fairway_core.review.review import Loss, Review, StackReview
-from fairway_core.review.untrusted import KeyTwice, is_deep, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

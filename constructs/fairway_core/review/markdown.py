@@ -1,14 +1,9 @@
-"""A review as a comment of a pull request, in GitHub's Markdown.
-
-Whatever comes from a plan is untrusted: somebody's pull request names the resources. It is
-written inside `<code>`, where nobody is mentioned and nothing is linked, and characters that
-mean something to Markdown or HTML are written as entities where they stand so that they do.
-What matters most comes first: a comment that is too long may be cut at any character.
-"""
+"""Reviews as comments of a pull request, in GitHub's Markdown."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Severity, printable
@@ -17,12 +12,13 @@ from fairway_core.review.changes import Action
 from fairway_core.review.lines import DONE, Given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fairway_core.findings import Finding
     from fairway_core.review.changes import Change
     from fairway_core.review.lines import Line
     from fairway_core.review.review import Loss, Review, StackReview
+
 
 MARK = "<!-- fairway review -->"
 """The first line: by it the comment is found again, to be updated in place."""
@@ -189,3 +185,65 @@ def _folded(title: str, body: Iterable[str], *, is_open: bool = False) -> Iterat
 
 def _end(review: Review) -> Iterator[str]:
     yield from ("", f"Digest: `{review.digest}`")
+
+
+LONGEST = 65_000
+"""GitHub takes 65,536 characters."""
+_MOST_ENVIRONMENTS = 40
+_CUT = "… (cut: the summary of the run has all of it)"
+_WARNING = (
+    "> [!WARNING]\n> {whose} produced the data below, and could have written anything: "
+    "check its changes to `bin/`, `constructs/`, `stacks/` and `.github/` before you trust "
+    "it."
+)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the reviews are from: the run's address, the commit, and whether it is a fork's."""
+
+    run: str
+    commit: str
+    fork: bool
+
+
+def comment(reviews: Mapping[str, Review | None], origin: Origin) -> str:
+    """The comment on the reviews by environment; None stands for one that cannot be read."""
+    shown = dict(sorted(reviews.items())[:_MOST_ENVIRONMENTS])
+    whose = "The code of a fork" if origin.fork else "The code of this pull request"
+    top = [MARK, f"[Plan]({origin.run}) of {origin.commit[:12]}", "", _WARNING.format(whose=whose)]
+    if len(reviews) > len(shown):
+        top += ["", f"⛔ {len(reviews) - len(shown)} more environments are not shown"]
+    text = joined([*top, ""])
+    # Half of the room for what is dangerous, of each environment, before anything else of any.
+    share = (LONGEST - len(text) - 100) // (2 * max(1, len(shown)))
+    heads = [_within(share, _head_of(name, review)) for name, review in shown.items()]
+    bodies = [
+        _within(share, ["", f"## {code(name[:100])}", *body(review)])
+        for name, review in shown.items()
+        if review is not None
+    ]
+    return "\n".join([text, *heads, *bodies])
+
+
+def _head_of(name: str, review: Review | None) -> list[str]:
+    title = ["", f"## {code(name[:100])}", ""]
+    if review is None:
+        return [*title, "### ⛔ Its output is not a review: see the run"]
+    return [*title, *head(review)]
+
+
+def _within(most: int, lines: Iterable[str]) -> str:
+    """As many of the lines as fit, with what they open closed."""
+    kept: list[str] = []
+    left = most - len(_CUT) - 40
+    opened = 0
+    for line in joined(lines).split("\n"):
+        closes = len("</details>\n") * (opened + 1)
+        if left - len(line) - 1 < closes:
+            kept += ["", *["</details>"] * opened, "", _CUT]
+            break
+        kept.append(line)
+        left -= len(line) + 1
+        opened += line.startswith("<details") - (line == "</details>")
+    return "\n".join(kept)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_core.json_values import at, blocks, first
-from fairway_core.review.untrusted import DEEPEST, NO_JSON, KeyTwice, is_deep, parsed
+from fairway_core.json_values import DEEPEST, NO_JSON, KeyTwice, at, blocks, first, is_deep, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

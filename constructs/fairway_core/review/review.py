@@ -13,10 +13,11 @@ from fairway_core.review.changes import (
     Change,
     OutputChange,
     changes_of,
+    digest_of,
+    digest_of_stack,
     drift_of,
     output_changes,
 )
-from fairway_core.review.digest import digest_of, digest_of_stack
 from fairway_core.review.plan import ROLES, UNLOCKED
 
 if TYPE_CHECKING:

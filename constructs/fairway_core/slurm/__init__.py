@@ -5,9 +5,12 @@ Neither needs Terraform or Azure, so that tests and the simulator run the very f
 """
 
 from fairway_core.slurm.cluster import (
+    DISTRIBUTION,
+    MICROSOFT,
     Accounting,
     Cloud,
     Gpus,
+    Packages,
     Partition,
     Paths,
     Programs,
@@ -15,9 +18,7 @@ from fairway_core.slurm.cluster import (
     SlurmCluster,
     Timing,
 )
-from fairway_core.slurm.packages import DISTRIBUTION, MICROSOFT, Packages
-from fairway_core.slurm.rendering import render
-from fairway_core.slurm.rules import accounting_commands
+from fairway_core.slurm.rendering import accounting_commands, render
 from fairway_core.slurm.scripts import NodeFacts, cloud_programs, install, node_scripts
 
 __all__ = [

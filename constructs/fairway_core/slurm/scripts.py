@@ -85,7 +85,7 @@ def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dic
 
 def health_check(facts: NodeFacts, *, slurm_conf: str = "") -> str:
     """The program that holds a node against `facts`; on nodes of Kubernetes it runs too."""
-    from fairway_core.catalog.gpu_faults import fatal_xids
+    from fairway_core.catalog.faults import fatal_xids
 
     return template(
         "health-check.sh.j2", facts=facts, xids=sorted(fatal_xids()), slurm_conf=slurm_conf

@@ -285,8 +285,8 @@ def comment(
     Reads data and runs nothing: everything in a review is shown as text. The dangers of
     all environments come first, and none can hide those of another.
     """
-    from fairway_core.review.comment import Origin, comment
     from fairway_core.review.facts import read_review
+    from fairway_core.review.markdown import Origin, comment
 
     reviews = {}
     for each in sorted(folder.glob(f"{_PREFIX}*")):

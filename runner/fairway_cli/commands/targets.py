@@ -202,7 +202,7 @@ _add_action(
 
 
 def _categories() -> list[str]:
-    from fairway_core.catalog.guest_health import impact_categories
+    from fairway_core.catalog.faults import impact_categories
 
     return impact_categories()
 
@@ -259,7 +259,7 @@ def report(
 
 def _require_removed(name: str, said: str | None, timeout: str) -> None:
     """UserError where Azure's last word is another one."""
-    from fairway_core.catalog.guest_health import final_answers
+    from fairway_core.catalog.faults import final_answers
 
     if said == "NodeRemovedFromService":
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fairway_core.cost.environment import IdleSaving, Saving
     from fairway_core.cost.estimate import Amounts, Estimate, Line, Offer
-    from fairway_core.environment.monitoring import Budget
+    from fairway_core.environment.services import Budget
     from fairway_runner.runs.accounting import Group
 
 

@@ -279,7 +279,7 @@ def _node_of(target: Target) -> dict[str, int] | None:
         return {"gpus": len(found.gpus), "cores": len(found.cores)}
     if target.kubernetes is not None:
         from fairway_agent.kubernetes.settings import counts
-        from fairway_core.kubernetes.resources import of_node
+        from fairway_core.kubernetes.pools import of_node
 
         gpus, cores = counts(of_node(target))  # as many of each as pods can have
         return {"gpus": gpus, "cores": cores}

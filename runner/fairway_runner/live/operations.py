@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.guest_health import final_answers, impact_category
+from fairway_core.catalog.faults import final_answers, impact_category
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities, runs_here
 from fairway_runner.engines.engine import engine_for

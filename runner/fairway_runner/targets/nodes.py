@@ -102,7 +102,7 @@ def report_of(
     target: Target, node: str, category: str, description: str | None = None
 ) -> HealthReport:
     """The report about that node, or UserError; without a description, why it is out of use."""
-    from fairway_core.catalog.guest_health import impact_category
+    from fairway_core.catalog.faults import impact_category
     from fairway_runner.live.operations import HealthReport
 
     impact_category(category)

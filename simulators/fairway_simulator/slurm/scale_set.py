@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.roles import Permission
-from fairway_core.slurm.packages import READS_OPERATIONS, SCALES
+from fairway_core.slurm.cluster import READS_OPERATIONS, SCALES
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.additions import id_for
 from fairway_simulator.azure.cloud import NOBODY

@@ -19,8 +19,7 @@ from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, queues
 from fairway_core.kubernetes.drivers import Versions
 from fairway_core.kubernetes.manifests import Content, manifests
-from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume
-from fairway_core.kubernetes.resources import of_node
+from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume, of_node
 from fairway_core.target import Target
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairway_core.kubernetes.documents import manifest, text
+from fairway_core.kubernetes.documents import manifest, objects_of, text
 from fairway_core.review.attributes import (
     HIDDEN,
     UNKNOWN,
@@ -14,7 +14,6 @@ from fairway_core.review.attributes import (
     attribute_changes,
     masked,
 )
-from fairway_core.review.manifests import objects_of
 
 
 def _changes(before: Any, after: Any, **more: Any) -> list[tuple[str, Any, Any]]:

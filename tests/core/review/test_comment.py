@@ -11,9 +11,8 @@ import pytest
 
 from fairway_core.cost.cache import prices_at_hand
 from fairway_core.findings import UserError
-from fairway_core.review.comment import LONGEST, Origin, comment
 from fairway_core.review.facts import read_review, review_facts, review_of
-from fairway_core.review.markdown import MARK, markdown
+from fairway_core.review.markdown import LONGEST, MARK, Origin, comment, markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import Review, review
 

@@ -21,7 +21,7 @@ from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.slurm.people import secret_server
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.homes import Homes
+from fairway_core.environment.filesystems import Homes
 from fairway_core.target import Target
 from fairway_simulator.slurm import People, SlurmCluster
 

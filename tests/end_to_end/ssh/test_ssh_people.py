@@ -17,7 +17,7 @@ from waiting import PATIENCE, until
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
-from fairway_core.environment.homes import Homes, SharedQueue
+from fairway_core.environment.filesystems import Homes, SharedQueue
 from fairway_core.target import Target
 from fairway_simulator.machines import People
 from fairway_simulator.ssh.cluster import SshCluster, missing

@@ -15,7 +15,7 @@ from fairway_agent.shared.reports import NodeReport, NodesReport
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.head import objects, rights, topologies
-from fairway_core.kubernetes.resources import of_node
+from fairway_core.kubernetes.pools import of_node
 from fairway_core.target import Target
 from fairway_runner.engines.capabilities import require_share
 from fairway_runner.engines.engine import engine_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import open_when
+from fairway_core.catalog.terraform_types import open_when
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks, first, listed

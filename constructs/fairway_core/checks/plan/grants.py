@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import is_broad_role
+from fairway_core.catalog.terraform_types import is_broad_role
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks, listed

@@ -180,7 +180,7 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
 
 def _policies(side: Mapping[str, Any]) -> dict[str, Mapping[str, Any]] | None:
     """The policies and bindings among the manifests of a blob; None where that is none."""
-    from fairway_core.review.manifests import objects_of  # most plans have none to read
+    from fairway_core.kubernetes.documents import objects_of  # most plans have none to read
 
     found = objects_of(str(side.get("source_content", "")))
     return found and {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import made_with, server_of
 from fairway_core.catalog.sizes import known_size
+from fairway_core.catalog.terraform_types import made_with, server_of
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.resource_change import (
     NODE_POOL,

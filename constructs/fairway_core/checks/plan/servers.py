@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.dangers import server_of
+from fairway_core.catalog.terraform_types import server_of
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.resource_change import changed, deleted, stopped_for
 from fairway_core.findings import Severity
 from fairway_core.json_values import listed
 from fairway_core.naming import SLURM_TAG
-from fairway_core.slurm.packages import reads_state
+from fairway_core.slurm.cluster import reads_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,8 +17,7 @@ from fairway_agent.shared.reports import (
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
-from fairway_core.kubernetes.pools import topology_of
-from fairway_core.kubernetes.resources import of_node
+from fairway_core.kubernetes.pools import of_node, topology_of
 from fairway_runner.engines.engine import inside_words
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.engine import ScheduledEngine, job_of

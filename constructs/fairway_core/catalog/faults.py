@@ -1,4 +1,4 @@
-"""What Azure's Guest Health Reporting takes as the fault of a host, and what it answers at last."""
+"""Faults of GPUs and of hosts: what drivers report, and what Azure takes as one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,35 @@ from fairway_core.catalog.tables import look_up, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+@cache
+def fatal_xids() -> Mapping[int, str]:
+    """What each XID number means that NVIDIA's driver logs for a GPU that is lost.
+
+    >>> fatal_xids()[79]
+    'GPU has fallen off the bus'
+    """
+    fatal = table("gpu_faults")["xid"]["fatal"]
+    return MappingProxyType({int(number): meaning for number, meaning in fatal.items()})
+
+
+def least_cuda(architecture: str) -> tuple[int, int] | None:
+    """The first CUDA version that knows the architecture; None where it is not NVIDIA's.
+
+    >>> least_cuda("hopper"), least_cuda("cdna3")
+    ((11, 8), None)
+    """
+    return _versions().get(architecture)
+
+
+@cache
+def _versions() -> dict[str, tuple[int, int]]:
+    versions = {}
+    for architecture, version in table("cuda")["cuda"]["least"].items():
+        major, minor = version.split(".")
+        versions[architecture] = int(major), int(minor)
+    return versions
 
 
 def impact_category(name: str) -> str:
