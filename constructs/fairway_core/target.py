@@ -18,6 +18,9 @@ from fairway_core.project_folder import from_home
 HEAD_IMAGE = "python:3.12.14-slim-trixie"
 """The image of the head pod and of the pods of nodes. Source: docker-library/official-images."""
 
+POOL_TAINT = "fairway.dev/pool"
+"""The key of the taint that keeps others off the nodes of a pool; its value is the pool's name."""
+
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
 
 

@@ -18,8 +18,8 @@ from fairway_core.environment.access import researchers_of
 from fairway_core.environment.network import Firewall
 from fairway_core.kubernetes import health
 from fairway_core.kubernetes.credentials import credentials
-from fairway_core.kubernetes.drivers import RDMA, Versions
-from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.drivers import RDMA
+from fairway_core.kubernetes.manifests import manifests
 from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume
 from fairway_core.kubernetes.queues import PRIORITIES
@@ -120,13 +120,7 @@ class AksResources:
         texts = manifests(
             targets,
             [self._volume(name) for name in self._environment.filesystems if name in mounted],
-            Content(
-                quota=spec.quota,
-                wait_for_pods=spec.wait_for_pods,
-                atomic_scale_up=spec.atomic_scale_up,
-                kueue=spec.operators.kueue,
-                drivers=Versions(**spec.operators.model_dump(exclude={"kueue"})),
-            ),
+            spec,
             client_id=identity.client_id,
         )
         if self._data.monitoring is not None and health.objects(targets):

@@ -12,7 +12,8 @@ from fairway_constructs.cdk import Component, Lifecycle, Timeouts
 from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
-from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, POOL_TAINT, NodePool, SpotPool
+from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, NodePool, SpotPool
+from fairway_core.target import POOL_TAINT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ from fairway_core.environment.values import (
 )
 from fairway_core.fields import Span
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
-from fairway_core.target import HEAD_IMAGE, Amount, ExactImage, Image, NodeRange
+from fairway_core.target import HEAD_IMAGE, POOL_TAINT, Amount, ExactImage, Image, NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,8 +39,6 @@ NODES_GROUP = "kubernetes-nodes"
 # The container of the storage account in which the manifests are that Flux applies: longer than
 # the name of any other can be.
 CONFIGURATION = "cluster-configuration"
-# The taint of every pool: only what is meant for it runs there. Its value is the pool's name.
-POOL_TAINT = "fairway.dev/pool"
 _SYSTEM_SIZE = "Standard_D4s_v6"
 # Of a node: what Kubernetes itself recommends at most, and within the addresses that it has.
 MAX_PODS = 110

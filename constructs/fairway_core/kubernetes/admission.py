@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from fairway_agent.kubernetes.api import BOOT, CORDONED
 from fairway_agent.kubernetes.manifests import OWN_SCRATCH, POD_UID
 from fairway_core.kubernetes.documents import Manifest, manifest
-from fairway_core.kubernetes.pools import tolerations
+from fairway_core.kubernetes.pools import access_of, tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,8 +51,7 @@ _NO_CONTEXT = "!has(c.securityContext)"
 
 def policy(targets: Sequence[Target]) -> list[Manifest]:
     """The policy, and its binding to the namespace of the targets' jobs."""
-    access = targets[0].kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(targets[0])
     space = access.namespace
     name = f"{space}-pods"
     keys = [*(each["key"] for each in tolerations(targets)), *_ADDED]
@@ -197,8 +196,8 @@ def _of_pods() -> dict[str, str]:
 def _of_volumes(targets: Sequence[Target]) -> dict[str, str]:
     """Returns the expressions by which pods have no folder of their node but that for scratch, and
     of that only one with their own name, which nobody knows before they are there."""
-    access = (target.kubernetes for target in targets)
-    folders = sorted({each.scratch for each in access if each and each.scratch.startswith("/")})
+    scratches = {access_of(target).scratch for target in targets}
+    folders = sorted(each for each in scratches if each.startswith("/"))
     if not folders:
         return {"no hostPath": "size(variables.ofNode) == 0"}
     where = " and ".join(folders)

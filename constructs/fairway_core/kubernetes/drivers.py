@@ -9,7 +9,6 @@ versions that an environment has by default: https://github.com/Azure/aks-rdma-i
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.kubernetes import flux
@@ -25,6 +24,7 @@ from fairway_core.kubernetes.pools import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from fairway_core.environment.kubernetes import Operators
     from fairway_core.target import Target
 
 RDMA = "rdma/ib"
@@ -40,21 +40,8 @@ _LUSTRE = "https://github.com/kubernetes-sigs/azurelustre-csi-driver"
 _LUSTRE_CONTROLLER = "csi-azurelustre-controller"
 
 
-@dataclass(frozen=True)
-class Versions:
-    """Releases of NVIDIA's operators, and of what they and the driver of Lustre put on nodes. With
-    `gpu_driver` None the operator takes the release that it was made with."""
-
-    gpu: str = "v26.3.3"
-    gpu_driver: str | None = None
-    network: str = "v26.4.0"
-    infiniband_driver: str = "doca3.2.0-25.10-1.2.8.0-2"
-    device_plugin: str = "network-operator-v25.10.0"
-    lustre: str = "v0.4.0"
-
-
 def installation(
-    targets: Sequence[Target], volume_types: Collection[str], versions: Versions
+    targets: Sequence[Target], volume_types: Collection[str], versions: Operators
 ) -> list[Manifest]:
     """What brings the drivers that the targets' nodes and volumes need; nothing where none does."""
     fast = [each for each in targets if offers_infiniband(each)]
@@ -74,7 +61,7 @@ def installation(
     return found
 
 
-def devices(targets: Sequence[Target], versions: Versions) -> list[Manifest]:
+def devices(targets: Sequence[Target], versions: Operators) -> list[Manifest]:
     """The policy by which pods are given InfiniBand adapters; nothing where no target has them."""
     fast = [each for each in targets if offers_infiniband(each)]
     return [_node_feature_rule(), _nic_cluster_policy(fast, versions)] if fast else []
@@ -91,7 +78,7 @@ def _network_operator(version: str, targets: Sequence[Target]) -> Manifest:
     return flux.release(_NETWORK, "nvidia", exact, values, namespace=_NETWORK)
 
 
-def _gpu_operator(versions: Versions, targets: Sequence[Target], *, rdma: bool) -> Manifest:
+def _gpu_operator(versions: Operators, targets: Sequence[Target], *, rdma: bool) -> Manifest:
     off = {"enabled": False}
     values: dict[str, Any] = {
         "operator": {"tolerations": ON_SYSTEM},
@@ -135,7 +122,7 @@ def _node_feature_rule() -> Manifest:
     return {**found, "spec": {"rules": [rule]}}
 
 
-def _nic_cluster_policy(targets: Sequence[Target], versions: Versions) -> Manifest:
+def _nic_cluster_policy(targets: Sequence[Target], versions: Operators) -> Manifest:
     """The only one that the operator takes, by the name that it takes."""
     prefix, _, name = RDMA.partition("/")
     selectors = {"vendors": ["15b3"], "linkTypes": ["infiniband"], "isRdma": True}

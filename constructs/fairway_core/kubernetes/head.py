@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes.manifests import topology_map
 from fairway_core.kubernetes.documents import Manifest, manifest
-from fairway_core.kubernetes.pools import topology_of
+from fairway_core.kubernetes.pools import access_of, topology_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,7 @@ _RULES_EVERYWHERE = [
 def rights(target: Target) -> dict[str, bool]:
     """What its account may do, as `kubectl auth can-i` has it, each in all namespaces or in its own
     alone; with Kueue's objects where the target has a queue of its."""
-    access = target.kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(target)
     return {
         f"{verb} {'.'.join(filter(None, (resource, group)))}": everywhere
         for everywhere, rules in ((False, _RULES), (True, _RULES_EVERYWHERE))
@@ -59,8 +58,7 @@ def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
 
     With `client_id` tasks are that identity of Azure's, where AKS' workload identity is on.
     """
-    access = target.kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(target)
     space, head = access.namespace, access.head
     # What is no namespace's own is named after it: another may have a head of its own.
     everywhere = f"{space}-{head}"
@@ -77,8 +75,7 @@ def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
 
 def topologies(targets: Sequence[Target]) -> list[Manifest]:
     """A ConfigMap with NCCL's topology file for each kind of nodes of the targets that has one."""
-    access = targets[0].kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(targets[0])
     found = {each.path: each for target in targets if (each := topology_of(target)) is not None}
     return [
         {
@@ -108,8 +105,7 @@ def _binding(
 
 
 def _deployment(target: Target) -> Manifest:
-    access = target.kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(target)
     labels = {"app": access.head}
     mounts = [{"name": name, "mountPath": target.mounts[name]} for name in access.volumes]
     claims = [

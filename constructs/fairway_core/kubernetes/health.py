@@ -14,7 +14,13 @@ from fairway_agent.kubernetes.api import BOOT, CORDONED, HELD, KEPT, MACHINE
 from fairway_core.archives import module_files
 from fairway_core.kubernetes.admission import node_policy
 from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
-from fairway_core.kubernetes.pools import has_nvidia, offers_infiniband, size_of, tolerations
+from fairway_core.kubernetes.pools import (
+    access_of,
+    has_nvidia,
+    offers_infiniband,
+    size_of,
+    tolerations,
+)
 from fairway_core.slurm.scripts import NodeFacts, health_check
 
 if TYPE_CHECKING:
@@ -108,8 +114,7 @@ def _rights() -> list[Manifest]:
 
 
 def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
-    access = target.kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(target)
     offers = [_GPUS] * bool(facts.gpus) + [access.rdma] * bool(facts.adapters)
     command = ["python3", "-m", _PROGRAM, "--every", _EVERY]
     command += [f"--offers={each}" for each in offers]

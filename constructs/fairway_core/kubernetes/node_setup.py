@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core import local_disks
-from fairway_core.kubernetes.documents import Manifest, manifest
-from fairway_core.kubernetes.pools import tolerations
+from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
+from fairway_core.kubernetes.pools import access_of, tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,6 @@ _SMALL = {"cpu": "10m", "memory": "32Mi"}
 
 def objects(targets: Sequence[Target]) -> list[Manifest]:
     """The namespace, the scripts and the DaemonSet for nodes of the targets."""
-    space = manifest("v1", "Namespace", NAMESPACE)
-    space["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
     scripts = {_SET_UP: set_up_script(), _CLEAN_UP: _text("node_cleanup.sh")}
     labels = {"app": _NAME}
     # Pods that have the scripts of before are replaced.
@@ -51,7 +49,7 @@ def objects(targets: Sequence[Target]) -> list[Manifest]:
         },
     }
     return [
-        space,
+        privileged_namespace(NAMESPACE),
         {**manifest("v1", "ConfigMap", _NAME, NAMESPACE), "data": scripts},
         {**manifest("apps/v1", "DaemonSet", _NAME, NAMESPACE), "spec": spec},
     ]
@@ -67,8 +65,7 @@ def _text(name: str) -> str:
 
 
 def _pod(targets: Sequence[Target]) -> dict[str, Any]:
-    access = targets[0].kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(targets[0])
     scripts = {"name": "scripts", "mountPath": _SCRIPTS, "readOnly": True}
     set_up = {
         "name": "set-up",
@@ -118,11 +115,10 @@ def _nodes_of(targets: Sequence[Target]) -> dict[str, Any]:
         {
             "matchExpressions": [
                 {"key": key, "operator": "In", "values": [value]}
-                for key, value in target.kubernetes.selector.items()
+                for key, value in access_of(target).selector.items()
             ]
         }
         for target in targets
-        if target.kubernetes
     ]
     kind = "requiredDuringSchedulingIgnoredDuringExecution"
     return {"nodeAffinity": {kind: {"nodeSelectorTerms": terms}}}

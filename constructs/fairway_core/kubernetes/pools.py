@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.kubernetes.manifests import TAINTS
 from fairway_core.findings import UserError
 from fairway_core.kubernetes.documents import Manifest, manifest
+from fairway_core.target import POOL_TAINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fairway_core.catalog import VmSize
     from fairway_core.catalog.fabrics import Topology
-    from fairway_core.target import Target
+    from fairway_core.target import KubernetesAccess, Target
 
 
-POOL_TAINT = "fairway.dev/pool"
-"""The key of the taint that keeps others off the nodes of a pool; its value is the pool's name."""
 SYSTEM_TAINT = "CriticalAddonsOnly"
 """The key of the taint of the system's nodes in an environment, which AKS' own pods tolerate, those
 of its extension Flux too. Sources: Azure documentation, AKS: system node pools; Azure/AKS, issue
@@ -28,16 +27,22 @@ ON_SYSTEM = [{"key": SYSTEM_TAINT, "operator": "Exists"}]
 _SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}
 
 
+def access_of(target: Target) -> KubernetesAccess:
+    """How the pods of a target's jobs are made; it has the engine `kubernetes`."""
+    assert target.kubernetes is not None, "a target with this engine has the section"
+    return target.kubernetes
+
+
 def taints(target: Target) -> list[dict[str, str]]:
     """Those that an environment and AKS give the target's nodes."""
-    own = target.kubernetes.tolerations if target.kubernetes else ()
+    own = access_of(target).tolerations
     pool = {"key": POOL_TAINT, "value": target.name, "effect": "NoSchedule"}
     return [pool] * (POOL_TAINT in own) + [_SPOT] * target.spot
 
 
 def tolerations(targets: Iterable[Target]) -> list[dict[str, str]]:
     """For the taints of the targets' nodes, which a task's pods tolerate too."""
-    own = [key for target in targets if target.kubernetes for key in target.kubernetes.tolerations]
+    own = [key for target in targets for key in access_of(target).tolerations]
     return [{"key": key, "operator": "Exists"} for key in dict.fromkeys((*TAINTS, *own))]
 
 
@@ -64,7 +69,7 @@ def has_nvidia(target: Target) -> bool:
 
 def offers_infiniband(target: Target) -> bool:
     """Whether pods on its nodes are given InfiniBand adapters."""
-    return bool(target.kubernetes and target.kubernetes.rdma)
+    return bool(access_of(target).rdma)
 
 
 LUSTRE_DRIVER = "azurelustre.csi.azure.com"
@@ -146,8 +151,7 @@ _DAEMONS = 1.5
 def of_node(target: Target) -> dict[str, str]:
     """The resources of a whole node by the names that Kubernetes has for them; UserError where the
     target says neither them nor its VM size."""
-    access = target.kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(target)
     if access.resources is not None:
         return dict(access.resources)
     if not target.vm_size:

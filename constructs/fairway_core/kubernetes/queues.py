@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from fairway_agent.kubernetes.settings import parse
 from fairway_core.kubernetes import documents, flux
 from fairway_core.kubernetes.documents import Manifest, manifest
-from fairway_core.kubernetes.pools import ON_SYSTEM, of_node, taints
+from fairway_core.kubernetes.pools import ON_SYSTEM, access_of, of_node, taints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,8 +97,7 @@ def _provisioning() -> list[Manifest]:
 
 
 def _queue(target: Target, *, atomic: bool) -> list[Manifest]:
-    access = target.kubernetes
-    assert access is not None, "a target with this engine has the section"
+    access = access_of(target)
     assert access.queue is not None, "only targets with a queue are queued"
     name, each_node = access.queue, of_node(target)
     quotas = [

@@ -17,8 +17,7 @@ from fairway_core.environment import Kubernetes
 from fairway_core.environment.kubernetes import Operators
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, flux, head, queues
-from fairway_core.kubernetes.drivers import Versions
-from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.manifests import manifests
 from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume, of_node
 from fairway_core.target import Target
 
@@ -113,7 +112,7 @@ def one(found: Objects, kind: str, name: str = "") -> dict[str, Any]:
 def test_the_server_takes_every_object(
     targets: list[Target], shared: list[Volume], faults: Callable[[dict[str, Any]], list[str]]
 ) -> None:
-    content = Content(quota={"requests.nvidia.com/gpu": "64", "pods": "500"})
+    content = Kubernetes(quota={"requests.nvidia.com/gpu": "64", "pods": "500"})
     found = read(manifests(targets, shared, content, client_id="${identity.client_id}"))
     assert {path: [faults(each) for each in objects] for path, objects in found.items()} == {
         path: [[]] * len(objects) for path, objects in found.items()
@@ -158,7 +157,9 @@ def test_kubernetes_manifest_schemas_report_wrong_fields(
 ) -> None:
     """The schemas that are written here refuse as the published ones do."""
     found = one(
-        read(manifests([pool()], [DATA], Content())), kind, "kueue" if kind == "HelmRelease" else ""
+        read(manifests([pool()], [DATA], Kubernetes())),
+        kind,
+        "kueue" if kind == "HelmRelease" else "",
     )
     told = faults({**found, "spec": {**found["spec"], **change}})
     assert any(each.startswith(said) for each in told), told
@@ -174,7 +175,7 @@ class TestOrder:
     )
 
     def test_kinds_and_namespaces_come_before_what_is_of_them(self) -> None:
-        files = manifests([pool(), plain()], [DATA, LUSTRE], Content())
+        files = manifests([pool(), plain()], [DATA, LUSTRE], Kubernetes())
         found = read(files)
         before = {name: after for name, _, after in flux.kustomizations(files)}
         spaces = {
@@ -193,11 +194,11 @@ class TestOrder:
                     assert not each["apiVersion"].startswith(group) or bringer in before[folder]
 
     def test_a_folder_that_is_not_there_is_waited_for_by_none(self) -> None:
-        files = manifests([plain(kubernetes={"queue": None})], [DATA], Content())
+        files = manifests([plain(kubernetes={"queue": None})], [DATA], Kubernetes())
         assert flux.kustomizations(files) == [("jobs", "./jobs", ()), ("nodes", "./nodes", ())]
 
     def test_flux_objects_are_in_the_flux_namespace_and_use_its_account(self) -> None:
-        for each in every(read(manifests([pool()], [DATA, LUSTRE], Content()))):
+        for each in every(read(manifests([pool()], [DATA, LUSTRE], Kubernetes()))):
             if "fluxcd.io" not in each["apiVersion"]:
                 continue
             assert each["metadata"]["namespace"] == flux.NAMESPACE
@@ -207,7 +208,7 @@ class TestOrder:
 
     def test_jobs_have_no_namespace_of_what_is_installed(self) -> None:
         """Who submits may act as any account of the namespace of jobs."""
-        found = every(read(manifests([pool()], [DATA, LUSTRE], Content())))
+        found = every(read(manifests([pool()], [DATA, LUSTRE], Kubernetes())))
         installed = {each["metadata"]["name"] for each in found if each["kind"] == "Namespace"}
         installed = (installed | {flux.NAMESPACE}) - {"training"}
         assert len(installed) == 6
@@ -216,7 +217,7 @@ class TestOrder:
                 Kubernetes(namespace=name)
 
     def test_versions_are_exact(self) -> None:
-        content = Content(kueue="0.19.2", drivers=Versions(gpu="26.3.3", network="v26.4.0"))
+        content = Kubernetes(operators=Operators(kueue="0.19.2", gpu="26.3.3", network="v26.4.0"))
         found = read(manifests([pool()], [DATA], content))
         versions = {
             each["metadata"]["name"]: each["spec"]["chart"]["spec"]["version"]
@@ -229,22 +230,18 @@ class TestOrder:
             "kueue": "0.19.2",
         }
 
-    def test_an_environment_has_the_versions_that_are_tried_together(self) -> None:
-        drivers = Versions(**Operators().model_dump(exclude={"kueue"}))
-        assert Content(kueue=Operators().kueue, drivers=drivers) == Content()
-
 
 class TestJobs:
     """The namespace of jobs."""
 
     def test_the_head_is_the_one_that_prepare_makes(self) -> None:
-        found = read(manifests([pool()], [DATA], Content()))
+        found = read(manifests([pool()], [DATA], Kubernetes()))
         assert found["jobs/head.yaml"] == head.objects(pool())
 
     def test_the_topologies_of_all_pools_are_where_their_tasks_look_for_them(self) -> None:
         sizes = ("ND96isr_H100_v5", "ND96isr_H200_v5", "ND96asr_v4", "NC24ads_A100_v4", "D64s_v6")
         targets = [pool(f"p{at}", f"Standard_{size}") for at, size in enumerate(sizes)]
-        found = read(manifests(targets, [DATA], Content()))["jobs/topologies.yaml"]
+        found = read(manifests(targets, [DATA], Kubernetes()))["jobs/topologies.yaml"]
         for target in targets[:3]:
             path = fabric_for(vm_size(target.vm_size)).environment["NCCL_TOPO_FILE"]
             [data] = [
@@ -254,17 +251,17 @@ class TestJobs:
             ]
             assert data == {"topo.xml": topologies()[path].xml()}
         assert len(found) == 2
-        assert "jobs/topologies.yaml" not in manifests(targets[3:], [DATA], Content())
+        assert "jobs/topologies.yaml" not in manifests(targets[3:], [DATA], Kubernetes())
 
     def test_the_head_has_the_volumes_of_all_pools(self) -> None:
         targets = [pool(), plain(mounts={"data": "/data", "home": "/home"})]
-        deployment = one(read(manifests(targets, [DATA, FILES], Content())), "Deployment")
+        deployment = one(read(manifests(targets, [DATA, FILES], Kubernetes())), "Deployment")
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
         assert mounted == {"data": "/data", "home": "/home"}
 
     def test_tasks_are_the_identity_and_nobody_else_is(self) -> None:
-        found = read(manifests([pool()], [DATA], Content(), client_id="0000-1"))
+        found = read(manifests([pool()], [DATA], Kubernetes(), client_id="0000-1"))
         annotations = {
             each["metadata"]["name"]: each["metadata"].get("annotations")
             for each in every(found)
@@ -275,7 +272,7 @@ class TestJobs:
         assert annotations == {**others, "fairway-task": mark}
 
     def test_quota_keeps_jobs_from_public_addresses(self) -> None:
-        content = Content(quota={"requests.nvidia.com/gpu": "64"})
+        content = Kubernetes(quota={"requests.nvidia.com/gpu": "64"})
         hard = one(read(manifests([pool()], [DATA], content)), "ResourceQuota")["spec"]["hard"]
         assert hard == {
             "services.loadbalancers": "0",
@@ -307,7 +304,7 @@ class TestHealth:
     def test_a_pool_is_held_against_what_its_nodes_offer(
         self, target: Target, offered: list[str], expected: tuple[str, ...]
     ) -> None:
-        found = read(manifests([target, plain()], [DATA], Content()))
+        found = read(manifests([target, plain()], [DATA], Kubernetes()))
         spec = one(found, "DaemonSet", f"fairway-health-{target.name}")["spec"]["template"]["spec"]
         assert spec["nodeSelector"] == {"agentpool": target.name}
         [container] = spec["containers"]
@@ -321,11 +318,11 @@ class TestHealth:
         assert keys == set(one(found, "ConfigMap", "fairway-health")["data"])
 
     def test_pools_without_gpus_and_infiniband_have_none(self) -> None:
-        assert "health/health.yaml" not in manifests([plain()], [DATA], Content())
+        assert "health/health.yaml" not in manifests([plain()], [DATA], Kubernetes())
 
     def test_another_program_is_another_pod(self) -> None:
         def mark(target: Target) -> str:
-            objects = read(manifests([target], [DATA], Content()))
+            objects = read(manifests([target], [DATA], Kubernetes()))
             found = one(objects, "DaemonSet", f"fairway-health-{target.name}")
             return str(found["spec"]["template"]["metadata"]["annotations"])
 
@@ -362,7 +359,7 @@ class TestVolumes:
     def test_volume_and_claim_are_each_others_alone(
         self, volume: Volume, where: dict[str, Any]
     ) -> None:
-        found = read(manifests([pool(mounts={volume.name: "/data"})], [volume], Content()))
+        found = read(manifests([pool(mounts={volume.name: "/data"})], [volume], Kubernetes()))
         given = one(found, "PersistentVolume")
         taken = one(found, "PersistentVolumeClaim")
         assert given["spec"].items() >= where.items()
@@ -373,11 +370,11 @@ class TestVolumes:
         assert not {"rw", "_netdev"} & set(given["spec"]["mountOptions"])
 
     def test_lustre_brings_its_driver_and_nothing_of_its_examples(self) -> None:
-        found = read(manifests([pool()], [DATA, LUSTRE], Content()))
+        found = read(manifests([pool()], [DATA, LUSTRE], Kubernetes()))
         ignored = one(found, "GitRepository")["spec"]["ignore"].splitlines()
         assert ignored == ["/*", "!/deploy", "/deploy/example"]
         assert one(found, "Kustomization")["spec"]["path"] == "./deploy"
-        assert "GitRepository" not in str(every(read(manifests([pool()], [DATA], Content()))))
+        assert "GitRepository" not in str(every(read(manifests([pool()], [DATA], Kubernetes()))))
 
 
 class TestQueues:
@@ -393,7 +390,7 @@ class TestQueues:
 
     @pytest.mark.parametrize("target", [pool(), plain()], ids=["fast", "plain"])
     def test_cluster_queue_quota_equals_all_nodes_of_the_pool(self, target: Target) -> None:
-        found = one(read(manifests([target], [DATA], Content())), "ClusterQueue")
+        found = one(read(manifests([target], [DATA], Kubernetes())), "ClusterQueue")
         submit.require_quota(found, self.job(target, 8))
         with pytest.raises(Refused, match=submit.TOO_MUCH):
             submit.require_quota(found, self.job(target, 9))
@@ -404,7 +401,7 @@ class TestQueues:
         """Kueue 0.19: admission_check/provisioning_request; Azure documentation, AKS: Kueue with
         the cluster autoscaler."""
         fixed = plain("fixed", nodes={"min": 4, "max": 4})
-        found = read(manifests([pool(), fixed, plain()], [DATA], Content()))
+        found = read(manifests([pool(), fixed, plain()], [DATA], Kubernetes()))
         check = one(found, "AdmissionCheck")
         config = one(found, "ProvisioningRequestConfig")
         assert check["spec"] == {
@@ -429,11 +426,14 @@ class TestQueues:
 
     @pytest.mark.parametrize(
         ("nodes", "content"),
-        [({"min": 0, "max": 8}, Content(atomic_scale_up=False)), ({"min": 8, "max": 8}, Content())],
+        [
+            ({"min": 0, "max": 8}, Kubernetes(atomic_scale_up=False)),
+            ({"min": 8, "max": 8}, Kubernetes()),
+        ],
         ids=["turned-off", "fixed"],
     )
     def test_nobody_is_asked_for_nodes_where_that_is_turned_off_or_there_are_no_more(
-        self, nodes: dict[str, int], content: Content
+        self, nodes: dict[str, int], content: Kubernetes
     ) -> None:
         found = read(manifests([pool(nodes=nodes)], [DATA], content))
         assert not {"AdmissionCheck", "ProvisioningRequestConfig"} & {
@@ -442,7 +442,9 @@ class TestQueues:
         assert "admissionChecksStrategy" not in one(found, "ClusterQueue")["spec"]
 
     def test_a_flavor_is_the_nodes_of_its_pool(self) -> None:
-        spec = one(read(manifests([pool(spot=True)], [DATA], Content())), "ResourceFlavor")["spec"]
+        spec = one(read(manifests([pool(spot=True)], [DATA], Kubernetes())), "ResourceFlavor")[
+            "spec"
+        ]
         assert spec["nodeLabels"] == {"agentpool": "nd"}
         assert spec["nodeTaints"] == [
             {"key": "fairway.dev/pool", "value": "nd", "effect": "NoSchedule"},
@@ -459,7 +461,7 @@ class TestQueues:
     def test_kueue_gives_back_what_does_not_start_and_never_what_runs(
         self, given: float | None, limits: dict[str, str] | None
     ) -> None:
-        content = Content(wait_for_pods=given)
+        content = Kubernetes(wait_for_pods=given)
         found = one(read(manifests([pool()], [DATA], content)), "HelmRelease", "kueue")
         text = found["spec"]["values"]["managerConfig"]["controllerManagerConfigYaml"]
         settings = YAML(typ="safe").load(text)
@@ -480,7 +482,7 @@ class TestDrivers:
 
     def test_kubernetes_drivers_tolerate_every_taint_of_task_nodes(self) -> None:
         own = {"tolerations": ["fairway.dev/pool", "team"]}
-        found = read(manifests([pool(kubernetes=own)], [DATA], Content()))
+        found = read(manifests([pool(kubernetes=own)], [DATA], Kubernetes()))
         network = one(found, "HelmRelease", "network-operator")["spec"]["values"]
         gpu = one(found, "HelmRelease", "gpu-operator")["spec"]["values"]
         for bearing in (
@@ -498,7 +500,7 @@ class TestDrivers:
         """By the values of each chart for its own Deployments, and Jobs that run before them."""
         rdma = "rdma/ib" if size.startswith("Standard_ND") else ""
         target = pool(size=size, kubernetes={"rdma": rdma, "head_tolerations": [SYSTEM_TAINT]})
-        found = read(manifests([target], [DATA, LUSTRE], Content()))
+        found = read(manifests([target], [DATA, LUSTRE], Kubernetes()))
         values = {
             each["metadata"]["name"]: each["spec"]["values"]
             for each in every(found)
@@ -521,10 +523,12 @@ class TestDrivers:
         assert "tolerations" not in made["spec"]["template"]["spec"]
 
     def test_kubernetes_node_feature_discovery_is_enabled_in_exactly_one_operator(self) -> None:
-        fast = read(manifests([pool()], [DATA], Content()))
+        fast = read(manifests([pool()], [DATA], Kubernetes()))
         slow = read(
             manifests(
-                [pool("nc", "Standard_NC24ads_A100_v4", kubernetes={"rdma": ""})], [DATA], Content()
+                [pool("nc", "Standard_NC24ads_A100_v4", kubernetes={"rdma": ""})],
+                [DATA],
+                Kubernetes(),
             )
         )
         values = one(fast, "HelmRelease", "gpu-operator")["spec"]
@@ -537,10 +541,10 @@ class TestDrivers:
         assert "network-operator" not in str(every(slow))
 
     def test_cpus_need_none(self) -> None:
-        assert not [path for path in manifests([plain()], [DATA], Content()) if "dev" in path]
+        assert not [path for path in manifests([plain()], [DATA], Kubernetes()) if "dev" in path]
 
     def test_the_adapters_are_offered_by_the_name_that_pods_ask_for(self) -> None:
-        policy = one(read(manifests([pool()], [DATA], Content())), "NicClusterPolicy")
+        policy = one(read(manifests([pool()], [DATA], Kubernetes())), "NicClusterPolicy")
         config = YAML(typ="safe").load(policy["spec"]["sriovDevicePlugin"]["config"])
         [offered] = config["resourceList"]
         name = f"{offered['resourcePrefix']}/{offered['resourceName']}"
@@ -568,7 +572,7 @@ class TestText:
             assert reader.load(text) == {"key": word, "list": [word]}
 
     def test_terraform_finds_its_own_references_and_no_others(self) -> None:
-        files = manifests([pool()], [DATA, LUSTRE], Content(), client_id="${identity.client_id}")
+        files = manifests([pool()], [DATA, LUSTRE], Kubernetes(), client_id="${identity.client_id}")
         # In scripts they are the shell's, which `literal` keeps from Terraform.
         del files["health/health.yaml"], files["nodes/node-setup.yaml"]
         found = re.findall(r"[$%]\{[^}]*\}", "".join(files.values()))

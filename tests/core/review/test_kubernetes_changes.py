@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fairway_core.cost.prices import Price, PriceTable
-from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.environment import Kubernetes
+from fairway_core.kubernetes.manifests import manifests
 from fairway_core.review.markdown import markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import review
@@ -67,7 +68,7 @@ def blobs(before: dict[str, str], after: dict[str, str]) -> list[Any]:
 
 
 def files(*targets: Target, was: str = "", now: str = "") -> dict[str, str]:
-    found = manifests(targets, [], Content())
+    found = manifests(targets, [], Kubernetes())
     assert not was or was in found["jobs/namespace.yaml"]
     if was:
         found["jobs/namespace.yaml"] = found["jobs/namespace.yaml"].replace(was, now)

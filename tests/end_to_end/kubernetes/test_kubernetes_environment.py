@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import until
 
+from fairway_core.environment import Kubernetes
 from fairway_core.kubernetes import flux, node_setup
-from fairway_core.kubernetes.manifests import Content, manifests
+from fairway_core.kubernetes.manifests import manifests
 from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume
 from fairway_core.kubernetes.queues import PRIORITIES
@@ -97,7 +98,7 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
 ) -> None:
     """On a pool that scales: no pod before all nodes are there or being made, and then it waits."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
-    files = manifests([TARGET], [DATA], Content())
+    files = manifests([TARGET], [DATA], Kubernetes())
     # Of Kueue the stand-in is what its chart installs.
     # And its nodes are as the set-up leaves them, which needs rights on them.
     order = [name for name, _, _ in flux.kustomizations(files) if name not in ("kueue", "nodes")]
@@ -187,7 +188,7 @@ def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
         exports={DATA.source: served},
     ) as cluster:
         monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
-        files = manifests([FAST], [DATA], Content())
+        files = manifests([FAST], [DATA], Kubernetes())
         jobs = "".join(text for path, text in files.items() if path.startswith("jobs/"))
         cluster.kubectl("apply", "-f", "-", stdin=jobs)
         cluster.kubectl("-n", SPACE, "rollout", "status", "deployment/fairway-head")
