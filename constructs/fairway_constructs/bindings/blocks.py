@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
-from typing import Any, NoReturn, dataclass_transform
+from typing import Any, NoReturn, Self, dataclass_transform
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -14,21 +14,15 @@ class Block:
     A field is an attribute or a block. One whose name would mean something else in Python
     ends in an underscore.
 
-    There are some hundred of these classes, and most of what `@dataclass(frozen=True)`
-    costs for each (0.3 ms) is spent on methods that they can share: here it is a tenth.
+    There are some hundred of these classes, of which a program uses few: one becomes a dataclass
+    when the first instance is made. And most of what `@dataclass(frozen=True)` costs (0.3 ms) is
+    spent on methods that they can share: here it is a tenth.
     """
 
-    def __init_subclass__(cls) -> None:
-        dataclass(init=False, repr=False, eq=False)(cls)
-        named = fields(cls)  # type: ignore[arg-type]  # a dataclass since the line above
-        parameters = (f.name if f.default is MISSING else f"{f.name}=None" for f in named)
-        signature = ", ".join(["self", *(["*"] if named else []), *parameters])
-        values = ", ".join(f"{f.name}={f.name}" for f in named)
-        scope: dict[str, Any] = {}
-        exec(f"def __init__({signature}): self.__dict__.update({values})", scope)  # noqa: S102
-        # The name that a TypeError gives.
-        scope["__init__"].__qualname__ = f"{cls.__qualname__}"
-        cls.__init__ = scope["__init__"]  # type: ignore[method-assign]
+    def __new__(cls, *_: object, **__: object) -> Self:
+        if "__dataclass_fields__" not in vars(cls):
+            _make_dataclass(cls)
+        return super().__new__(cls)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -47,6 +41,19 @@ class Block:
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={it!r}" for name, it in vars(self).items() if it is not None)
         return f"{type(self).__name__}({given})"
+
+
+def _make_dataclass(block: type[Block]) -> None:
+    dataclass(init=False, repr=False, eq=False)(block)
+    named = fields(block)  # type: ignore[arg-type]  # a dataclass since the line above
+    parameters = (f.name if f.default is MISSING else f"{f.name}=None" for f in named)
+    signature = ", ".join(["self", *(["*"] if named else []), *parameters])
+    values = ", ".join(f"{f.name}={f.name}" for f in named)
+    scope: dict[str, Any] = {}
+    exec(f"def __init__({signature}): self.__dict__.update({values})", scope)  # noqa: S102
+    # The name that a TypeError gives.
+    scope["__init__"].__qualname__ = block.__qualname__
+    block.__init__ = scope["__init__"]  # type: ignore[method-assign]
 
 
 class ObjectValue(Block):
