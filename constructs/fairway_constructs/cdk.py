@@ -229,6 +229,11 @@ class Surroundings:
     short: bool
     ids: set[str] = field(default_factory=set)
 
+    def within(self, construct: IConstruct, id: str) -> Surroundings:  # noqa: A002
+        """What is around a construct that is made in another one of these surroundings."""
+        path, around = (*self.path, id), (*self.around, construct)
+        return Surroundings(self.stack, self.addresses, path, around, self.short)
+
     @property
     def placed(self) -> tuple[Construct, Placement]:
         """The nearest scope that has a placement, with it; UserError where there is none."""
@@ -333,14 +338,7 @@ class Component(Construct):
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         with _own_id(scope, id):
             super().__init__(scope, id)
-        outside = surroundings(scope)
-        self._inside = Surroundings(
-            outside.stack,
-            outside.addresses,
-            (*outside.path, id),
-            (*outside.around, self),
-            outside.short,
-        )
+        self._inside = surroundings(scope).within(self, id)
 
     @property
     def short_addresses(self) -> bool:
@@ -373,12 +371,18 @@ class _Element(TerraformElement):
     ) -> None:
         self._attributes: dict[str, Any] = terraform_value(attributes)
         self._arguments = frozenset(attributes)
+        given = {name: value for name, value in settings.items() if value is not None}
         with _own_id(scope, id):
-            super().__init__(scope, id, terraform_resource_type=self.TYPE, **settings)  # type: ignore[call-arg, arg-type]  # of the class that comes after
+            # As the constructor of cdktf's class does it, but without holding each argument
+            # against its annotation: that took longer than all else that Python does here.
+            jsii.create(
+                type(self), self, [scope, id, {"terraformResourceType": self.TYPE, **given}]
+            )
         self._outside = surroundings(scope)
+        self._inside = self._outside.within(self, id)
         kind = "data." if isinstance(self, TerraformDataSource) else ""
         self.terraform_address = f"{kind}{self.TYPE}.{_address(self, scope, id)}"
-        self._outside.addresses.take(self.terraform_address, "/".join([*self._outside.path, id]))
+        self._outside.addresses.take(self.terraform_address, "/".join(self._inside.path))
 
     @cached_property
     def node(self) -> Node:
@@ -444,9 +448,9 @@ class Resource(_Element, TerraformResource):
             scope,
             id,
             attributes,
-            terraform_generator_metadata=self.PROVIDER,
+            terraformGeneratorMetadata=self.PROVIDER,
             lifecycle=lifecycle.to_terraform() if lifecycle else None,
-            depends_on=list(depends_on) or None,
+            dependsOn=list(depends_on) or None,
             provider=provider,
         )
 
@@ -484,8 +488,8 @@ class DataSource(_Element, TerraformDataSource):
             scope,
             id,
             attributes,
-            terraform_generator_metadata=_AZURERM,
-            depends_on=list(depends_on) or None,
+            terraformGeneratorMetadata=_AZURERM,
+            dependsOn=list(depends_on) or None,
             provider=provider,
         )
 
@@ -508,7 +512,7 @@ def _address(element: TerraformElement, scope: Construct, id: str) -> str:  # no
     if isinstance(scope, Stack):
         return short_id(id)
     if isinstance(scope, Component) and surroundings(scope).short:
-        element.override_logical_id(short_id(id))
+        jsii.invoke(element, "overrideLogicalId", [short_id(id)])
         return short_id(id)
     return element.friendly_unique_id
 
