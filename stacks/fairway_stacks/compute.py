@@ -5,25 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.alerts import Alerts
+import fairway_constructs as az
 from fairway_constructs.bastion import let_in
-from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
-from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import sends_gpu_metrics
-from fairway_constructs.single_vm import SingleVm
-from fairway_constructs.targets import Targets, ssh_access, storage_of
-from fairway_constructs.working_hours import IdleStop, WorkingHours
+from fairway_constructs.targets import ssh_access, storage_of
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
 from fairway_core.fields import Reach
 from fairway_core.target import BatchAccess, Gateway, SlurmAccess, SshAccess, Target
 from fairway_stacks.boot_data import node_spec
-from fairway_stacks.kubernetes import AksResources
-from fairway_stacks.monitoring import alert_on_idle_gpus
 from fairway_stacks.people import folders_of, queue_of
-from fairway_stacks.slurm import SlurmResources
 from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
@@ -33,6 +26,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
     from fairway_core.environment import AnyCluster, Cluster, Environment, Schedule, SlurmNodes
     from fairway_stacks.data import DataStack
+    from fairway_stacks.slurm import SlurmResources
     from fairway_stacks.stack import Project
 
 
@@ -69,21 +63,23 @@ class ComputeStack(RoleStack):
         if self._scheduled:
             alerts = None
             if data.monitoring is not None:
-                alerts = Alerts(self, "alerts-of-schedules", monitoring=data.monitoring)
-            WorkingHours(self, clusters=self._scheduled, alerts=alerts)
+                alerts = az.Alerts(self, "alerts-of-schedules", monitoring=data.monitoring)
+            az.WorkingHours(self, clusters=self._scheduled, alerts=alerts)
         if self._stops_itself:
             assert data.identity is not None, "an environment with such clusters has one"
             principal_id = data.identity.principal_id
-            IdleStop(self, principal_id=principal_id, clusters=self._stops_itself)
+            az.IdleStop(self, principal_id=principal_id, clusters=self._stops_itself)
         # A Batch pool's machines are Azure's own: nothing of ours sends from them, nor from AKS'.
         sizes = [vm_size(cluster.size) for cluster in self._own.values()]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
+            from fairway_stacks.monitoring import alert_on_idle_gpus
+
             alert_on_idle_gpus(self, data.monitoring)
         # Azure shows them the nodes; the bastion itself is in the stack of the network.
         for admin in environment.access.admins:
             assert self.place.group_id is not None
             let_in(self, "nodes", admin, resource_id=self.place.group_id, what="the nodes")
-        Targets(self, [targets[name] for name in environment.clusters])
+        az.Targets(self, [targets[name] for name in environment.clusters])
 
     @property
     def _own(self) -> dict[str, Cluster | SlurmNodes]:
@@ -140,6 +136,8 @@ class ComputeStack(RoleStack):
     def _node_pools(self, network: INetwork) -> dict[str, Target]:
         if not self._environment.node_pools:
             return {}
+        from fairway_stacks.kubernetes import AksResources
+
         kubernetes = AksResources(self, self._environment, network, self._data)
         gateway = self._gateway("")
         found = {}
@@ -161,6 +159,8 @@ class ComputeStack(RoleStack):
         return Gateway(host=host, user=ADMIN_USERNAME)
 
     def _scheduler(self, network: INetwork) -> SlurmResources:
+        from fairway_stacks.slurm import SlurmResources
+
         slurm = SlurmResources(self, self._environment, network, self._data)
         if self._data.monitoring is not None:
             machines = {"slurm-scheduler": slurm.scheduler.id}
@@ -188,7 +188,7 @@ class ComputeStack(RoleStack):
         )
 
     def _access(
-        self, name: str, cluster: GpuCluster | SingleVm, mounts: Sequence[Mount]
+        self, name: str, cluster: az.GpuCluster | az.SingleVm, mounts: Sequence[Mount]
     ) -> dict[str, SshAccess | SlurmAccess]:
         """How the runner reaches the cluster: by its scheduler, or by its first node."""
         spec = self._own[name]
@@ -215,7 +215,7 @@ class ComputeStack(RoleStack):
 
     def _nodes(
         self, name: str, spec: Cluster | SlurmNodes, network: INetwork, mounts: Sequence[Mount]
-    ) -> GpuCluster | SingleVm:
+    ) -> az.GpuCluster | az.SingleVm:
         """A scale set, or a VM where one node is all there is."""
         nodes = node_spec(
             self._environment,
@@ -230,14 +230,14 @@ class ComputeStack(RoleStack):
             return self._slurm.partition(name, nodes)
         if spec.nodes == 1:
             reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
-            return SingleVm(self, name, spec=reserved)
-        return GpuCluster(self, name, spec=nodes, nodes=spec.nodes, repair=spec.repair)
+            return az.SingleVm(self, name, spec=reserved)
+        return az.GpuCluster(self, name, spec=nodes, nodes=spec.nodes, repair=spec.repair)
 
     def _pool(self, name: str, spec: BatchCluster, network: INetwork, other_host: str) -> Target:
         account = self._data.batch
         assert account is not None, "an environment with pools has an account"
         mounts = self._data.mounts(spec.mounts)
-        pool = BatchPool(
+        pool = az.BatchPool(
             self,
             name,
             account=account,
@@ -271,12 +271,12 @@ class ComputeStack(RoleStack):
             ),
         )
 
-    def _containers(self, spec: BatchCluster) -> Containers | None:
+    def _containers(self, spec: BatchCluster) -> az.Containers | None:
         """What a pool's nodes must know to run containers: the environment's own registry too."""
         if not spec.runs_containers:
             return None
         registry = self._data.registry
-        return Containers(
+        return az.Containers(
             images=spec.pulled_images, registries=[registry.login_server] if registry else []
         )
 

@@ -5,21 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import fairway_constructs
-from fairway_constructs.batch_account import BatchAccount, BatchUserSubscription
-from fairway_constructs.budget import Budget
-from fairway_constructs.cdk import Output
-from fairway_constructs.file_system import FileSystem, Site
-from fairway_constructs.identity import Identity
-from fairway_constructs.kubernetes.configuration import KubernetesFoundation
-from fairway_constructs.registry import Registry
+import fairway_constructs as az
+from fairway_constructs.file_system import Site
 from fairway_constructs.researchers import let_submit, page_identity
-from fairway_constructs.slurm.shared_resources import SlurmFoundation
-from fairway_constructs.storage import Storage
-from fairway_constructs.vault import Vault
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.services import budget_contacts
-from fairway_stacks.monitoring import watch_data
 from fairway_stacks.stack import ROLES, RoleStack
 
 if TYPE_CHECKING:
@@ -30,7 +20,6 @@ if TYPE_CHECKING:
     from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import INetwork
     from fairway_constructs.registry import IRegistry
-    from fairway_constructs.service import Service
     from fairway_constructs.storage import IStorage
     from fairway_core.environment import Budget as BudgetSpec
     from fairway_core.environment import Environment, Slurm
@@ -59,7 +48,7 @@ class DataStack(RoleStack):
         self.identity = self._nodes_identity()
         self.filesystems = self._filesystems()
         self.kubernetes = (
-            KubernetesFoundation(
+            az.KubernetesFoundation(
                 self, storage_account_id=self.storage.id, name=CONFIGURATION, registry=self.registry
             )
             if environment.node_pools
@@ -82,14 +71,14 @@ class DataStack(RoleStack):
         self.monitoring = self._monitoring()
         if environment.budget:
             self._budget(environment.budget)
-        Output(
+        az.Output(
             self,
             "filesystem_throughput_mbps",
             value={name: each.throughput_mbps for name, each in self.filesystems.items()},
             description="MB/s that each file system can reach: disks, VM and network set against",
             static_id=True,
         )
-        Output(
+        az.Output(
             self,
             "filesystem_limited_by",
             value={name: each.limited_by for name, each in self.filesystems.items()},
@@ -101,28 +90,28 @@ class DataStack(RoleStack):
         """Mounts of the file systems with these names."""
         return [self.filesystems[name].mount for name in names]
 
-    def _nodes_identity(self) -> Identity | None:
+    def _nodes_identity(self) -> az.Identity | None:
         """Who nodes are; None where all are Slurm's, which have an identity of their own."""
         if all(cluster.engine == "slurm" for cluster in self._environment.clusters.values()):
             return None
-        nodes = Identity(self, "nodes")
+        nodes = az.Identity(self, "nodes")
         self._let_work(nodes)
         return nodes
 
     def _storage(self) -> IStorage:
         spec = self._environment.storage
         storage = (
-            Storage.from_id(self, "storage", spec.existing, containers=list(spec.containers))
+            az.Storage.from_id(self, "storage", spec.existing, containers=list(spec.containers))
             if spec.existing
             else self._made_storage()
         )
         self._storage_endpoints = self._connect(storage) if spec.has_endpoint else []
         return storage
 
-    def _made_storage(self) -> Storage:
+    def _made_storage(self) -> az.Storage:
         environment, network = self._environment, self._network
         spec = environment.storage
-        return Storage(
+        return az.Storage(
             self,
             containers=list(spec.containers),
             replication=spec.replication,
@@ -150,7 +139,7 @@ class DataStack(RoleStack):
         roles = dict.fromkeys([*self._environment.node_roles, *filter(None, importing)])
         return [subnets[role].id for role in roles]
 
-    def _filesystems(self) -> dict[str, FileSystem]:
+    def _filesystems(self) -> dict[str, az.FileSystem]:
         """The file systems by name: a construct is called as the section that it is made of."""
         site = Site(
             network=self._network,
@@ -161,20 +150,20 @@ class DataStack(RoleStack):
         )
         found = {}
         for name, section in self._environment.filesystems.items():
-            kind: type[FileSystem] = getattr(fairway_constructs, type(section).__name__)
+            kind: type[az.FileSystem] = getattr(az, type(section).__name__)
             found[name] = kind.from_section(self, name, section, site)
         return found
 
-    def _vault(self) -> Vault:
+    def _vault(self) -> az.Vault:
         environment = self._environment
-        vault = Vault(
+        vault = az.Vault(
             self,
             sku=environment.vault.sku if environment.vault else "standard",
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
         )
         self._connect(vault)
-        Output(
+        az.Output(
             self,
             "vault_url",
             value=vault.url,
@@ -188,10 +177,10 @@ class DataStack(RoleStack):
         spec = environment.registry
         assert spec is not None
         if spec.existing:
-            return Registry.from_id(
+            return az.Registry.from_id(
                 self, "registry", spec.existing, login_server=spec.login_server or ""
             )
-        registry = Registry(
+        registry = az.Registry(
             self,
             sku=spec.sku,
             retention_days=spec.retention_days,
@@ -200,7 +189,7 @@ class DataStack(RoleStack):
         )
         if spec.sku == "Premium":
             self._connect(registry)
-        Output(
+        az.Output(
             self,
             "registry_login_server",
             value=registry.login_server,
@@ -209,15 +198,15 @@ class DataStack(RoleStack):
         )
         return registry
 
-    def _batch(self) -> BatchAccount:
+    def _batch(self) -> az.BatchAccount:
         environment = self._environment
         principal = environment.batch.service_principal if environment.batch else None
-        account = BatchAccount(
+        account = az.BatchAccount(
             self,
             allowed=environment.access.allowed,
             egress_address=self._egress_address(),
             user_subscription=(
-                BatchUserSubscription(self, service_principal=principal) if principal else None
+                az.BatchUserSubscription(self, service_principal=principal) if principal else None
             ),
         )
         self._connect(account)
@@ -238,8 +227,8 @@ class DataStack(RoleStack):
             found.append(".batch.azure.com")
         return found
 
-    def _slurm(self, spec: Slurm) -> SlurmFoundation:
-        foundation = SlurmFoundation(
+    def _slurm(self, spec: Slurm) -> az.SlurmFoundation:
+        foundation = az.SlurmFoundation(
             self, disk_gib=spec.disk_gib, egress_address=self._egress_address()
         )
         self._let_work(foundation.nodes)
@@ -250,19 +239,21 @@ class DataStack(RoleStack):
         spec = self._environment.monitoring
         if spec is None:
             return None
+        from fairway_stacks.monitoring import watch_data
+
         return watch_data(
             self,
             spec,
-            storage=self.storage if isinstance(self.storage, Storage) else None,
+            storage=self.storage if isinstance(self.storage, az.Storage) else None,
             vault=self.vault,
             registry=self._watched_registry(),
             batch=self.batch,
             filesystems=self.filesystems,
         )
 
-    def _watched_registry(self) -> Registry | None:
+    def _watched_registry(self) -> az.Registry | None:
         """One that is there already is its owner's to watch."""
-        return self.registry if isinstance(self.registry, Registry) else None
+        return self.registry if isinstance(self.registry, az.Registry) else None
 
     def _budget(self, spec: BudgetSpec) -> None:
         environment = self._environment
@@ -270,7 +261,7 @@ class DataStack(RoleStack):
         roles = [*(() if shared else ROLES), *([NODES_GROUP] if environment.node_pools else ())]
         groups = [self.place.name("resource_group", role) for role in roles]
         budget = partial(
-            Budget,
+            az.Budget,
             self,
             amount=spec.monthly,
             alerts=spec.alerts,
@@ -286,7 +277,7 @@ class DataStack(RoleStack):
         if self.batch is not None and environment.owns_pool_nodes:
             budget("budget-pools", tags={"batchaccountname": self.batch.name})
 
-    def _connect(self, service: Service) -> list[PrivateEndpoint]:
+    def _connect(self, service: az.Service) -> list[PrivateEndpoint]:
         """Private endpoints, where the environment has those."""
         return service.private_endpoints(self._network) if self._network.endpoints else []
 
@@ -294,7 +285,7 @@ class DataStack(RoleStack):
         """By which services know the nodes where there are no private endpoints."""
         return "" if self._network.endpoints else self._network.egress_address
 
-    def _let_work(self, nodes: Identity) -> None:
+    def _let_work(self, nodes: az.Identity) -> None:
         """Gives nodes the roles that jobs need."""
         self.storage.grant_read_write(nodes)
         if self.registry:

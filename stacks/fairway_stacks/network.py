@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.bastion import Gateway
-from fairway_constructs.cdk import Output
-from fairway_constructs.network import Network
-from fairway_constructs.peering import Peering
+import fairway_constructs as az
 from fairway_core.environment.filesystems import optional_roles, speaks_nfs_3
 from fairway_stacks.people import accounts_of
 from fairway_stacks.stack import RoleStack
@@ -29,13 +26,13 @@ class NetworkStack(RoleStack):
         )
         self.gateway = self._gateway(environment)
 
-    def _gateway(self, environment: Environment) -> Gateway | None:
+    def _gateway(self, environment: Environment) -> az.Gateway | None:
         """The VM through which storage and Batch are reached; it stays when the clusters go."""
         size = environment.access.gateway_size
         if size is None:
             return None
         subnets = self.network.subnets
-        return Gateway(
+        return az.Gateway(
             self,
             size=size,
             subnet=subnets["management" if "management" in subnets else "compute"],
@@ -43,7 +40,7 @@ class NetworkStack(RoleStack):
         )
 
     def _existing(self, environment: Environment, spec: Existing) -> INetwork:
-        return Network.from_subnets(
+        return az.Network.from_subnets(
             self,
             "network",
             {role: (each.id, each.range) for role, each in spec.subnets.by_role.items()},
@@ -53,7 +50,7 @@ class NetworkStack(RoleStack):
 
     def _made(self, environment: Environment) -> INetwork:
         spec, access = environment.network, environment.access
-        network = Network(
+        network = az.Network(
             self,
             address_space=spec.address_space,
             allowed=access.allowed,
@@ -71,7 +68,7 @@ class NetworkStack(RoleStack):
         if spec.peerings:
             self._peer(environment, network)
         if network.bastion:
-            Output(
+            az.Output(
                 self,
                 "bastion_host",
                 value={"id": network.bastion.id, "name": network.bastion.host.name},
@@ -80,10 +77,10 @@ class NetworkStack(RoleStack):
             )
         return network
 
-    def _peer(self, environment: Environment, network: Network) -> None:
+    def _peer(self, environment: Environment, network: az.Network) -> None:
         spec = environment.network
         for name, peering in spec.peerings.items():
-            Peering(
+            az.Peering(
                 self,
                 name,
                 network=network,

@@ -227,11 +227,11 @@ def short_pod_wait(environment: Environment) -> Iterator[Fault]:
             mounts: [data]
             job_image: train:1
     """
-    from fairway_agent.kubernetes.settings import patience
-
     spec = environment.orchestrator
     if spec is None or spec.wait_for_pods is None:
         return
+    from fairway_agent.kubernetes.settings import patience
+
     ranges = [pool.node_range for pool in environment.node_pools.values()]
     wait, longest = spec.wait_for_pods / 60, max(patience(r.min, r.max) for r in ranges) / 60
     if wait < longest:
