@@ -10,7 +10,6 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, job_facts, state_files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -122,6 +121,8 @@ def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
     It is written down in the run's control record as the first task begins: all tasks, and a
     retry, read the same. Several that begin at the same time decide alike: the other run has ended.
     """
+    from fairway_agent import control  # who collects outputs decides nothing
+
     wanted = [each for each in plan.chained if each.best is not None]
     known = dict(control.read(folder).best) if wanted else {}
     if missing := [each for each in wanted if each.name not in known]:
@@ -136,6 +137,7 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
 
     As with `fairway best`, those count that have succeeded.
     """
+    from fairway_agent import job_facts, state_files
     from fairway_agent.metric_logs import best_of, last_values  # most inputs name their task
 
     assert entry.best is not None

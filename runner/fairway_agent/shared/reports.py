@@ -6,9 +6,10 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import RunState, TaskState
 

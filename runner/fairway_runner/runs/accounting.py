@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_core.cost.node_price import node_price
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import facts_in

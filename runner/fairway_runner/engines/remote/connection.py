@@ -13,10 +13,10 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError, printable
 from fairway_runner.engines.outage import TargetUnavailable

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from fairway_agent.quick import dataclass
 from fairway_agent.shared.reports import (
     CancelRequest,
     Done,

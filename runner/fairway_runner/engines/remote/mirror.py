@@ -10,12 +10,13 @@ import re
 import time
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.figures import FOLDER
+from fairway_agent.quick import dataclass
 from fairway_agent.records import HINT, Fields, Unfit, shown
 from fairway_agent.shared.reports import (
     MOST,

@@ -7,10 +7,10 @@ each call is one command on the host, whatever it looks at.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
+from fairway_agent.quick import dataclass
 from fairway_agent.records import Unfit
 from fairway_boot.files import NO_ANSWER
 from fairway_core import archives

@@ -20,10 +20,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_boot.files import NO_CONNECTION
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import LEAST, Silence, TargetUnavailable, warn

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
+from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord
 from fairway_agent.shared.reports import InputsReport, InputsRequest
 from fairway_agent.state_files import RunState

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets as random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fairway_agent.quick import dataclass
 from fairway_agent.shared.reports import NodesRequest, SubmitRequest
 from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives

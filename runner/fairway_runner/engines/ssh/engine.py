@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fairway_agent.quick import dataclass
 from fairway_agent.shared.reports import Done, NodesRequest, SubmitRequest
 from fairway_core.findings import Finding, Severity
 from fairway_runner.engines.engine import Node
