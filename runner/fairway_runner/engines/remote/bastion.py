@@ -23,9 +23,8 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from fairway_agent.quick import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
