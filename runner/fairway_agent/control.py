@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import job_facts, records
+from fairway_agent import records
 from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord, Unfit
 from fairway_agent.resources import Wanted, numbers_of, ranges
@@ -89,8 +89,7 @@ class Part(JsonRecord, called="a part"):
         return Wanted.of(self.gpus, self.cores)
 
     def task_folder(self, run: Path, index: int) -> Path:
-        name = job_facts.last_name(run) if self.stage == "finally" else None
-        return run / "tasks" / (name or str(index))
+        return run / "tasks" / (LAST if self.stage == "finally" else str(index))
 
     @property
     def is_array(self) -> bool:

@@ -128,12 +128,6 @@ def read_spec(path: Path, offset: int = 0) -> TaskSpec:
         return parse(path, lines.readline(), TaskSpec.from_json)
 
 
-def last_name(folder: Path) -> str | None:
-    """How the task of `finally:` is called in the run's folder; None where the job has none."""
-    path = folder / "finally.jsonl"
-    return read_spec(path).name if path.exists() else None
-
-
 def write_index(tasks: Path, index: Path) -> None:
     """Notes where each task's line begins, so that one is read without the others."""
     found, position = [], 0

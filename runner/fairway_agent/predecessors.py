@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, state_files
+from fairway_agent.spec import LAST
 from fairway_agent.state_files import RunState, exit_code_of
 from fairway_boot.files import Fault
 
@@ -107,8 +108,8 @@ def _exit_code(folder: Path, known: RunState) -> int | None:
 
 def _tasks(folder: Path) -> Iterator[TaskState]:
     """Where its tasks stand, in their order."""
-    last = job_facts.last_name(folder)
-    count = job_facts.read_plan(folder).tasks - (last is not None)
-    for name in (*map(str, range(count)), *([last] if last else ())):
+    has_last = (folder / "finally.jsonl").exists()
+    numbers = range(job_facts.read_plan(folder).tasks - has_last)
+    for name in (*map(str, numbers), *[LAST] * has_last):
         if (known := state_files.read_task(folder / "tasks" / name)) is not None:
             yield known

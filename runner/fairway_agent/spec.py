@@ -242,7 +242,7 @@ class RunPlan(JsonRecord, called="the plan"):
 
 
 LAST = "finally"
-"""The name of the task that comes after all others. Earlier releases gave it a number."""
+"""The name of the task that comes after all others."""
 _NAMES = ("setup", "release", LAST)
 
 

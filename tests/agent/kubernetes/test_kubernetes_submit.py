@@ -234,14 +234,6 @@ class TestNames:
 class TestWhatWaits:
     """The controller's part of what is submitted."""
 
-    def test_the_last_task_waits_for_all_others(self, cluster: Cluster) -> None:
-        folder = cluster.submitted([1, 1], last=True)
-        assert "job-a-0-1" not in cluster.server.of("jobs")
-        cluster.ended(folder, "0")
-        assert cluster.due(folder) == []
-        cluster.ended(folder, "1", "failed")
-        assert cluster.due(folder) == [1]
-
     def test_as_many_run_as_may(self, cluster: Cluster) -> None:
         folder = cluster.submitted([2, 2, 2, 2], max_parallel=2)
         assert cluster.due(folder) == [0, 1]
@@ -250,14 +242,6 @@ class TestWhatWaits:
         assert cluster.due(folder) == []
         cluster.ended(folder, "0")
         assert cluster.due(folder) == [2]
-
-    def test_a_run_waits_until_another_has_succeeded(self, cluster: Cluster) -> None:
-        first = cluster.submitted([1], "first")
-        folder = cluster.bring("job-a", [1], after=["first"])
-        assert cluster.submit() == []
-        assert cluster.due(folder) == []
-        state_files.write(first, RunState("succeeded", ended=1.0))
-        assert cluster.due(folder) == [0]
 
     @pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
     def test_a_run_after_one_that_failed_is_refused(self, cluster: Cluster, state: str) -> None:

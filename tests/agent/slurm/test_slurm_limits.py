@@ -12,7 +12,6 @@ import pytest
 from fairway_agent import control, limits, state_files
 from fairway_agent import reconcile as shared_reconcile
 from fairway_agent.control import Numbers, Part
-from fairway_agent.records import Unfit
 from fairway_agent.slurm import runs, submit
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.nodes import Resources
@@ -208,9 +207,3 @@ def test_slurm_lets_it_go_on_for_as_long_as_it_may(plan: RunPlan, minutes: str |
     part = Part("tasks", 0, Numbers([0]), 1, 1)
     words = submit.arguments(Path("/run"), part, 0, plan, RESOURCES, "")
     assert next((word for word in words if word.startswith("--time")), None) == minutes
-
-
-def test_a_price_that_is_none_is_refused() -> None:
-    facts = {"most": 200.0, "currency": "USD", "hourly": 0.0}
-    with pytest.raises(Unfit, match="`hourly` of `max_cost` is 0"):
-        Budget.from_json(facts)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.control import Numbers, Part
+from fairway_agent.control import Part
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import jobs, submit
 from fairway_agent.slurm.nodes import Node, Resources
@@ -129,19 +129,6 @@ def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> Non
     done = subprocess.run(["bash", script], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[2:] == [str(folder), "tasks", "0", "0", "4"]
     assert list(folder.iterdir()) == []
-
-
-@pytest.mark.parametrize(("index", "name"), [("finally", "finally"), (2, "2")])
-def test_the_last_task_has_the_folder_that_its_release_gave_it(
-    tmp_path: Path, index: str | int, name: str
-) -> None:
-    (tmp_path / "finally.jsonl").write_text(TaskSpec(index).line())
-    assert (
-        Part("finally", 1, Numbers([2]), 1, 1).task_folder(tmp_path, 2) == tmp_path / "tasks" / name
-    )
-    assert (
-        Part("tasks", 0, Numbers([0, 1]), 1, 1).task_folder(tmp_path, 1) == tmp_path / "tasks" / "1"
-    )
 
 
 REQUEST = SubmitRequest("job-a", 0, "c", partition="nd")
