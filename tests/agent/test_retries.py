@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import scratch, state_files, supervisor
+from fairway_agent import scratch, supervisor
 from fairway_agent.kubernetes.pod import Kubernetes, PodNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.ssh.attempt import SshNodes
@@ -130,7 +130,7 @@ def run_as_pod(
     here, there = socket.socketpair()
     with here, there:
         nodes: Any = task.nodes
-        scheduler = Kubernetes(state_files.States(), here, watch, nodes=nodes, part=nodes)
+        scheduler = Kubernetes(here, watch, nodes=nodes, part=nodes)
         scheduler.prepare = lambda _: None  # type: ignore[method-assign]
         attempts = Attempts(task, scheduler, patience or Patience())
         return run_attempts(attempts, scheduler)

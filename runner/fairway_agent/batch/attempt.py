@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import machine, processes, state_files
+from fairway_agent import machine, processes
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents, batch_nodes, share_of
 from fairway_agent.batch.notifications import watch_of, write_ending
@@ -194,10 +194,7 @@ def run_task() -> int:
             write_ending(folders, status, watch.over)
             return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or NO_START)
         events = ScheduledEvents(folders.base / "event", partial(nodes.give_notice, task))
-        states = state_files.States()
-        scheduler = Batch(
-            states, wakeup, watch, nodes=nodes, events=events, number=number, first=first
-        )
+        scheduler = Batch(wakeup, watch, nodes=nodes, events=events, number=number, first=first)
         code = _watched(task, scheduler)
         if nodes.recorded is None or nodes.recorded.is_final:
             return code

@@ -36,17 +36,17 @@ from fairway_agent.task.nodes import Loss, SharedNodes, is_prepared, scratch_fol
 from fairway_agent.task.scheduled import (
     ENDED,
     Scheduled,
-    once_there_is_room,
     read_secrets,
     run_attempts,
+    task_in,
 )
-from fairway_agent.task.task import Task
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.control import Part
     from fairway_agent.figures.idle import IdleWatch
     from fairway_agent.resources import Wanted
+    from fairway_agent.task.task import Task
 
 
 _PREPARE = "fairway_agent.prepare"
@@ -211,34 +211,29 @@ class Kubernetes(Scheduled):
 
 def main() -> None:
     """The program; see the module's docstring for its arguments."""
-    run, stage, submission, part_number = Path(sys.argv[1]), *sys.argv[2:5]
+    run, stage = Path(sys.argv[1]), sys.argv[2]
+    submission, number = map(int, sys.argv[3:5])
     hold_scratch(Path(SCRATCH))
     (wakeup, _), received = processes.signal_wakeups(signal.SIGCHLD), list[int]()
     # The first process of a pod is ended by no signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
-        plan = job_facts.read_shared_plan(run, retry=int(submission) > 0)
-        part = _part(run, int(submission), int(part_number))
+        plan = job_facts.read_shared_plan(run, retry=submission > 0)
+        part = _part(run, submission, number)
         position = int(os.environ.get("JOB_COMPLETION_INDEX", "0"))
         index = part.indices[0 if part.nodes > 1 else position]
         spec = receive.spec_of(run, stage, index)
-        group = None
-        if part.nodes > 1:
-            group = Gang.of(run, spec.name, int(submission), part.nodes)
-            if position:
-                group.join(position, Path(plan.directory))
+        group = Gang.of(run, spec.name, submission, part.nodes) if part.nodes > 1 else None
+        if group is not None and position:
+            group.join(position, Path(plan.directory))
     except Fault as fault:
         sys.exit(fault.said)
-    folder = run / "tasks" / spec.name
     if group is not None and position:
-        is_over = partial(_is_over, folder, int(submission))
+        is_over = partial(_is_over, run / "tasks" / spec.name, submission)
         sys.exit(gang.serve(group, position, wakeup, lambda: bool(received), is_over))
-    once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
-    states = state_files.States()
-    nodes, number = PodNodes(group), int(submission)
-    task = Task(plan, spec, run, folder, nodes=nodes, submission=number, states=states)
-    watch = Watch(run, plan, number)
-    scheduler = Kubernetes(states, wakeup, watch, nodes=nodes, part=part)
+    nodes = PodNodes(group)
+    task = task_in(run, plan, spec, nodes, submission)
+    scheduler = Kubernetes(wakeup, Watch(run, plan, submission), nodes=nodes, part=part)
     signal.signal(signal.SIGTERM, scheduler.ask(ENDED))
     if received:
         scheduler.asked = ENDED

@@ -15,9 +15,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import control, job_facts, predecessors, processes, state_files
+from fairway_agent import control, job_facts, predecessors, processes
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
 from fairway_agent.shared import receive
@@ -35,11 +35,14 @@ from fairway_agent.task.scheduled import (
     once_there_is_room,
     read_secrets,
     run_attempts,
+    task_in,
 )
-from fairway_agent.task.task import Task
 from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
+
+if TYPE_CHECKING:
+    from fairway_agent.task.task import Task
 
 _PORTS = 256  # ranges, one of which a job has by its number
 # Seconds in which those that it comes after are known to have ended, once Slurm says so; what they
@@ -154,11 +157,8 @@ def main() -> None:
         spec = receive.spec_of(run, stage, index)
     except Fault as fault:
         sys.exit(str(fault))
-    folder = run / "tasks" / spec.name
-    once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
-    states, watch = state_files.States(), Watch(run, plan, submission)
-    task = Task(plan, spec, run, folder, nodes=SlurmNodes(), submission=submission, states=states)
-    slurm = Slurm(states, wakeup, watch, part=int(sys.argv[4]))
+    task = task_in(run, plan, spec, SlurmNodes(), submission)
+    slurm = Slurm(wakeup, Watch(run, plan, submission), part=int(sys.argv[4]))
     for number, how in _ENDS.items():
         signal.signal(number, slurm.ask(how))
     # Says that this part of the submission is under way, for when Slurm has forgotten it.

@@ -14,6 +14,7 @@ from fairway_agent.prepare import has_failed
 from fairway_agent.state_files import CANCELLED, IO_ERROR, NODE, PREEMPTION, SERVICE, TERMINATED
 from fairway_agent.task import launch
 from fairway_agent.task.attempts import Attempts, Backend
+from fairway_agent.task.task import Task
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.limits import Watch
-    from fairway_agent.spec import RunPlan
-    from fairway_agent.task.task import Task
+    from fairway_agent.spec import RunPlan, TaskSpec
+    from fairway_agent.task.nodes import Nodes
 
 _ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
 _START_PAUSE = 10.0  # seconds between two starts, where what keeps the task from it may pass
@@ -49,7 +50,6 @@ class Scheduled(Backend):
     # Whether another attempt after a failure begins here, and not by the scheduler.
     RETRIES_HERE: ClassVar = True
 
-    states: state_files.States
     wakeup: socket.socket
     watch: Watch
     asked: str = ""
@@ -130,6 +130,13 @@ class Scheduled(Backend):
         return task.folder / "before.txt"
 
 
+def task_in(run: Path, plan: RunPlan, spec: TaskSpec, nodes: Nodes, submission: int) -> Task:
+    """The task of that line of the plan, with its folder in the run's."""
+    folder = run / "tasks" / spec.name
+    once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
+    return Task(plan, spec, run, folder, nodes=nodes, submission=submission)
+
+
 def prepare(attempts: Attempts, scheduler: Scheduled) -> None:
     """Makes this process ready for a task's attempts, or writes its end where it must not begin:
     it or its run is cancelled or over a limit, its setup has failed, or its nodes were lost as
@@ -160,7 +167,7 @@ def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
             _end(attempts.task, scheduler)
         said = fault.said if isinstance(fault, Fault) else str(fault)
         attempts.finish("failed", IO_ERROR, said)
-    scheduler.states.await_room(scheduler.wakeup, _ROOM_WAIT)
+    attempts.task.states.await_room(scheduler.wakeup, _ROOM_WAIT)
     scheduler.close(attempts.task)
     return attempts.exit_code
 
@@ -179,7 +186,7 @@ def _run(attempts: Attempts, scheduler: Scheduled) -> None:
             task = attempts.task
             task.record(replace(task.status("queued"), reason=attempts.patience.hindrance))
             processes.wait(scheduler.wakeup, time.monotonic() + _START_PAUSE)
-            scheduler.states.write_late()
+            task.states.write_late()
             if scheduler.watch.is_over():
                 attempts.finish("cancelled", CANCELLED)
             elif scheduler.asked:
@@ -197,11 +204,11 @@ def _end(task: Task, scheduler: Scheduled) -> None:
 def _wait(attempts: Attempts, scheduler: Scheduled) -> None:
     """For a signal, for what is due, or for room on a disk that is full."""
     due = attempts.next_timer()
-    if scheduler.states.late:
+    if attempts.task.states.late:
         pause = time.monotonic() + state_files.ROOM_PAUSE
         due = pause if due is None else min(due, pause)
     processes.wait(scheduler.wakeup, due)
-    scheduler.states.write_late()
+    attempts.task.states.write_late()
 
 
 def keep_before(file: Path, why: str) -> None:

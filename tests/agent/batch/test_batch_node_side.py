@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import Handler, serving
 
-from fairway_agent import job_facts, machine, state_files
+from fairway_agent import job_facts, machine
 from fairway_agent.batch import attempt, notifications, preparation
 from fairway_agent.batch import nodes as batch_side
 from fairway_agent.batch.attempt import Batch
@@ -280,8 +280,7 @@ class TestShares:
         events: Any = None
         here: Any = None
         watch = notifications.watch_of(nodes.folders, plan, 0)
-        states = state_files.States()
-        scheduler = Batch(states, here, watch, nodes=nodes, events=events, number=2, first=2)
+        scheduler = Batch(here, watch, nodes=nodes, events=events, number=2, first=2)
         return Attempts(task, scheduler, Patience(0.0))
 
     def run(self, work: Path, gpus: int) -> int:

@@ -79,9 +79,8 @@ class Mine:
         self.watch = notifications.watch_of(folders, plan, folders.submission)
         here: Any = None
         events: Any = None
-        states: Any = SimpleNamespace(late={}, await_room=lambda *_: None)
         more: Any = {"nodes": self.nodes, "events": events, "number": 0, "first": 0}
-        self.batch = Batch(states, here, self.watch, **more)
+        self.batch = Batch(here, self.watch, **more)
         self.batch.resume(self.task)
 
     def refusal(self) -> TaskState | None:

@@ -200,7 +200,7 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
     with here, there, pytest.MonkeyPatch.context() as patch:
         patch.setenv("_FAIRWAY_POD", "job-a-0-0-0-abcde")
         limits_watch = Watch(tmp_path, plan, 0)
-        scheduler = Ends(state_files.States(), here, limits_watch, nodes=PodNodes(), part=part)
+        scheduler = Ends(here, limits_watch, nodes=PodNodes(), part=part)
         run_attempts(Attempts(task, scheduler), scheduler)
     found = state_files.read_task(folder)
     assert found is not None

@@ -78,10 +78,9 @@ def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:
     run = shared / "runs" / "own"
     folder = run / "tasks" / "0"
     folder.mkdir(parents=True)
-    plan, states = job_facts.read_shared_plan(run), state_files.States()
-    spec = TaskSpec(0, nodes=1)
-    task = Task(plan, spec, run, folder, nodes=SlurmNodes(), submission=submission, states=states)
-    return Slurm(states, None, Watch(run, plan, submission)), task  # type: ignore[arg-type]
+    plan, spec = job_facts.read_shared_plan(run), TaskSpec(0, nodes=1)
+    task = Task(plan, spec, run, folder, nodes=SlurmNodes(), submission=submission)
+    return Slurm(None, Watch(run, plan, submission)), task  # type: ignore[arg-type]
 
 
 def test_slurm_after_is_submitted_as_afterok_and_afterany_dependencies(
