@@ -16,7 +16,6 @@ from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.doctor import checks
 from fairway_runner.engines import engine as engines
-from fairway_runner.live.management import not_signed_in
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.rights import Assignment, Rights
 
@@ -173,14 +172,6 @@ def test_without_the_azure_cli_the_way_to_name_a_subscription_needs_none(
     monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
     (finding,) = examine()[1]["subscription"]["findings"]
     assert finding["hint"] == "export ARM_SUBSCRIPTION_ID=ID"
-
-
-def test_a_sign_in_that_has_expired() -> None:
-    """Its code stands far behind what the SDK says of credentials that nobody has set up."""
-    tried = "DefaultAzureCredential failed …\nAttempted credentials:\n\tAzureCliCredential: ERROR: "
-    (finding,) = not_signed_in(f"{tried}AADSTS70043: The refresh token has expired").findings
-    assert finding.message == "your sign-in to Azure has expired (AADSTS70043)"
-    assert (finding.id, finding.hint) == ("not-signed-in", "az login")
 
 
 def test_a_sign_in_that_fails(

@@ -244,13 +244,6 @@ def test_needs_of_an_environment(lab: Environment) -> None:
     assert not {"Microsoft.NetApp", "Microsoft.KeyVault", "Microsoft.StorageCache"} & {*providers}
 
 
-def test_a_provider_that_is_not_registered(plane: ControlPlane, look: Look) -> None:
-    plane.give(f"{HERE}/Microsoft.Batch", {"registrationState": "NotRegistered"})
-    (found,) = look()
-    assert found.id == "provider-not-registered"
-    assert found.hint == "az provider register --namespace Microsoft.Batch --wait"
-
-
 def test_a_quota_that_is_too_small_or_in_use(plane: ControlPlane, look: Look) -> None:
     quota(plane, standardNDSH100v5Family=(96, 0), cores=(2000, 1900))
     small, used = look()

@@ -127,11 +127,6 @@ class TestChoosing:
         assert caught.value.findings[0].location is not None
         assert caught.value.exit_code == 2
 
-    def test_a_target_that_is_not_there(self, project: Path) -> None:
-        with pytest.raises(UserError, match="there is no target `sopt`") as caught:
-            _choose(project, target=["nd", "sopt"])
-        assert caught.value.findings[0].hint == "did you mean `spot`?"
-
     @pytest.mark.parametrize(
         ("target", "places"),
         [

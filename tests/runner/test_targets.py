@@ -107,13 +107,6 @@ def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> N
     assert "fairway targets sync" in caught.value.findings[0].hint
 
 
-def test_a_target_by_hand_is_held_against_its_model(folder: Path) -> None:
-    (folder / "fairway.yaml").write_text("targets:\n- {name: x, engine: batch, nodes: {max: 2}}\n")
-    with pytest.raises(UserError) as caught:
-        all_targets()
-    assert caught.value.findings[0].location is not None
-
-
 def test_a_host_by_hand_that_is_an_option_is_refused_at_its_line(folder: Path) -> None:
     access = "ssh: {host: -oProxyCommand=x, user: me, shared: /data}"
     text = f"targets:\n- name: lab\n  engine: ssh\n  nodes: {{min: 1, max: 1}}\n  {access}\n"

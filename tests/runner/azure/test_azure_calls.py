@@ -229,15 +229,6 @@ def test_azure_storage_403_hints_at_network_or_role_and_not_at_login(
     assert hint in caught.value.findings[0].hint
 
 
-def test_a_code_is_the_services_own_word() -> None:
-    """Not the name that the SDK gives it, by which a missing container was never known."""
-    error = http(404)
-    error.error_code = StorageErrorCode.CONTAINER_NOT_FOUND  # type: ignore[attr-defined]
-    with pytest.raises(ServiceError, match="404 ContainerNotFound") as caught:
-        calls().call("a blob", failing(error))
-    assert caught.value.code == "ContainerNotFound"
-
-
 def test_a_token_that_ran_out_is_renewed_and_a_bad_one_is_not_asked_for_ever() -> None:
     error = ClientAuthenticationError("expired")
     assert calls(has_token=True).call("a job", failing(error, error)) == 7

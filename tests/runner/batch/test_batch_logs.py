@@ -12,7 +12,6 @@ from pool import Files, refused
 
 from fairway_agent.state_files import TaskState
 from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import task_files
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 
 if TYPE_CHECKING:
@@ -111,23 +110,6 @@ class TestOnce:
             assert run.log_text(number) == printed
         look(run, service)
         assert run.log_text(0) == service.node["0", "stdout.txt"].decode()
-
-    def test_batch_log_lines_appear_once_after_a_look_that_was_killed(
-        self, run: Run, service: Files, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def killed(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        service.say("0", b"one\n")
-        look(run, service)
-        with monkeypatch.context() as patch:
-            patch.setattr(task_files, "write_json", killed)
-            service.say("0", b"two\n")
-            with pytest.raises(KeyboardInterrupt):
-                look(run, service)
-        service.say("0", b"three\n")
-        look(run, service)
-        assert run.log_text(0) == "one\ntwo\nthree\n"
 
     def test_batch_log_lines_appear_once_when_storage_replaces_a_lost_node(
         self, run: Run, service: Files

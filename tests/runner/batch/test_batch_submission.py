@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pool import refused
 
-from fairway_runner.engines import engine
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.submission import State, Submission
@@ -103,13 +102,6 @@ def test_a_job_that_is_there_already_is_gone_on_with() -> None:
 def test_without_a_job_another_target_may_take_the_run() -> None:
     with pytest.raises(Unavailable, match="QuotaReached"):
         to_a_full_account(None)._create_job(JOB)
-
-
-def test_batch_keys_differ_for_each_run() -> None:
-    (first, public), (second, _) = engine.new_key("a"), engine.new_key("a")
-    assert first != second
-    assert first.startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
-    assert public.startswith("ssh-ed25519 ")
 
 
 @pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])

@@ -160,14 +160,6 @@ class TestTasks:
         assert all(each["destination"] == kept[2]["destination"] for each in kept[3:])
         assert place["identityReference"] == {"resourceId": IDENTITY}
 
-    def test_a_whole_folder_is_kept_with_what_begins_with_a_dot(self) -> None:
-        spec = replace(SPEC, outputs={"model": Output("model/**", "always")})
-        kept = wire().task(spec)["outputFiles"][2:]
-        folder = "outputs/model/**"
-        assert [each["filePattern"] for each in kept] == [
-            *(f"{folder}/*", f"{folder}/.*", f"{folder}/.*/**/*", f"{folder}/.*/**/.*")
-        ]
-
     def test_batch_task_keeps_each_pattern_of_an_output(self) -> None:
         output = Output("a/*", "always", ("model/b/*.txt",), ("*.tmp",))
         kept = wire().task(replace(SPEC, outputs={"model": output}))["outputFiles"][2:]

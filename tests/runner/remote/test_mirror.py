@@ -17,13 +17,10 @@ from fairway_agent.shared.reports import (
     RunReport,
     RunsReport,
     RunsRequest,
-    StatesReport,
-    StatesRequest,
 )
 from fairway_boot.files import Fault
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.engines.remote import mirror as mirrors
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Here
 from fairway_runner.engines.remote.mirror import Mirror, add_pieces
@@ -135,19 +132,6 @@ def test_very_long_logs_come_in_pieces(
     assert run.log(0).read_bytes() == long
     assert run.log_text(1) == "short"
     assert len(calls) == 3
-
-
-def test_two_commands_at_once_write_nothing_twice(mirror: Mirror, tmp_path: Path) -> None:
-    """An answer that comes late finds the log longer than it was when it was asked for."""
-    run = submitted(tmp_path)
-    folder = there(tmp_path, run)
-    say(folder / "tasks" / "0", "running", b"one\n")
-    say(folder, "running")
-    request = StatesRequest(mirrors._requests([run], logs=True, samples=False)[0])
-    late = mirror.remote.call(mirror.states, request, StatesReport).runs[run.id]
-    mirror.refresh([run], logs=True)
-    mirrors._apply(run, late, submission_state.read(run))
-    assert run.log_text(0) == "one\n"
 
 
 def test_the_state_of_an_earlier_submission_is_not_the_retrys(

@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 import tarfile
-import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,27 +86,6 @@ def test_unpacking_of_damaged_files_is_refused(tmp_path: Path) -> None:
         ) as caught:
             Host(data).download("/there", ["outputs"], tmp_path, deadline=1.0)
         assert caught.value.exit_code == 5
-
-
-@pytest.mark.integration
-def test_no_file_is_held_in_memory(tmp_path: Path) -> None:
-    """A checkpoint may be larger than that."""
-    size = 8 << 20
-    (tmp_path / "there/outputs").mkdir(parents=True)
-    (tmp_path / "there/outputs/a").write_bytes(os.urandom(size))
-    words = ["bash", "-c", connection.PACK, "bash", str(tmp_path / "there")]
-    unpacking = connection.Unpacking("lab-main", ["outputs"], tmp_path / "here")
-    tracemalloc.start()
-    try:
-        command = Command(words, b"outputs\0", 60.0, 60.0, unpacking.stream)
-        ended = run_program(words, command, "lab-main")
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    unpacking.require_success()
-    assert (ended.code, ended.out) == (0, b"")
-    assert (tmp_path / "here/outputs/a").stat().st_size == size
-    assert peak < size // 2
 
 
 def test_a_full_disk_is_said_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
