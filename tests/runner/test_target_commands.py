@@ -81,7 +81,7 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
     def nothing() -> None:
         raise TargetUnavailable.of("no-connection", "it is away", exit_code=5)
 
-    monkeypatch.setattr("fairway_runner.engines.engine.engine_for", engine_for)
+    monkeypatch.setattr("fairway_runner.targets.nodes.engine_for", engine_for)
     code, out, _ = here("targets", "--json", *words)
     assert code == 0
     found = [(each["name"], each["nodes_now"]) for each in json.loads(out)]

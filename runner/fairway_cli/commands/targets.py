@@ -239,9 +239,8 @@ def report(
     onboarded to Guest Health Reporting (preview).
     """
     from fairway_runner.live.management import signed_in_to
-    from fairway_runner.live.operations import file_report, follow_report
+    from fairway_runner.live.operations import file_report, follow_report, report_of
     from fairway_runner.targets.lookup import find_target
-    from fairway_runner.targets.nodes import report_of
 
     seconds = span("--timeout", timeout)
     found = report_of(find_target(target), node, category, description)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.faults import final_answers, impact_category
 from fairway_core.findings import UserError
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import capabilities, runs_here
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.live.management import Management, NotAllowed, Refused, signed_in_to
@@ -123,6 +124,32 @@ class HealthReport:
                 "additionalProperties": {key: value for key, value in facts.items() if value},
             }
         }
+
+
+def report_of(
+    target: Target, node: str, category: str, description: str | None = None
+) -> HealthReport:
+    """The report about that node, or UserError; without a description, why it is out of use."""
+    impact_category(category)
+    engine = engine_for(target)
+    if not capabilities(target.engine).machines:
+        hint = f"its nodes: fairway nodes list {target.name}"
+        raise engine.unsupported("find out which VM a node is", hint)
+    nodes = {each.name: each for each in engine.nodes()}
+    if node not in nodes:
+        hint = did_you_mean(node, nodes) or f"fairway nodes list {target.name}"
+        raise UserError.of("unknown-node", f"`{target.name}` has no node `{node}`", hint)
+    if (machine := nodes[node].machine) is None:
+        message = (
+            f"the VM of {node} is not known: it has none now, or nothing there has noted it yet"
+        )
+        raise UserError.of("unknown-vm", message, f"fairway nodes list {target.name}")
+    said = description or nodes[node].reason
+    if not said:
+        message = f"{node} is not drained, and no description of its fault is given"
+        hint = 'describe it, for example: --description "GPU 3 is lost"'
+        raise UserError.of("no-description", message, hint)
+    return HealthReport(machine, category, said)
 
 
 def file_report(azure: Management, report: HealthReport) -> str:

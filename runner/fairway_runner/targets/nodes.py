@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.engine import engine_for, is_addressed, unready
+from fairway_runner.engines.outage import brief
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.machine import Machine
     from fairway_core.target import Target
     from fairway_runner.engines.engine import Node
-    from fairway_runner.live.operations import HealthReport
     from fairway_runner.targets.lookup import KnownTarget
 
 
@@ -66,8 +65,6 @@ def _facts(target: Target) -> dict[str, Any]:
 
         with suppress(UserError):  # a size of the user's in fairway.yaml need not be known
             size = vm_size(target.vm_size)
-    from fairway_runner.engines.engine import unready
-
     fabric = size.infiniband if size and size.rdma else None
     return {
         "name": target.name,
@@ -87,52 +84,9 @@ def _facts(target: Target) -> dict[str, Any]:
 
 
 def _nodes_now(target: Target) -> int | None:
-    from fairway_runner.engines.engine import engine_for, is_addressed
-    from fairway_runner.engines.outage import brief
-
     if not is_addressed(target):  # to say so, its engine would import all of an SDK
         return None
     try:
         return len(engine_for(target, brief()).nodes())
     except (UserError, ImportError):
         return None
-
-
-def report_of(
-    target: Target, node: str, category: str, description: str | None = None
-) -> HealthReport:
-    """The report about that node, or UserError; without a description, why it is out of use."""
-    from fairway_core.catalog.faults import impact_category
-    from fairway_runner.live.operations import HealthReport
-
-    impact_category(category)
-    machine, reason = _machine_of(target, node)
-    said = description or reason
-    if not said:
-        message = f"{node} is not drained, and no description of its fault is given"
-        raise UserError.of(
-            "no-description", message, ('describe it, for example: --description "GPU 3 is lost"')
-        )
-    return HealthReport(machine, category, said)
-
-
-def _machine_of(target: Target, name: str) -> tuple[Machine, str]:
-    from fairway_core.suggestions import did_you_mean
-    from fairway_runner.engines.capabilities import capabilities
-    from fairway_runner.engines.engine import engine_for
-
-    engine = engine_for(target)
-    if not capabilities(target.engine).machines:
-        hint = f"its nodes: fairway nodes list {target.name}"
-        raise engine.unsupported("find out which VM a node is", hint)
-    nodes = {node.name: node for node in engine.nodes()}
-    if name not in nodes:
-        hint = did_you_mean(name, nodes) or f"fairway nodes list {target.name}"
-        raise UserError.of("unknown-node", f"`{target.name}` has no node `{name}`", hint)
-    machine = nodes[name].machine
-    if machine is None:
-        message = (
-            f"the VM of {name} is not known: it has none now, or nothing there has noted it yet"
-        )
-        raise UserError.of("unknown-vm", message, f"fairway nodes list {target.name}")
-    return machine, nodes[name].reason

@@ -205,8 +205,8 @@ def test_a_person_drains_what_the_check_has_closed(pool: Pool, fairway: Fairway)
 
 
 def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
+    from fairway_runner.live.operations import report_of
     from fairway_runner.targets.lookup import find_target
-    from fairway_runner.targets.nodes import report_of
 
     def report() -> HealthReport:
         with pytest.MonkeyPatch.context() as patch:

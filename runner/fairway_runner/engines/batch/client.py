@@ -270,11 +270,6 @@ class Account:
         """Every node of the pool."""
         return self.calls.pages("the pool's nodes", self.client.list_nodes(self.pool))
 
-    def close(self) -> None:
-        """Closes the connections."""
-        if "client" in self.__dict__:
-            self.client.close()
-
 
 _LONGEST = 64  # characters of a job's id
 
