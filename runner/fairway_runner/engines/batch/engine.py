@@ -20,7 +20,8 @@ from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State, Submission, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, reopen_logs
 from fairway_runner.engines.engine import Engine, inside_words, no_progress
-from fairway_runner.runs.records import FINAL_STATES, known_task, read_plan, read_retry
+from fairway_runner.engines.remote.submission_state import queue_tasks_again
+from fairway_runner.runs.records import FINAL_STATES, read_plan, read_retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -218,16 +219,8 @@ ENGINE = BatchEngine
 def _again(run: RunFolder, before: State | None) -> State:
     """The next time that a run runs: a job that has ended takes no tasks, so it gets another."""
     wanted = read_retry(run.folder)
-    only = sorted(wanted.only)
-    numbers = list(only)
-    if run.has_last:
-        numbers.append(run.record.tasks - 1)
-    first = {}
-    for number in numbers:
-        status = known_task(run.task_folder(number))
-        first[run.task_name(number)] = status.attempts if status else 0
-        if status:
-            state_files.write(run.task_folder(number), status.again)
+    first = queue_tasks_again(run)
     submission = (before.submission if before else 0) + 1
     job = client.job_id(run.id, submission)
-    return State(job, submission, first=first, only=tuple(only), done=dict(wanted.done))
+    only = tuple(sorted(wanted.only))
+    return State(job, submission, first=first, only=only, done=dict(wanted.done))

@@ -63,15 +63,22 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
 def _queue_again(run: RunFolder, number: int) -> None:
     wanted = replace(read_retry(run.folder), submission=number)
     files.write_json(run.folder / "retry.json", wanted.to_json())
-    again = [run.task_folder(index) for index in wanted.only]
-    if run.has_last:
-        again.append(run.task_folder(run.record.tasks - 1))
-    for folder in again:
-        if status := known_task(folder):
-            state_files.write(folder, status.again)
+    queue_tasks_again(run)
     done: dict[str, int] = {each: n for each, n in wanted.done.items() if n}
     queued = run.record.tasks - sum(done.values())
     state_files.write(run.folder, RunState(tasks={**done, "queued": queued}))
+
+
+def queue_tasks_again(run: RunFolder) -> dict[str, int]:
+    """Queues the tasks of a retry, the last one among them; the attempts that each has had."""
+    numbers = sorted(read_retry(run.folder).only)
+    attempts = {}
+    for number in [*numbers, run.record.tasks - 1] if run.has_last else numbers:
+        status = known_task(run.task_folder(number))
+        attempts[run.task_name(number)] = status.attempts if status else 0
+        if status:
+            state_files.write(run.task_folder(number), status.again)
+    return attempts
 
 
 def is_final(run: RunFolder) -> bool:
