@@ -136,16 +136,13 @@ class BehindProxy:
     verifier: Verifier
     audit: Path | None
     routes: ClassVar[Sequence[BaseRoute]] = ()
-    _host: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_host", urlsplit(self.url).netloc)
 
     def is_here(self, host: str, path: str) -> bool:
         """True for the public name; the proxy itself asks for the health by another one."""
         if path in OPEN_PATHS and not _NEAR.isdisjoint((host, host.rpartition(":")[0])):
             return True
-        return host.lower() in (self._host, f"{self._host}:443")
+        own = urlsplit(self.url).netloc
+        return host.lower() in (own, f"{own}:443")
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
         """True for our own pages, and for a link to a page, as after a sign-in."""

@@ -14,7 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from fairway_core.findings import UserError
 from fairway_core.yaml_text import unfit_character
@@ -22,14 +24,12 @@ from fairway_runner.jobs.project_files import NEVER, Origin
 from fairway_runner.submit.code_upload import PIECE, digest_of
 from fairway_runner.submit.snapshot import MOST_BYTES, MOST_FILES
 from fairway_web.roles import request_context
+from fairway_web.schemas import Pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fairway_web.runs import Runs
+    from collections.abc import Iterator
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _MOST_PIECES = 2_000
 _MOST_KEPT = 1 << 30  # bytes of the pieces of one person
 _AGE = 86_400.0  # seconds
@@ -44,23 +44,22 @@ _AGAIN = "send it again: fairway --server URL submit JOB"
 
 @dataclass(frozen=True)
 class UnpackedUpload:
-    """Code as files: below which folder, where the job's file would be, and its origin."""
+    """Code as files: where the job's file would be, and its origin, with its own folder."""
 
-    root: Path
     folder: Path
     origin: Origin
 
 
 @dataclass(frozen=True)
 class Uploads:
-    """The code that was sent to one project, a folder a person."""
+    """The code that was sent to one project, a folder a person below `sent` beside its runs."""
 
-    runs: Runs
+    base: Path
 
     @property
     def _folder(self) -> Path:
         own = hashlib.sha256(request_context().person.id.encode()).hexdigest()[:16]
-        return self.runs.base / "sent" / own
+        return self.base / "sent" / own
 
     def wanted(self, body: bytes) -> dict[str, Any]:
         """Takes the list of the pieces of some code: the name of it, and which are not here."""
@@ -106,7 +105,7 @@ class Uploads:
                     raise _bad(f"`{name}` is in it twice, or a file and a folder") from None
             if not reader.is_at_end():
                 raise _bad("it continues after its last file")
-            yield UnpackedUpload(root, root / facts.folder, Origin(root, facts.git))
+            yield UnpackedUpload(root / facts.folder, Origin(root, facts.git.model_dump()))
 
     def _made(self) -> Path:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -139,7 +138,7 @@ class Uploads:
     def _clean(self) -> None:
         """Removes pieces that nobody has asked for during a day, of everybody."""
         before = time.time() - _AGE
-        for entry in (self.runs.base / "sent").glob("*/*"):
+        for entry in (self.base / "sent").glob("*/*"):
             with suppress(OSError):
                 if entry.lstat().st_mtime < before:
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -147,55 +146,46 @@ class Uploads:
 
 def _listed(body: bytes) -> list[str]:
     """The digests of a list of pieces."""
-    try:
-        pieces = json.loads(body)["pieces"]
-        is_list = isinstance(pieces, list) and 0 < len(pieces) <= _MOST_PIECES
-        if is_list and all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in pieces):
-            return list(pieces)
-    except (ValueError, TypeError, KeyError, RecursionError):
-        pass
+    with suppress(ValidationError):
+        pieces = Pieces.model_validate_json(body).pieces
+        if 0 < len(pieces) <= _MOST_PIECES:
+            return pieces
     message = f"this is not a list of up to {_MOST_PIECES:,} pieces"
     raise UserError.of("bad-request", message, 'send {"pieces": [SHA-256, …]}')
 
 
-@dataclass(frozen=True)
-class _Head:
+class _Git(BaseModel):
+    """The state of git, as it was sent."""
+
+    commit: Annotated[str, Field(pattern="^[0-9a-f]{7,64}$")] | None
+    dirty: bool
+    untracked: list[str]
+
+
+class _Head(BaseModel):
     """The first line of sent code."""
 
     folder: str
-    git: dict[str, Any]
-    files: Sequence[tuple[str, int, bool]]
+    git: _Git
+    files: list[tuple[str, Annotated[int, Field(ge=0)], bool]] = Field(max_length=MOST_FILES)
 
     @classmethod
     def of(cls, line: bytes) -> _Head:
         """UserError for another line."""
-        try:
-            facts = json.loads(line)
-            folder, files = facts["folder"], [(*each,) for each in facts["files"]]
-            folder = _safe(folder) if folder != "." else "."
-            kinds = [tuple(map(type, each)) for each in files]
-            if len(files) > MOST_FILES or set(kinds) - {(str, int, bool)}:
-                raise ValueError
-            if any(size < 0 or (size and path[-1:] == "/") for path, size, _ in files):
-                raise ValueError
-            if sum(e[1] for e in files) > MOST_BYTES:
-                raise ValueError
-            return cls(folder, _git(facts["git"]), [(_safe(each[0]), *each[1:]) for each in files])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise _bad("it does not list its files") from None
+        with suppress(ValidationError):
+            head = cls.model_validate_json(line, strict=True)
+            is_sound = not any(size and path.endswith("/") for path, size, _ in head.files)
+            if is_sound and sum(size for _, size, _ in head.files) <= MOST_BYTES:
+                if head.folder != ".":
+                    _require_safe(head.folder)
+                for path, *_ in head.files:
+                    _require_safe(path)
+                return head
+        raise _bad("it does not list its files")
 
 
-def _git(facts: Any) -> dict[str, Any]:
-    """The state of git, as it was sent."""
-    commit, untracked = facts["commit"], facts["untracked"]
-    if commit is not None and not _COMMIT.fullmatch(commit):
-        raise ValueError
-    names = [str(each)[:_LONGEST_PATH] for each in untracked[:MOST_FILES]]
-    return {"commit": commit, "dirty": facts["dirty"] is True, "untracked": names}
-
-
-def _safe(path: str) -> str:
-    """A path that stays below its folder, and is none that jobs never have, as git's settings."""
+def _require_safe(path: str) -> None:
+    """UserError for a path that leaves its folder, or that jobs never have, as git's settings."""
     parts = path.removesuffix("/").split("/")
     if (
         len(path.encode()) > _LONGEST_PATH
@@ -206,7 +196,6 @@ def _safe(path: str) -> str:
         or any(fnmatch(part, each) for part in parts for each in _NEVER)
     ):
         raise _bad(f"`{path[:200]}` is not the path of a code file")
-    return path
 
 
 class _Reader:

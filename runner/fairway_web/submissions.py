@@ -174,9 +174,9 @@ def _ready(base: Path, asked: Asked, *, copies: bool = False) -> Iterator[Prepar
     with ExitStack() as stack:
         root, upload = base.parent, None
         if asked.code is not None:
-            upload = stack.enter_context(Uploads(runs).unpacked(asked.code))
+            upload = stack.enter_context(Uploads(base).unpacked(asked.code))
             stack.enter_context(sent(upload.origin))
-            root = upload.root
+            root = upload.origin.root
         if not may("here"):
             stack.enter_context(confined(root))
         yield stack.enter_context(_looked_at(runs, asked, upload, copies=copies))

@@ -239,7 +239,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.refresher = Refresher(self.runs)
-        self.submissions = Submissions(self.runs, Uploads(self.runs))
+        self.submissions = Submissions(self.runs, Uploads(self.runs.base))
 
 
 def site_of(request: Request) -> Site:
