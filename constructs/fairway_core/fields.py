@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, Wit
 from fairway_core.documents import BY_HAND, FieldError, Model, matching, rule, written_as
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -72,6 +72,20 @@ Days = Annotated[int, BeforeValidator(_days), WithJsonSchema(_DAYS)]
 """A span in a document of whole days, in days once it is read."""
 
 
+def between(least: int, most: int, what: str) -> AfterValidator:
+    """Refuses days outside of Azure's own range for `what`, such as "logs can be kept"."""
+
+    def check(days: int) -> int:
+        if not least <= days <= most:
+            raise FieldError(
+                f"{what} for {least}d to {most}d, not {days}d",
+                f"the nearest is {min(max(days, least), most)}d",
+            )
+        return days
+
+    return AfterValidator(check)
+
+
 def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> None:
     """FieldError for a number alone in what a person wrote: a model's own dump has such."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
@@ -118,12 +132,24 @@ def _email(address: str) -> str:
     return address
 
 
+def each_once(
+    items: Sequence[Any],
+    message: str = "`{}` is named twice",
+    path: tuple[str | int, ...] = (),
+    *,
+    fold: Callable[[Any], object] = lambda item: item,
+) -> None:
+    """Raises FieldError for the first item that a list at `path` holds a second time; with `fold`
+    those are one that it makes the same."""
+    seen = set()
+    for index, item in enumerate(items):
+        if fold(item) in seen:
+            raise FieldError(message.format(item), "name it once", (*path, index))
+        seen.add(fold(item))
+
+
 def _emails(addresses: tuple[str, ...]) -> tuple[str, ...]:
-    seen: set[str] = set()
-    for index, address in enumerate(addresses):
-        if address.lower() in seen:
-            raise FieldError(f"`{address}` is named twice", "name it once", path=(index,))
-        seen.add(address.lower())
+    each_once(addresses, fold=str.lower)
     return addresses
 
 

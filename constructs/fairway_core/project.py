@@ -9,9 +9,9 @@ from pydantic import Discriminator, Field, Tag, field_validator
 
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.notifications import Notify
+from fairway_core.resource_ids import GUID
 from fairway_core.target import Target
 
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _URL = re.compile(r"(https://[a-z0-9.-]+(?::[0-9]{1,5})?)/?")
 
 
@@ -60,7 +60,7 @@ class Serve(Model):
     @field_validator("tenant")
     @classmethod
     def _is_id(cls, tenant: str | None) -> str | None:
-        if tenant is not None and not _ID.fullmatch(tenant.lower()):
+        if tenant is not None and not re.fullmatch(GUID, tenant):
             raise ValueError("write the tenant's ID: az account show --query tenantId -o tsv")
         return None if tenant is None else tenant.lower()
 

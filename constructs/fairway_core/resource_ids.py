@@ -63,7 +63,7 @@ _KINDS = {
 }
 # No slash, and nothing that Terraform would evaluate, or that ends a text of its own.
 _WORD = r"[^/\s${%}\"\\]+"
-_GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 def parts_of(kind: str, text: str) -> dict[str, str]:
@@ -94,7 +94,7 @@ def _pattern(form: str) -> str:
     """A regular expression of the form, with a group for each of its names."""
 
     def group(match: re.Match[str]) -> str:
-        return f"(?P<{match[1]}>{_GUID if match[1] == 'subscription' else _WORD})"
+        return f"(?P<{match[1]}>{GUID if match[1] == 'subscription' else _WORD})"
 
     text = (
         re.escape(f"{_GROUP}/{form}" if form else _RESOURCE_GROUP)
@@ -113,7 +113,7 @@ def _id_of(kind: str) -> AfterValidator:
 
 
 def _object_id(text: str) -> str:
-    if not re.fullmatch(_GUID, text):
+    if not re.fullmatch(GUID, text):
         raise FieldError(
             f"`{text}` is not the object id of a user or a group",
             "az ad signed-in-user show --query id --output tsv",

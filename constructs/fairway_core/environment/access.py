@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.people import People
-from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64_size
+from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64
 from fairway_core.fields import Reach
 from fairway_core.resource_ids import ObjectId, parts_of
 
@@ -33,14 +33,9 @@ def _own_range(network: IPv4Network) -> IPv4Network:
 class GatewayVm(Model, defer_build=True):
     """A small VM in the network, through which people's machines reach storage and Batch."""
 
-    size: SizeText = _GATEWAY_SIZE
+    size: Annotated[SizeText, x64(_GATEWAY_SIZE)] = _GATEWAY_SIZE
     """The VM size. The VM runs no jobs, but all copied data goes through it. Describe a size that
     Fairway does not list by one that it does."""
-
-    @field_validator("size")
-    @classmethod
-    def _can_be_had(cls, name: str) -> str:
-        return x64_size(name, usual=_GATEWAY_SIZE)
 
 
 class Access(Model, defer_build=True):

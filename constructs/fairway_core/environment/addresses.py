@@ -51,14 +51,15 @@ EVERY_NETWORK = tuple(role for role, each in SUBNETS.items() if each.everywhere)
 LONGEST_PREFIX = 26 - _BLOCK_BITS
 
 
-def check_space(space: IPv4Network) -> None:
-    """Raises FieldError for a range that Azure takes for no network, or that has no room for all
+def check_space(space: IPv4Network) -> IPv4Network:
+    """The range; FieldError for one that Azure takes for no network, or that has no room for all
     subnets."""
     if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
         raise FieldError(
             f"`{space}` cannot be cut into subnets",
             f"use a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
         )
+    return space
 
 
 def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:

@@ -19,7 +19,7 @@ from fairway_core.environment.values import (
     most_nodes_path,
 )
 from fairway_core.findings import UserError
-from fairway_core.resource_ids import ImageVersionId
+from fairway_core.resource_ids import GUID, ImageVersionId
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 # a Batch account.
 BATCH_APPLICATION_ID = "ddbf3205-c6bd-46ae-8127-60eb93363864"
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HOW_TO_FIND_IT = f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv"
 _MPI_LIMITS = {
     "BatchService": "batch_pool_nodes_batch_service",
@@ -40,7 +39,7 @@ _MPI_LIMITS = {
 
 
 def _object_id(text: str) -> str:
-    if not _UUID.fullmatch(text):
+    if not re.fullmatch(GUID, text):
         raise FieldError(f"`{text}` is not an object id", _HOW_TO_FIND_IT)
     if text.lower() == BATCH_APPLICATION_ID:
         raise FieldError(

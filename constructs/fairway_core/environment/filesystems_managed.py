@@ -12,6 +12,7 @@ from fairway_core.catalog.limits import lustre_addresses, lustre_level
 from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
+from fairway_core.resource_ids import GUID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +28,6 @@ LUSTRE_APPLICATION_ID = "4392ab71-2ce2-4b0d-8770-b352745c73f5"
 # MiB/s for each TiB of a volume. Source: Azure documentation, service levels for Azure NetApp
 # Files.
 _NETAPP_LEVELS = {"Standard": 16, "Premium": 64, "Ultra": 128}
-
-_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
 class AzureFiles(FileSystem, defer_build=True):
@@ -180,7 +179,7 @@ class Lustre(FileSystem, defer_build=True):
     """When Azure may update it."""
     import_: str | None = Field(default=None, alias="import")
     """The container, under `storage.containers:`, whose blobs it shows as files."""
-    service_principal: Annotated[str, StringConstraints(pattern=_UUID)] | None = None
+    service_principal: Annotated[str, StringConstraints(pattern=f"^{GUID}$")] | None = None
     """The object id of "HPC Cache Resource Provider" in your directory."""
 
     resource_kind = "managed_lustre_file_system"

@@ -19,7 +19,7 @@ from fairway_core.environment.values import (
     most_nodes_path,
     offered_size,
     require_mounts,
-    x64_size,
+    x64,
 )
 from fairway_core.fields import Span
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
@@ -328,15 +328,10 @@ class SystemPool(HasNodes, Model, defer_build=True):
     through which jobs are submitted. No job runs there.
     """
 
-    size: str = _SYSTEM_SIZE
+    size: Annotated[str, x64(_SYSTEM_SIZE)] = _SYSTEM_SIZE
     """The VM size of each."""
     nodes: Annotated[int, Field(ge=1, le=20)] | NodeRange = 2
     """How many nodes there are, or `{min, max}` between which AKS scales them."""
-
-    @field_validator("size")
-    @classmethod
-    def _can_be_had(cls, name: str) -> str:
-        return x64_size(name, usual=_SYSTEM_SIZE)
 
     @rule
     def _is_never_empty(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model, matching, rule
@@ -97,7 +97,9 @@ class Environment(Model):
     """Logs, metrics and alerts; none without this section."""
     budget: Budget | None = None
     """Monthly budget with alerts by mail; without this section there are none."""
-    filesystems: dict[str, AnyFileSystem] = Field(default_factory=dict)
+    filesystems: Annotated[
+        dict[str, AnyFileSystem], AfterValidator(named), AfterValidator(named_unlike_devices)
+    ] = Field(default_factory=dict)
     """The shared file systems, by name."""
     batch: Batch | None = None
     """The Batch account, if a cluster has `engine: batch`."""
@@ -107,22 +109,8 @@ class Environment(Model):
     """The Kubernetes cluster, if a cluster has `engine: kubernetes`."""
     web: Web | None = None
     """Runs in a browser, on a login node behind a sign-in; none without this section."""
-    clusters: dict[str, AnyCluster] = Field(min_length=1)
+    clusters: Annotated[dict[str, AnyCluster], AfterValidator(named)] = Field(min_length=1)
     """The clusters, by name."""
-
-    @field_validator("filesystems", "clusters")
-    @classmethod
-    def _keys_are_names(
-        cls, items: dict[str, AnyFileSystem] | dict[str, AnyCluster]
-    ) -> dict[str, AnyFileSystem] | dict[str, AnyCluster]:
-        named(items)
-        return items
-
-    @field_validator("filesystems")
-    @classmethod
-    def _names_are_free(cls, items: dict[str, AnyFileSystem]) -> dict[str, AnyFileSystem]:
-        named_unlike_devices(items)
-        return items
 
     @property
     def names(self) -> Naming:

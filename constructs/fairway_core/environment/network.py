@@ -174,9 +174,9 @@ class Network(Model, defer_build=True):
     services have public addresses.
     """
 
-    address_space: Annotated[Range, AfterValidator(_free_of_infiniband)] = IPv4Network(
-        "10.40.0.0/16"
-    )
+    address_space: Annotated[
+        Range, AfterValidator(_free_of_infiniband), AfterValidator(check_space)
+    ] = IPv4Network("10.40.0.0/16")
     """The address range of the network, divided among its subnets."""
     egress: Literal["nat", "none"] | Firewall = "nat"
     """How nodes reach the internet: through a NAT gateway, not at all, or through an existing
@@ -191,22 +191,10 @@ class Network(Model, defer_build=True):
     """Azure services whose firewalls may admit nodes by their subnet."""
     dns: Dns = Field(default_factory=Dns)
     """DNS servers, and the private DNS zones of endpoints."""
-    peerings: dict[str, Peering] = Field(default_factory=dict)
+    peerings: Annotated[dict[str, Peering], AfterValidator(named)] = Field(default_factory=dict)
     """Virtual networks to connect with, each under a name of your choice."""
     existing: Existing | None = None
     """Existing subnets to use, in place of a new network."""
-
-    @field_validator("address_space")
-    @classmethod
-    def _can_be_cut(cls, space: IPv4Network) -> IPv4Network:
-        check_space(space)
-        return space
-
-    @field_validator("peerings")
-    @classmethod
-    def _keys_are_names(cls, peerings: dict[str, Peering]) -> dict[str, Peering]:
-        named(peerings)
-        return peerings
 
     @rule
     def _existing_is_left_as_it_is(self) -> None:

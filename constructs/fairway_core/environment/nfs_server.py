@@ -12,7 +12,7 @@ from fairway_core.cost.parts import ONE, Part, disks, server, without_meter
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
 from fairway_core.environment.values import SizeText, offered_size
-from fairway_core.fields import Days
+from fairway_core.fields import Days, between, each_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,29 +134,17 @@ class Disks(Model, defer_build=True):
         return kind.provisioned.least_mbps if self.mbps is None else self.mbps
 
 
-def _kept(days: int) -> int:
-    least, most = _KEPT_DAYS
-    if not least <= days <= most:
-        raise FieldError(
-            f"backups are kept for {least}d to {most}d, not {days}d",
-            f"the nearest is {min(max(days, least), most)}d",
-        )
-    return days
-
-
 class Backup(Model, defer_build=True):
     """A daily backup of the VM with all its disks, in a vault of the environment."""
 
-    keep: Annotated[Days, AfterValidator(_kept)] = 30
+    keep: Annotated[Days, between(*_KEPT_DAYS, "backups are kept")] = 30
     """How long to keep each backup, from 7d to 9999d."""
     at: HalfHour = "02:00"
     """When it starts, in UTC, on the hour or half past."""
 
 
 def _versions(versions: tuple[float, ...]) -> tuple[float, ...]:
-    for index, version in enumerate(versions):
-        if version in versions[:index]:
-            raise FieldError(f"version {version:g} is named twice", "name it once", (index,))
+    each_once(versions, "version {:g} is named twice")
     return versions
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from fairway_core.catalog.regions import windows_time_zone
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.values import accepted_by
+from fairway_core.fields import each_once
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 DAYS: tuple[Day, ...] = (
@@ -56,9 +57,7 @@ class Schedule(Model, defer_build=True):
 
     @rule
     def _once_each(self) -> None:
-        for index, day in enumerate(self.days):
-            if day in self.days[:index]:
-                raise FieldError(f"{day} is named twice", "name it once", ("days", index))
+        each_once(self.days, "{} is named twice", ("days",))
         if self.start == self.stop:
             raise FieldError(
                 "nodes cannot stop and start at the same time",

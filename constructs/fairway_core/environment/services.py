@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.values import Location
-from fairway_core.fields import Days, Emails
+from fairway_core.fields import Days, Emails, between, each_once
 from fairway_core.resource_ids import RegistryId, ResourceGroupId, WorkspaceId
 
 # Azure's own range for a registry's retention, in days.
@@ -105,14 +105,11 @@ class ResourceGroup(Model, defer_build=True):
 Encrypted = Literal["storage", "files", "registry", "batch", "disks"]
 
 
-def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
-    seen: set[str] = set()
+def _tag_names(names: tuple[str, ...]) -> tuple[str, ...]:
     for index, name in enumerate(names):
         if not name.strip():
             raise FieldError("a tag without a name", "name it, for example `cost-center`", (index,))
-        if name.lower() in seen:
-            raise FieldError(f"`{name}` is named twice", "name it once", (index,))
-        seen.add(name.lower())
+    each_once(names, fold=str.lower)
     return names
 
 
@@ -122,7 +119,7 @@ class Policies(Model, defer_build=True):
     These settings do not change what is deployed. To list your policies: az policy assignment list.
     """
 
-    required_tags: Annotated[tuple[str, ...], AfterValidator(_each_once)] = ()
+    required_tags: Annotated[tuple[str, ...], AfterValidator(_tag_names)] = ()
     """Names of tags that every resource must have, with a value."""
     locations: tuple[Location, ...] = ()
     """The regions in which resources are allowed; by default all."""
@@ -139,16 +136,6 @@ class Policies(Model, defer_build=True):
 _RETENTION_DAYS = (30, 730)
 _MOST_BUDGET_ALERTS = 5
 _MOST_PERCENT = 1000
-
-
-def _retention(days: int) -> int:
-    least, most = _RETENTION_DAYS
-    if not least <= days <= most:
-        raise FieldError(
-            f"logs can be kept for {least}d to {most}d, not {days}d",
-            f"the nearest is {min(max(days, least), most)}d",
-        )
-    return days
 
 
 _ALERTS = "for example [50, 80, 100]"
@@ -168,7 +155,7 @@ class Monitoring(Model, defer_build=True):
 
     emails: Annotated[Emails, Field(min_length=1, json_schema_extra={"minItems": 1})]
     """Addresses that alerts are sent to."""
-    retention: Annotated[Days, AfterValidator(_retention)] = _RETENTION_DAYS[0]
+    retention: Annotated[Days, between(*_RETENTION_DAYS, "logs can be kept")] = _RETENTION_DAYS[0]
     """How long to keep logs, from 30d to 730d."""
     workspace: WorkspaceId | None = None
     """The id of an existing Log Analytics workspace in the environment's region; its owner decides

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from fairway_core.catalog import limit, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.cluster import Nodes
-from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64_size
+from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64
 from fairway_core.fields import Span
 from fairway_core.target import NodeRange
 
@@ -104,15 +104,10 @@ class LoginNodes(Model, defer_build=True):
     They run no jobs. With them, accounts without sudo get no shell on the scheduler.
     """
 
-    size: SizeText = _SIZE
+    size: Annotated[SizeText, x64(_SIZE)] = _SIZE
     """The VM size of each. Describe a size that Fairway does not list by one that it does."""
     count: int = Field(default=1, ge=1, le=9)
     """How many login nodes; people are spread over them."""
-
-    @field_validator("size")
-    @classmethod
-    def _can_be_had(cls, name: str) -> str:
-        return x64_size(name, usual=_SIZE)
 
     @property
     def sizes(self) -> list[str]:
@@ -158,7 +153,7 @@ class Slurm(Model, defer_build=True):
     Its jobs, and with `accounting` the history of all jobs, are on a disk that outlives the VM.
     """
 
-    scheduler_size: SizeText = _SIZE
+    scheduler_size: Annotated[SizeText, x64(_SIZE)] = _SIZE
     """The VM size of the scheduler, which runs no jobs. Describe a size that Fairway does not list
     by one that it does."""
     login: LoginNodes | None = None
@@ -204,11 +199,6 @@ class Slurm(Model, defer_build=True):
                         f"name others of `qos:`, or `{_NORMAL}`",
                         ("qos", name, "preempts", index),
                     )
-
-    @field_validator("scheduler_size")
-    @classmethod
-    def _can_be_had(cls, name: str) -> str:
-        return x64_size(name, usual=_SIZE)
 
 
 class SlurmNodes(Nodes, defer_build=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
@@ -12,9 +12,11 @@ from fairway_core.documents import FieldError, Model, matching, written_as
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fairway_core.catalog import VmSize
+
+_Named = TypeVar("_Named", bound="Mapping[str, Any]")
 
 # Wider than this is no range that someone owns, but a part of the internet.
 WIDEST_RANGE = 8
@@ -91,8 +93,8 @@ FOREIGN_SPOT = dict.fromkeys(
 )
 
 
-def named(items: Mapping[str, Any]) -> None:
-    """Raises FieldError for the first key that cannot be a part of an Azure name."""
+def named(items: _Named) -> _Named:
+    """The items; FieldError for the first key that cannot be a part of an Azure name."""
     for name in items:
         if not _ITEM_NAME.fullmatch(name):
             raise FieldError(
@@ -100,14 +102,17 @@ def named(items: Mapping[str, Any]) -> None:
                 "1 to 20 lower-case letters, digits and hyphens; first a letter, last no hyphen",
                 path=(name,),
             )
+    return items
 
 
-def named_unlike_devices(filesystems: Iterable[str]) -> None:
-    """Raises FieldError for the first name that would meet a folder of Linux's devices."""
+def named_unlike_devices(filesystems: _Named) -> _Named:
+    """The file systems; FieldError for the first name that would meet a folder of Linux's
+    devices."""
     for name in filesystems:
         if name in _DEVICE_FOLDERS:
             hint = f"choose another name, for example {name}-data"
             raise FieldError(f"`{name}` is a folder of Linux's devices", hint, path=(name,))
+    return filesystems
 
 
 def offered_size(name: str) -> VmSize:
@@ -126,12 +131,15 @@ def offered_size(name: str) -> VmSize:
     return size
 
 
-def x64_size(name: str, *, usual: str) -> str:
-    """The size of a machine of Fairway's own as it was named or described; FieldError also for
-    an Arm one."""
-    if offered_size(name).architecture != "x64":
-        raise FieldError(f"`{name}` is an Arm size", f"take {usual} or a larger one")
-    return name
+def x64(usual: str) -> AfterValidator:
+    """Refuses a size that is not offered, and an Arm one: for machines of Fairway's own."""
+
+    def check(name: str) -> str:
+        if offered_size(name).architecture != "x64":
+            raise FieldError(f"`{name}` is an Arm size", f"take {usual} or a larger one")
+        return name
+
+    return AfterValidator(check)
 
 
 def most_nodes_path(nodes: object) -> tuple[str, ...]:

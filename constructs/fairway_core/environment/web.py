@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, field_validator
 from fairway_core.documents import FieldError, Model, matching
 from fairway_core.environment.values import Range
 from fairway_core.public_ranges import is_private
-from fairway_core.resource_ids import VaultId
+from fairway_core.resource_ids import GUID, VaultId
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network
@@ -24,15 +24,16 @@ USER = "fairway-web"
 """The account of the server itself, on the login node alone."""
 
 _URL = re.compile(r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # By pip: what a file is called says which version of what it is.
-_WHEEL = re.compile(
-    r"(https://[\w./%+~-]+|file:///[\w./%+~-]+)/fairway_hpc-[\w.+-]+\.whl#sha256=[0-9a-f]{64}"
+_WHEEL = matching(
+    r"(https://[\w./%+~-]+|file:///[\w./%+~-]+)/fairway_hpc-[\w.+-]+\.whl#sha256=[0-9a-f]{64}",
+    "the login node installs a wheel of Fairway whose digest is known, and nothing else",
+    "write https://HOST/fairway_hpc-VERSION-py3-none-any.whl#sha256=DIGEST",
 )
 
 
 def _id(text: str) -> str:
-    if not _ID.fullmatch(text.lower()):
+    if not re.fullmatch(GUID, text):
         message = f"`{text}` is not an id of Entra ID"
         raise FieldError(message, "az ad app list --display-name NAME --query [].appId -o tsv")
     return text.lower()
@@ -82,7 +83,7 @@ class Web(Model, defer_build=True):
     """The account that submits to Slurm: a name from `access.users` without `admin`."""
     allowed: tuple[Annotated[Range, AfterValidator(_private)], ...] = Field(default=())
     """Private address ranges, such as those of a VPN, that may open the page."""
-    package: str
+    package: Annotated[str, _WHEEL]
     """The wheel of Fairway with its digest: `https://…/fairway_hpc-VERSION-py3-none-any.whl#sha256=…`,
     or `file:///…` on a file system that the login node mounts."""
 
@@ -94,17 +95,6 @@ class Web(Model, defer_build=True):
             message = f"`{url}` is not https:// and a name alone"
             raise FieldError(message, "for example `https://runs.example.org`")
         return found
-
-    @field_validator("package")
-    @classmethod
-    def _is_pinned(cls, package: str) -> str:
-        if not _WHEEL.fullmatch(package):
-            message = (
-                "the login node installs a wheel of Fairway whose digest is known, and nothing else"
-            )
-            hint = "write https://HOST/fairway_hpc-VERSION-py3-none-any.whl#sha256=DIGEST"
-            raise FieldError(message, hint)
-        return package
 
     @property
     def vault_name(self) -> str:
