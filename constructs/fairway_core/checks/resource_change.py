@@ -88,6 +88,16 @@ class ResourceChange:
         asked = self.raw.get("action_reason")
         return _REASONS.get(asked, "") if isinstance(asked, str) else ""
 
+    @property
+    def because(self) -> str:
+        """The reason as the end of a clause; "" where there is none."""
+        return f", as {self.reason}" if self.reason else ""
+
+    @property
+    def fate(self) -> str:
+        """What becomes of a resource that goes, as what follows on "would be"."""
+        return "destroyed and recreated" if "create" in self.actions else "destroyed"
+
     def shown(self, side: str) -> Mapping[str, Any]:
         """The attributes before or after the change, whose secrets no message may repeat."""
         change = self.raw["change"]

@@ -303,19 +303,8 @@ def check_pool_image(size: VmSize, chosen: Image, *, own: bool = False) -> None:
         raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
 
 
-def check_batch(
-    clusters: Mapping[str, object], batch: Batch | None, *, private_endpoints: bool, allowed: bool
-) -> None:
-    """Raises FieldError where pools, their account and the network do not go together.
-
-    `allowed` says whether `access.allowed` names a range.
-    """
-    pools = {name: one for name, one in clusters.items() if isinstance(one, BatchCluster)}
-    if not pools:
-        if batch is not None:
-            raise FieldError("no cluster has `engine: batch`", "leave `batch:` out", ("batch",))
-        return
-    mode = (batch or Batch()).mode
+def check_batch(pools: Mapping[str, BatchCluster], *, mode: str, is_reached: bool) -> None:
+    """Raises FieldError where pools, their account and the network do not go together."""
     most = most_pool_nodes(mode, mpi=True)
     for name, pool in pools.items():
         if pool.mpi and pool.node_range.max > most:
@@ -324,7 +313,7 @@ def check_batch(
                 "make several pools",
                 ("clusters", name, "nodes"),
             )
-    if not private_endpoints and not allowed:
+    if pools and not is_reached:
         raise FieldError(
             "nobody could submit jobs to the Batch account: it has no private endpoint, "
             "and no range is allowed",

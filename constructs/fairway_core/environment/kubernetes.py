@@ -438,20 +438,14 @@ class Kubernetes(Model, defer_build=True):
 
 
 def check_kubernetes(
-    clusters: Mapping[str, object],
-    kubernetes: Kubernetes | None,
+    pools: Mapping[str, KubernetesNodes],
+    spec: Kubernetes,
     *,
     network: Network,
     access: Access,
     storage: Storage,
 ) -> None:
     """Raises FieldError where node pools, their cluster and the network do not go together."""
-    pools = {name: one for name, one in clusters.items() if isinstance(one, KubernetesNodes)}
-    if not pools:
-        if kubernetes is not None:
-            message = "no cluster has `engine: kubernetes`"
-            raise FieldError(message, "leave `kubernetes:` out", ("kubernetes",))
-        return
     for name in pools:
         if not _POOL_NAME.fullmatch(name) or name == SYSTEM_POOL:
             raise FieldError(
@@ -460,14 +454,6 @@ def check_kubernetes(
                 + (f"; `{SYSTEM_POOL}` belongs to AKS" if name == SYSTEM_POOL else ""),
                 ("clusters", name),
             )
-    _check_storage(storage)
-    spec = kubernetes or Kubernetes()
-    _check_ranges(spec, network.ranges)
-    _check_room(spec, pools)
-    _check_network(spec, network, access)
-
-
-def _check_storage(storage: Storage) -> None:
     if storage.existing:
         raise FieldError(
             "the cluster's manifests are in a container of their own, and Fairway creates "
@@ -475,6 +461,9 @@ def _check_storage(storage: Storage) -> None:
             "leave it out",
             ("storage", "existing"),
         )
+    _check_ranges(spec, network.ranges)
+    _check_room(spec, pools)
+    _check_network(spec, network, access)
 
 
 def _check_ranges(spec: Kubernetes, ranges: Sequence[IPv4Network]) -> None:

@@ -15,7 +15,7 @@ from fairway_core.environment.defaults import Defaults
 from fairway_core.environment.filesystem_base import EnvironmentParts
 from fairway_core.environment.filesystems import AnyFileSystem, check_filesystems, check_people
 from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes, check_kubernetes
-from fairway_core.environment.network import Network, check_network
+from fairway_core.environment.network import Network
 from fairway_core.environment.services import (
     Budget,
     Checks,
@@ -212,19 +212,32 @@ class Environment(Model):
         self.storage.check_network(network)
         if self.registry is not None:
             self.registry.check_network(private_endpoints=network.private_endpoints)
-        check_slurm(clusters, self.slurm)
+        for section, has_any in (
+            ("batch", self.has_pools),
+            ("slurm", self.scheduler is not None),
+            ("kubernetes", bool(self.node_pools)),
+        ):
+            if getattr(self, section) is not None and not has_any:
+                message = f"no cluster has `engine: {section}`"
+                raise FieldError(message, f"leave `{section}:` out", (section,))
+        if self.scheduler is not None:
+            check_slurm(clusters, self.scheduler)
         check_web(self.web, self.slurm, access, network)
         check_batch(
-            clusters,
-            self.batch,
-            private_endpoints=network.private_endpoints,
-            allowed=bool(access.allowed),
+            self.pools,
+            mode=(self.batch or Batch()).mode,
+            is_reached=network.private_endpoints or bool(access.allowed),
         )
         self._check_network()
         self._check_addresses()
-        check_kubernetes(
-            clusters, self.kubernetes, network=network, access=access, storage=self.storage
-        )
+        if self.orchestrator is not None:
+            check_kubernetes(
+                self.node_pools,
+                self.orchestrator,
+                network=network,
+                access=access,
+                storage=self.storage,
+            )
 
     def _check_mounts(self) -> None:
         from fairway_core.suggestions import did_you_mean
@@ -253,22 +266,62 @@ class Environment(Model):
             seen[filesystem.path] = name
 
     def _check_network(self) -> None:
-        check_network(
-            self.network,
-            self.access,
-            monitoring=self.monitoring is not None,
-            slurm=self.scheduler is not None,
-            stop_themselves=[
-                name for name, each in self.clusters.items() if getattr(each, "idle", None)
-            ],
-            files=any(each.private_link == "file" for each in self.filesystems.values()),
-            blobs=self.storage.has_endpoint,
-            services={
-                "vault": self.has_vault or self.scheduler is not None,
-                "registry": self.registry is not None and not self.registry.existing,
-                "Batch account": self.has_pools,
-            },
-        )
+        """Raises FieldError where the network cannot do what the rest of the environment needs."""
+        network, access = self.network, self.access
+        if access.gateway and not network.private_endpoints:
+            raise FieldError(
+                "storage and Batch have public addresses here: they need no gateway",
+                "leave it out, or leave `private_endpoints: false` out",
+                ("access", "gateway"),
+            )
+        if network.existing and access.bastion:
+            raise FieldError(
+                "a bastion needs a subnet and rules of its own, which an existing network does not "
+                "get",
+                "leave it out, and use the bastion of the network's owner",
+                ("access", "bastion"),
+            )
+        services = {
+            "vault": self.has_vault or self.scheduler is not None,
+            "registry": self.registry is not None and not self.registry.existing,
+            "Batch account": self.has_pools,
+        }
+        # The services with private endpoints, as private_links.toml has them.
+        linked = {
+            "blob": self.storage.has_endpoint,
+            "file": any(each.private_link == "file" for each in self.filesystems.values()),
+            "vault": services["vault"],
+            "registry": services["registry"],
+            "batch": services["Batch account"],
+        }
+        network.dns.check_zones([name for name, is_there in linked.items() if is_there])
+        if network.is_closed and self.scheduler is not None:
+            raise FieldError(
+                "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
+                "use another `egress:` or another engine",
+                ("network", "egress"),
+            )
+        stopping = (name for name, each in self.clusters.items() if getattr(each, "idle", None))
+        for name in stopping if network.is_closed else ():
+            raise FieldError(
+                f"`{name}` could not ask Azure to stop it, as `egress: none` blocks that",
+                "use another `egress:`, or a `schedule:`, which Azure runs by itself",
+                ("clusters", name, "idle"),
+            )
+        if network.is_closed and self.monitoring is not None:
+            raise FieldError(
+                "nodes could not send their logs anywhere",
+                "use another `egress:`, or leave `monitoring:` out",
+                ("network", "egress"),
+            )
+        used = [name for name, there in services.items() if there]
+        if used and not network.private_endpoints and not network.has_nat:
+            raise FieldError(
+                f"nodes could not reach the {used[0]}: without private endpoints it admits them "
+                "by the address of the NAT gateway, and there is none",
+                "leave `private_endpoints: false` out",
+                ("network", "private_endpoints"),
+            )
 
     def _check_addresses(self) -> None:
         nodes = {"compute": sum(each.node_range.max for each in self.machine_clusters.values())}

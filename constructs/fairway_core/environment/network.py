@@ -16,10 +16,8 @@ from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, pa
 from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from ipaddress import IPv4Address
-
-    from fairway_core.environment.access import Access
 
 
 class Dns(Model, defer_build=True):
@@ -305,69 +303,3 @@ class Network(Model, defer_build=True):
     def has_nat(self) -> bool:
         """Whether services see nodes at the one address of a NAT gateway."""
         return self.existing is None and self.egress == "nat"
-
-
-def check_network(
-    network: Network,
-    access: Access,
-    *,
-    monitoring: bool,
-    slurm: bool,
-    stop_themselves: Sequence[str],
-    files: bool,
-    blobs: bool,
-    services: Mapping[str, bool],
-) -> None:
-    """Raises FieldError where the network cannot do what the rest of the environment needs.
-
-    `stop_themselves` are clusters with `idle:`. `services` says by name which ones are there,
-    beside the storage account; `files` that there
-    is a share of Azure Files, `blobs` that the storage account has a private endpoint.
-    """
-    if access.gateway and not network.private_endpoints:
-        raise FieldError(
-            "storage and Batch have public addresses here: they need no gateway",
-            "leave it out, or leave `private_endpoints: false` out",
-            ("access", "gateway"),
-        )
-    if network.existing and access.bastion:
-        raise FieldError(
-            "a bastion needs a subnet and rules of its own, which an existing network does not get",
-            "leave it out, and use the bastion of the network's owner",
-            ("access", "bastion"),
-        )
-    # The services with private endpoints, as private_links.toml has them.
-    linked = {
-        "blob": blobs,
-        "file": files,
-        "vault": services["vault"] or slurm,
-        "registry": services["registry"],
-        "batch": services["Batch account"],
-    }
-    network.dns.check_zones([name for name, is_there in linked.items() if is_there])
-    if network.is_closed and slurm:
-        raise FieldError(
-            "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
-            "use another `egress:` or another engine",
-            ("network", "egress"),
-        )
-    for name in stop_themselves if network.is_closed else ():
-        raise FieldError(
-            f"`{name}` could not ask Azure to stop it, as `egress: none` blocks that",
-            "use another `egress:`, or a `schedule:`, which Azure runs by itself",
-            ("clusters", name, "idle"),
-        )
-    if network.is_closed and monitoring:
-        raise FieldError(
-            "nodes could not send their logs anywhere",
-            "use another `egress:`, or leave `monitoring:` out",
-            ("network", "egress"),
-        )
-    used = [name for name, there in services.items() if there]
-    if used and not network.private_endpoints and not network.has_nat:
-        raise FieldError(
-            f"nodes could not reach the {used[0]}: without private endpoints it admits them "
-            "by the address of the NAT gateway, and there is none",
-            "leave `private_endpoints: false` out",
-            ("network", "private_endpoints"),
-        )

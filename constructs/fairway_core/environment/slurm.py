@@ -261,24 +261,22 @@ class SlurmNodes(Nodes, defer_build=True):
             )
 
 
-def check_slurm(clusters: Mapping[str, object], slurm: Slurm | None) -> None:
-    """Raises FieldError where partitions and their scheduler do not go together."""
-    partitions = [name for name, one in clusters.items() if isinstance(one, SlurmNodes)]
-    if slurm is not None and not partitions:
-        raise FieldError("no cluster has `engine: slurm`", "leave `slurm:` out", ("slurm",))
-    has_login = slurm is not None and slurm.login is not None
-    for name in clusters if partitions else ():
+def check_slurm(clusters: Mapping[str, object], slurm: Slurm) -> None:
+    """Raises FieldError where partitions, of which there are some, and their scheduler do not go
+    together."""
+    has_login = slurm.login is not None
+    for name, cluster in clusters.items():
+        if name == _SLURMS_OWN and isinstance(cluster, SlurmNodes):
+            raise FieldError(
+                f"Slurm does not allow a partition named `{_SLURMS_OWN}`",
+                "choose another name",
+                ("clusters", _SLURMS_OWN),
+            )
         if name == _SCHEDULER or (has_login and name.startswith(_LOGIN)):
             what = "the scheduler's" if name == _SCHEDULER else "a login node's"
             raise FieldError(
                 f"`{name}` is {what} own name", "choose another name", ("clusters", name)
             )
-    if _SLURMS_OWN in partitions:
-        raise FieldError(
-            f"Slurm does not allow a partition named `{_SLURMS_OWN}`",
-            "choose another name",
-            ("clusters", _SLURMS_OWN),
-        )
 
 
 def slurm_memory_mib(size: str) -> int:

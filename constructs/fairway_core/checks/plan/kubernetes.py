@@ -119,11 +119,9 @@ def lost_cluster(change: ResourceChange) -> Iterator[Fault]:
           {actions: [update], before: {sku_tier: Free}, after: {sku_tier: Standard}}
     """
     if change.goes:
-        what = "destroyed and recreated" if "create" in change.actions else "destroyed"
-        why = f", as {change.reason}" if change.reason else ""
         yield Fault(
-            f"`{change.address}` would be {what}{why}: every job in the cluster ends, and its "
-            "queues are lost",
+            f"`{change.address}` would be {change.fate}{change.because}: every job in the cluster "
+            "ends, and its queues are lost",
             "apply it when nothing runs or waits; file systems keep their data",
         )
 

@@ -130,20 +130,19 @@ def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault
     """
     if server_of(change.before) is not None:
         return
-    single, anew, reason = change.type in _MACHINES, "create" in change.actions, change.reason
+    single, anew = change.type in _MACHINES, "create" in change.actions
     count = 1 if single else _nodes(change.type, change.before)
     if change.updates:
         yield from _fewer_or_stopped(change)
     elif change.goes and count != 0:
-        what = "destroyed and recreated" if anew else "destroyed"
-        if not reason and not anew:
-            reason = f"nothing asks for {'it' if single else 'them'} any more"
+        why = change.because
+        if not why and not anew:
+            why = f", as nothing asks for {'it' if single else 'them'} any more"
         subject = f"`{change.address}`, a node," if single else _counted(count, change)
         ends = "what runs there ends"
         if change.type == POOL and not anew and account_stays:
             ends += ", and its jobs stay in the account without nodes"
-        why = f", as {reason}" if reason else ""
-        yield Fault(f"{subject} would be {what}{why}: {ends}", _SAVE)
+        yield Fault(f"{subject} would be {change.fate}{why}: {ends}", _SAVE)
 
 
 def _fewer_or_stopped(change: ResourceChange) -> Iterator[Fault]:

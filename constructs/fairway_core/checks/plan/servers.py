@@ -75,8 +75,7 @@ def replaced_server(change: ResourceChange, *, emptied: bool, moved: bool) -> It
         [server.meanwhile, *(filter(None, ends) if any(ends) else [server.stays])]
     )
     if change.goes:
-        why = f", as {change.reason}" if change.reason else ""
-        yield Fault(f"{server.what} would be replaced{why}: {meanwhile}", when)
+        yield Fault(f"{server.what} would be replaced{change.because}: {meanwhile}", when)
     elif stopped := stopped_for(before, after):
         changed_ = ", ".join(stopped)
         yield Fault(f"{server.what} would restart, as {changed_} changes: {meanwhile}", when)
