@@ -18,13 +18,13 @@ from fairway_core.catalog import (
     image,
     images,
     limit,
-    limits,
     reserved_ranges,
     vm_size,
     vm_sizes,
 )
 from fairway_core.catalog.fabrics import topologies
 from fairway_core.catalog.images import has_image
+from fairway_core.catalog.limits import limits
 from fairway_core.catalog.tables import table
 from fairway_core.findings import UserError
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_core.environment import Environment, NfsServer, load_environment, subnet_plan
+from fairway_core.environment import Environment, NfsServer, load_environment
+from fairway_core.environment.addresses import subnet_plan
 from fairway_core.findings import Finding, UserError, format_finding
 
 if TYPE_CHECKING:

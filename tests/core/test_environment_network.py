@@ -9,8 +9,8 @@ import pytest
 
 from fairway_core.catalog.tables import table
 from fairway_core.documents import FieldError
-from fairway_core.environment import Environment, Firewall, load_environment, subnet_plan
-from fairway_core.environment.addresses import SUBNETS
+from fairway_core.environment import Environment, Firewall, load_environment
+from fairway_core.environment.addresses import SUBNETS, subnet_plan
 from fairway_core.environment.egress import outbound
 from fairway_core.environment.network import ExistingSubnets
 from fairway_core.fields import Reach

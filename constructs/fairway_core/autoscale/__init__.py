@@ -9,13 +9,11 @@ $TargetLowPriorityNodes = total;
 """
 
 from fairway_core.autoscale.formula import PoolShape, check_formula, iso_duration, scale_formula
-from fairway_core.autoscale.scenario import Autoscale, Hours, Rebalance, ScenarioName
+from fairway_core.autoscale.scenario import Autoscale, ScenarioName
 
 __all__ = [
     "Autoscale",
-    "Hours",
     "PoolShape",
-    "Rebalance",
     "ScenarioName",
     "check_formula",
     "iso_duration",

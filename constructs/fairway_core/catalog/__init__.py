@@ -15,16 +15,12 @@ file once and answers with a frozen dataclass, or raises UserError with the near
 
 from fairway_core.catalog.fabrics import Fabric, fabric_for, fabrics
 from fairway_core.catalog.images import Image, Plan, default_image, image, images
-from fairway_core.catalog.limits import Limit, kubernetes_ends, limit, limits, reserved_ranges
-from fairway_core.catalog.sizes import Gpu, Health, InfiniBand, VmSize, vm_size, vm_sizes
+from fairway_core.catalog.limits import kubernetes_ends, limit, reserved_ranges
+from fairway_core.catalog.sizes import VmSize, vm_size, vm_sizes
 
 __all__ = [
     "Fabric",
-    "Gpu",
-    "Health",
     "Image",
-    "InfiniBand",
-    "Limit",
     "Plan",
     "VmSize",
     "default_image",
@@ -34,7 +30,6 @@ __all__ = [
     "images",
     "kubernetes_ends",
     "limit",
-    "limits",
     "reserved_ranges",
     "vm_size",
     "vm_sizes",

@@ -10,17 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fairway_core.diagram import (
-    Arrow,
-    Group,
-    Kind,
-    Node,
-    Picture,
-    draw,
-    graphviz,
-    markdown,
-    mermaid,
-)
+from fairway_core.diagram import Picture, draw, graphviz, markdown
+from fairway_core.diagram.picture import Arrow, Group, Kind, Node, mermaid
 from fairway_core.environment import load_environment
 
 ROOT = Path(__file__).parents[3]
