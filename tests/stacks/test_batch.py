@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.stacks.documents import KEY
 
-from fairway_core.checks import Asked, check_environment, check_stack
-from fairway_core.environment import load_environment
-from fairway_core.findings import Severity
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
+    from tests.stacks.documents import Written
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+
 HEAD = (
     f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}'], allowed: [203.0.113.0/24]}}\n"
 )
@@ -29,7 +26,6 @@ SPOT = (
 )
 SWEEP = "  sweep: {engine: batch, size: Standard_D16s_v6, nodes: {min: 0, max: 9}, mpi: false}\n"
 BOX = "  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
-EXAMPLES = ["a100-batch-spot", "v100-reference"]
 
 
 def _text(*clusters: str, more: str = "") -> str:
@@ -190,21 +186,6 @@ def test_nodes_of_the_subscription_are_counted_by_a_budget(written: Written, mod
         assert tag["values"] == ["${azurerm_batch_account.batch.name}"]
         assert budgets["budget-pools"]["amount"] == budgets["budget"]["amount"]
         assert len({each["name"] for each in budgets.values()}) == 2
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_our_environments_are_ready_to_deploy(
-    written: Written, repository: Path, name: str
-) -> None:
-    file = repository / "stacks" / "environments" / f"{name}.yaml"
-    environment = load_environment(file)
-    assert not [f for f in check_environment(environment) if f.severity is Severity.ERROR]
-    stacks = written(file)
-    for document in stacks.values():
-        assert not list(check_stack(document, Asked.by(environment)))
-    (record,) = stacks["compute"]["output"]["targets"]["value"]
-    assert record["engine"] == "batch"
-    assert record["mounts"] == {"data": "/data"}
 
 
 def test_the_reference_takes_the_image_with_drivers_for_v100s(

@@ -6,24 +6,23 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.stacks.documents import KEY, targets_of
 
-from fairway_core.checks import Asked, check_environment, check_stack
+from fairway_core.checks import check_environment
 from fairway_core.cost.environment import parts_of
 from fairway_core.environment import load_environment
 from fairway_core.environment.nfs_server import NfsServer
 from fairway_core.findings import UserError
-from fairway_core.target import Target
 from fairway_runner.jobs.fabric import fabric_profile
 from fairway_runner.jobs.job import Job
 from fairway_runner.live.requirements import machines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
+    from tests.stacks.documents import Stacks, Written
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+
 ADMIN = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 NETWORK = (
     "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
@@ -49,7 +48,7 @@ def _file(clusters: dict[str, str], more: str = "", access: str = "") -> str:
     )
 
 
-def _resources(stacks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _resources(stacks: Stacks) -> dict[str, Any]:
     return {
         f"{role}:{kind}.{name}": body
         for role, stack in stacks.items()
@@ -58,24 +57,18 @@ def _resources(stacks: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _target(stacks: dict[str, dict[str, Any]], name: str) -> Target:
-    records = stacks["compute"]["output"]["targets"]["value"]
-    (record,) = (record for record in records if record["name"] == name)
-    return Target.model_validate_json(json.dumps(record))
-
-
 WATCHED = "monitoring: {emails: [a@example.com]}\n"
 
 
 @pytest.fixture
-def all_clusters(written: Written) -> dict[str, dict[str, Any]]:
+def all_clusters(written: Written) -> Stacks:
     """The stacks with every kind of cluster, watched."""
     return written(_file(CLUSTERS, WATCHED))
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_cluster_comes_goes_and_is_renamed_without_any_other(
-    written: Written, all_clusters: dict[str, dict[str, Any]], name: str
+    written: Written, all_clusters: Stacks, name: str
 ) -> None:
     whole = _resources(all_clusters)
     others = {other: text for other, text in CLUSTERS.items() if other != name}
@@ -91,15 +84,13 @@ def test_a_cluster_comes_goes_and_is_renamed_without_any_other(
     assert {address: renamed[address] for address in without} == without
 
 
-def test_the_order_of_clusters_changes_nothing(
-    written: Written, all_clusters: dict[str, dict[str, Any]]
-) -> None:
+def test_the_order_of_clusters_changes_nothing(written: Written, all_clusters: Stacks) -> None:
     turned = dict(reversed(CLUSTERS.items()))
     assert _resources(written(_file(turned, WATCHED))) == _resources(all_clusters)
 
 
 def test_cluster_of_one_node_is_a_vm_and_of_more_a_scale_set(
-    all_clusters: dict[str, dict[str, Any]],
+    all_clusters: Stacks,
 ) -> None:
     compute = all_clusters["compute"]["resource"]
     assert set(compute["azurerm_linux_virtual_machine"]) == {"cluster-box"}
@@ -108,12 +99,12 @@ def test_cluster_of_one_node_is_a_vm_and_of_more_a_scale_set(
         "cluster-spot",
         "cluster-alma",
     }
-    box = _target(all_clusters, "box")
+    box = targets_of(all_clusters)["box"]
     assert box.ssh is not None
     assert box.ssh.host == "${azurerm_network_interface.interface-box.private_ip_address}"
     assert (box.nodes.min, box.nodes.max, box.spot) == (1, 1, False)
-    assert _target(all_clusters, "spot").spot
-    assert {_target(all_clusters, name).region for name in CLUSTERS} == {"westeurope"}
+    assert targets_of(all_clusters)["spot"].spot
+    assert {targets_of(all_clusters)[name].region for name in CLUSTERS} == {"westeurope"}
     watched = compute["azurerm_monitor_data_collection_rule_association"]["box-is-watched"]
     assert watched["target_resource_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
 
@@ -135,7 +126,7 @@ def test_a_bastion_lets_admins_see_both_ends(written: Written) -> None:
     )
 
 
-def _reach(stacks: dict[str, dict[str, Any]]) -> Any:
+def _reach(stacks: Stacks) -> Any:
     (record,) = stacks["compute"]["output"]["targets"]["value"]
     return record.get("reach")
 
@@ -152,7 +143,7 @@ def test_targets_say_how_their_hosts_are_reached(written: Written) -> None:
     assert _reach(written(_file(BOX, access=jump))) == {"jump": ["me@gate"]}
 
 
-def _gateways(stacks: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _gateways(stacks: Stacks) -> dict[str, Any]:
     records = stacks["compute"]["output"]["targets"]["value"]
     return {record["name"]: record.get("gateway") for record in records}
 
@@ -219,20 +210,6 @@ def test_cluster_in_an_existing_network_uses_its_subnets(written: Written, priva
     assert (f"{NETWORK}/subnets/compute" in json.dumps(rules)) is not private
 
 
-@pytest.mark.parametrize("name", ["cpu-hpc", "single-gpu-vm"])
-def test_an_environment_that_comes_along_passes_every_check(
-    written: Written, repository: Path, name: str
-) -> None:
-    file = repository / "stacks" / "environments" / f"{name}.yaml"
-    environment = load_environment(file)
-    stacks = written(file)
-    for stack in stacks.values():
-        assert not list(check_stack(stack, Asked.by(environment)))
-    compute = stacks["compute"]["resource"]
-    kind = {"cpu-hpc": "_scale_set", "single-gpu-vm": ""}[name]
-    assert len(compute[f"azurerm_linux_virtual_machine{kind}"]) == 1
-
-
 def test_a_size_that_is_not_listed_is_described_by_one_that_is(
     written: Written, tmp_path: Path
 ) -> None:
@@ -249,7 +226,7 @@ def test_a_size_that_is_not_listed_is_described_by_one_that_is(
     assert pool["vm_size"] == "Standard_HB200rs_v9"
     for name in clusters:
         job = Job.model_validate({"name": "x", "command": "true", "nodes": 2})
-        profile = fabric_profile(_target(stacks, name), job)
+        profile = fabric_profile(targets_of(stacks)[name], job)
         assert profile is not None
         assert (profile.size.name, profile.infiniband) == ("Standard_HB200rs_v9", True)
     (tmp_path / "lab.yaml").write_text(text)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.stacks.documents import boot_data, decoded
 
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.stacks.documents import Written
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
 
 _SECTIONS = Path(__file__).with_name("sections")
 _OWN_ZONES = {"azurerm_private_dns_zone", "azurerm_private_dns_zone_virtual_network_link"}
@@ -199,9 +198,9 @@ def test_every_machine_has_the_proxy(written: Written) -> None:
         resources = stack["resource"]
         for type_ in ("azurerm_linux_virtual_machine", "azurerm_linux_virtual_machine_scale_set"):
             for key, each in resources.get(type_, {}).items():
-                found[key] = _decoded(each["custom_data"])
+                found[key] = boot_data(each)
         for key, each in resources.get("azurerm_batch_pool", {}).items():
-            found[key] = _decoded(each["start_task"]["command_line"])
+            found[key] = decoded(each["start_task"]["command_line"])
     assert set(found) == {
         *("cluster-box", "cluster-nd", "cluster-pool", "nfs-data-server", "slurm-scheduler")
     }
@@ -227,11 +226,6 @@ def test_an_account_that_is_made_is_reached_past_the_proxy(written: Written) -> 
     start, _, rest = text.partition("storage:\n")
     made = f"{start}registry: {{}}\n{rest[rest.index('vault:') :]}"
     boot = written(made)["compute"]["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]
-    (line,) = re.findall(r"^ *no_proxy=(.*)$", _decoded(boot["custom_data"]), re.MULTILINE)
+    (line,) = re.findall(r"^ *no_proxy=(.*)$", boot_data(boot), re.MULTILINE)
     assert re.search(r",@@\d+@@\.blob\.core\.windows\.net,@@\d+@@,\.data\.azurecr\.io,", line)
     assert re.search(r"azurerm_storage_account\w*name", boot["custom_data"])
-
-
-def _decoded(text: str) -> str:
-    found = re.search(r'base64decode\("([^"]+)"\)', text)
-    return base64.b64decode(found[1] if found else text).decode()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pages
 import pytest
+from tests.stacks.documents import KEY
 
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.app import write_stacks
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     Written = Callable[[str], dict[str, Any]]
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 ENVIRONMENT = f"""\
 name: lab
 location: westeurope

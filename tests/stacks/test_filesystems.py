@@ -5,18 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from ruamel.yaml import YAML
+from tests.stacks.documents import resources_of
 
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from tests.stacks.documents import Stacks, Written
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
 
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 HEAD = """\
@@ -60,15 +59,7 @@ def _text(*names: str, more: str = "") -> str:
     )
 
 
-def _instances(document: dict[str, Any]) -> dict[str, Any]:
-    return {
-        f"{kind}.{name}": body
-        for kind, instances in document.get("resource", {}).items()
-        for name, body in instances.items()
-    }
-
-
-def _mounts(stacks: dict[str, dict[str, Any]]) -> list[list[str]]:
+def _mounts(stacks: Stacks) -> list[list[str]]:
     """What the nodes of the cluster mount, with `@@0@@` for what Terraform fills in."""
     cluster = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     encoded = re.search(r'base64decode\("([^"]+)"\)', cluster["cluster-pair"]["custom_data"])
@@ -120,7 +111,7 @@ def test_file_system_added_changes_no_resource_that_holds_data(written: Written,
     others = [other for other in KINDS if other not in (name, "fast")]
     before, after = written(_text(*others)), written(_text(*others, name))
     for role in ("network", "data"):
-        old, new = _instances(before[role]), _instances(after[role])
+        old, new = resources_of(before[role]), resources_of(after[role])
         changed = {address for address in old if new[address] != old[address]}
         assert changed <= CHANGES.get(name, set())
         assert new.keys() >= old.keys()
@@ -162,12 +153,6 @@ def test_a_share_has_an_endpoint_in_the_network(written: Written) -> None:
     )
 
 
-def test_the_large_environment_is_ready_to_deploy(written: Written, repository: Path) -> None:
-    stacks = written(repository / "stacks" / "environments" / "lustre-large.yaml")
-    assert "azurerm_managed_lustre_file_system" in stacks["data"]["resource"]
-    assert stacks["data"]["output"]["filesystem_throughput_mbps"]["value"]["fast"] == 12000
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -182,4 +167,4 @@ def test_the_large_environment_is_ready_to_deploy(written: Written, repository: 
 def test_no_name_collides_with_another_id(written: Written, other: str) -> None:
     before = written(_text(*KINDS))["data"]
     after = written(_text(*KINDS).replace("clusters:", f"  {other}\nclusters:"))["data"]
-    assert len(_instances(after)) > len(_instances(before))
+    assert len(resources_of(after)) > len(resources_of(before))

@@ -28,7 +28,8 @@ from fairway_stacks.plan.stacks import StackFolder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
+    from tests.stacks.documents import Written
+
     Terraform = Callable[..., str]
 
 HERE = Path(__file__).parent

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ruamel.yaml import YAML
+from tests.stacks.documents import KEY, only, targets_of
 
 from fairway_agent.kubernetes.api import CONDITION
 from fairway_core.review.attributes import masked
-from fairway_core.target import Target
 from fairway_simulator.azure.deployment import Deployment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.stacks.documents import Stacks, Written
 
-    Stacks = dict[str, dict[str, Any]]
-    Written = Callable[..., Stacks]
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "stacks/environments/h100-kubernetes.yaml"
 PODS = Path(__file__).with_name("sections") / "pods.yaml"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 MANIFESTS = "container-cluster-configuration"
 CHECKED = {f"fairway-health-{name}" for name in ("nd", "spot", "cpu")}
@@ -35,20 +32,10 @@ def _all(stacks: Stacks, type_: str, role: str = "compute") -> dict[str, Any]:
     return found
 
 
-def _one(stacks: Stacks, type_: str, role: str = "compute") -> dict[str, Any]:
-    (found,) = _all(stacks, type_, role).values()
-    return dict(found)
-
-
-def _targets(stacks: Stacks) -> dict[str, Target]:
-    records = stacks["compute"]["output"]["targets"]["value"]
-    return {each["name"]: Target.model_validate_json(json.dumps(each)) for each in records}
-
-
 def test_no_credentials_of_the_cluster_lie_in_the_state(written: Written) -> None:
     """With local accounts Azure hands out a certificate that Terraform would keep."""
     for file in (OURS, PODS):
-        cluster = _one(written(file), "azurerm_kubernetes_cluster")
+        cluster = only(written(file)["compute"], "azurerm_kubernetes_cluster")
         assert cluster["local_account_disabled"] is True
         assert cluster["run_command_enabled"] is False
         assert cluster["oidc_issuer_enabled"] is True
@@ -59,14 +46,14 @@ def test_no_credentials_of_the_cluster_lie_in_the_state(written: Written) -> Non
 
 
 def test_the_api_server_is_private_or_for_named_ranges(written: Written) -> None:
-    ours = _one(written(OURS), "azurerm_kubernetes_cluster")
+    ours = only(written(OURS)["compute"], "azurerm_kubernetes_cluster")
     ranges = ours["api_server_access_profile"]["authorized_ip_ranges"]
     assert ranges[0] == "203.0.113.0/24"
     assert ranges[1].endswith("azurerm_public_ipnat-addressip_address}/32"), "nodes' own"
     assert "private_cluster_enabled" not in ours
     assert ours["network_profile"]["outbound_type"] == "userAssignedNATGateway"
 
-    private = _one(written(PODS), "azurerm_kubernetes_cluster")
+    private = only(written(PODS)["compute"], "azurerm_kubernetes_cluster")
     assert private["private_cluster_enabled"] is True
     assert "api_server_access_profile" not in private
     assert private["network_profile"]["outbound_type"] == "userDefinedRouting"
@@ -78,20 +65,20 @@ def test_the_api_server_is_private_or_for_named_ranges(written: Written) -> None
 
 def test_updates_wait_for_their_hours_or_for_somebody(written: Written) -> None:
     text = re.sub(r"\n +spot: \{.*\}", "", PODS.read_text())
-    cluster = _one(written(text), "azurerm_kubernetes_cluster")
+    cluster = only(written(text)["compute"], "azurerm_kubernetes_cluster")
     assert cluster["automatic_upgrade_channel"] == "patch"
     for window in ("maintenance_window_auto_upgrade", "maintenance_window_node_os"):
         assert cluster[window]["day_of_week"] == "Saturday"
         assert (cluster[window]["start_time"], cluster[window]["duration"]) == ("22:00", 6)
     text = re.sub(r"\n +upgrades: \{.*\}", "", PODS.read_text())
-    cluster = _one(written(text), "azurerm_kubernetes_cluster")
+    cluster = only(written(text)["compute"], "azurerm_kubernetes_cluster")
     assert cluster["node_os_upgrade_channel"] == "None"
     assert "automatic_upgrade_channel" not in cluster
 
 
 def test_nodes_get_security_patches_where_no_image_is_asked_for(written: Written) -> None:
     ours = written(OURS)
-    cluster = _one(ours, "azurerm_kubernetes_cluster")
+    cluster = only(ours["compute"], "azurerm_kubernetes_cluster")
     assert cluster["node_os_upgrade_channel"] == "SecurityPatch"
     settings = _all(ours, "azurerm_kubernetes_cluster_node_pool")["cluster-nd"]["upgrade_settings"]
     assert settings == {
@@ -124,14 +111,14 @@ def test_all_pods_of_fairways_own_run_in_the_image_of_the_file(pods: Stacks) -> 
         for container in [*spec.get("initContainers", ()), *spec["containers"]]:
             assert container["image"] == "contoso.azurecr.io/python:3.13.2", name
     # And those of runs, which the runner makes.
-    for target in _targets(pods).values():
+    for target in targets_of(pods).values():
         assert target.kubernetes is not None
         assert target.kubernetes.head_image == "contoso.azurecr.io/python:3.13.2"
 
 
 def test_with_a_spot_pool_azure_updates_nodes_alone(pods: Stacks) -> None:
     """AKS cannot update Kubernetes in the control plane and in pools at once beside a Spot pool."""
-    cluster = _one(pods, "azurerm_kubernetes_cluster")
+    cluster = only(pods["compute"], "azurerm_kubernetes_cluster")
     assert cluster["node_os_upgrade_channel"] == "NodeImage"
     assert cluster["maintenance_window_node_os"]["day_of_week"] == "Saturday"
     assert not {"automatic_upgrade_channel", "maintenance_window_auto_upgrade"} & cluster.keys()
@@ -225,7 +212,7 @@ def test_a_pool_comes_and_goes_without_another(written: Written, pods: Stacks) -
 
 
 def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
-    targets = _targets(pods)
+    targets = targets_of(pods)
     nd, spot, cpu = (targets[name].kubernetes for name in ("nd", "spot", "cpu"))
     assert nd is not None
     assert spot is not None
@@ -243,7 +230,7 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     assert targets["spot"].spot
     # None but these and what AKS itself runs is on the nodes of the system.
     assert nd.head_tolerations == cpu.head_tolerations == ("CriticalAddonsOnly",)
-    system = _one(pods, "azurerm_kubernetes_cluster")["default_node_pool"]
+    system = only(pods["compute"], "azurerm_kubernetes_cluster")["default_node_pool"]
     assert system["only_critical_addons_enabled"] is True
     assert targets["cpu"].mounts == {"data": "/data", "home": "/home"}
     assert cpu.service_account == nd.service_account
@@ -273,29 +260,29 @@ def test_monitoring_knows_of_nodes_and_pods_and_not_of_what_jobs_print(
 ) -> None:
     """The agent is AKS' own, and finds its rule by one name."""
     cluster = "${azurerm_kubernetes_cluster.kubernetes.id}"
-    workspace = _one(pods, "azurerm_kubernetes_cluster")["oms_agent"]
+    workspace = only(pods["compute"], "azurerm_kubernetes_cluster")["oms_agent"]
     assert workspace["msi_auth_for_monitoring_enabled"] is True
-    rule = _one(pods, "azurerm_monitor_data_collection_rule")
+    rule = only(pods["compute"], "azurerm_monitor_data_collection_rule")
     [agent] = rule["data_sources"]["extension"]
     assert agent["extension_name"] == "ContainerInsights"
     assert agent["streams"] == rule["data_flow"][0]["streams"]
     assert "Microsoft-KubePodInventory" in agent["streams"]
     assert not [each for each in agent["streams"] if "ContainerLog" in each]
     [sent] = rule["destinations"]["log_analytics"]
-    recorded = _one(pods, "azurerm_monitor_diagnostic_setting")
+    recorded = only(pods["compute"], "azurerm_monitor_diagnostic_setting")
     found = {
         workspace["log_analytics_workspace_id"],
         sent["workspace_resource_id"],
         recorded["log_analytics_workspace_id"],
     }
     assert len(found) == 1
-    watched = _one(pods, "azurerm_monitor_data_collection_rule_association")
+    watched = only(pods["compute"], "azurerm_monitor_data_collection_rule_association")
     assert watched["name"] == "ContainerInsightsExtension"
     assert watched["target_resource_id"] == recorded["target_resource_id"] == cluster
     categories = {each["category"] for each in recorded["enabled_log"]}
     assert "cluster-autoscaler" in categories
     assert "kube-audit" not in categories
-    assert "oms_agent" not in _one(written(OURS), "azurerm_kubernetes_cluster")
+    assert "oms_agent" not in only(written(OURS)["compute"], "azurerm_kubernetes_cluster")
 
 
 def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> None:
@@ -303,7 +290,9 @@ def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> Non
     alert = _all(pods, "azurerm_monitor_scheduled_query_rules_alert_v2")["node-broken-alert"]
     [criteria] = alert["criteria"]
     table, condition = criteria["query"].splitlines()[:2]
-    [agent] = _one(pods, "azurerm_monitor_data_collection_rule")["data_sources"]["extension"]
+    [agent] = only(pods["compute"], "azurerm_monitor_data_collection_rule")["data_sources"][
+        "extension"
+    ]
     assert f"Microsoft-{table}" in agent["streams"]
     assert condition == f'| where Status has "{CONDITION}"'
     assert (criteria["metric_measure_column"], criteria["threshold"]) == ("Faults", 0)
@@ -324,7 +313,7 @@ def test_kubernetes_flux_manifests_match_targets_and_pools(pods: Stacks) -> None
     assert "training" in by_kind["Namespace"]
     assert by_kind["PersistentVolumeClaim"] == {"data", "fast", "home"}
     assert by_kind["LocalQueue"] == {"nd", "spot", "cpu"}
-    for target in _targets(pods).values():
+    for target in targets_of(pods).values():
         assert target.kubernetes is not None
         assert set(target.kubernetes.priorities) == {"low", "normal", "high"}
         named = set(target.kubernetes.priorities.values())
@@ -338,7 +327,7 @@ def test_kubernetes_flux_manifests_match_targets_and_pools(pods: Stacks) -> None
     )
     client = account["metadata"]["annotations"]["azure.workload.identity/client-id"]
     assert client.endswith("azurerm_user_assigned_identitynodesclient_id}")
-    trusted = _one(pods, "azurerm_federated_identity_credential")
+    trusted = only(pods["compute"], "azurerm_federated_identity_credential")
     assert trusted["subject"] == "system:serviceaccount:training:fairway-task"
     assert trusted["issuer"] == "${azurerm_kubernetes_cluster.kubernetes.oidc_issuer_url}"
     (volume,) = (
@@ -362,16 +351,16 @@ def test_a_pool_is_asked_for_all_nodes_of_a_job_unless_that_is_turned_off(writte
 
 
 def test_tasks_on_several_nodes_wait_for_longer_than_a_node_may_take(pods: Stacks) -> None:
-    profile = _one(pods, "azurerm_kubernetes_cluster")["auto_scaler_profile"]
+    profile = only(pods["compute"], "azurerm_kubernetes_cluster")["auto_scaler_profile"]
     minutes = float(profile["max_node_provisioning_time"].removesuffix("m"))
-    for target in _targets(pods).values():
+    for target in targets_of(pods).values():
         assert target.kubernetes is not None
         assert target.kubernetes.patience is not None
         assert (target.kubernetes.patience > 60 * minutes) is target.nodes.scales
 
 
 def test_flux_applies_all_in_order_and_deletes_nothing(pods: Stacks) -> None:
-    flux = _one(pods, "azurerm_kubernetes_flux_configuration")
+    flux = only(pods["compute"], "azurerm_kubernetes_flux_configuration")
     folders = {name.partition("/")[0] for name in _blob_names(pods)}
     assert {each["name"] for each in flux["kustomizations"]} == folders
     after = {each["name"]: each.get("depends_on", []) for each in flux["kustomizations"]}
@@ -463,7 +452,7 @@ def test_storage_that_is_closed_is_reached_by_the_gateway(written: Written) -> N
     text = OURS.read_text().replace("  allowed: [203.0.113.0/24]\n", f"  ssh_keys: ['{KEY}']\n")
     text = text.replace("api_server: allowed", "api_server: private")
     stacks = written(text.replace("access:\n", "access:\n  gateway: true\n  bastion: true\n"))
-    target = _targets(stacks)["nd"]
+    target = targets_of(stacks)["nd"]
     assert target.gateway is not None
     assert "gateway" in target.gateway.host
     assert target.reach is not None

@@ -14,9 +14,10 @@ from fairway_core.naming import Naming
 from fairway_runner.live.requirements import extended_machines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
+    from tests.stacks.documents import Written
+
 
 ROOT = Path(__file__).parents[2]
 NAMES = "{type}-{name}-{environment}-corp"

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,8 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.stacks.documents import Stacks, Written
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
 
 _FILE = Path(__file__).with_name("sections") / "page.yaml"
 _VAULT = (
@@ -30,11 +29,11 @@ _VAULT = (
 
 
 @pytest.fixture
-def stacks(written: Written) -> dict[str, dict[str, Any]]:
+def stacks(written: Written) -> Stacks:
     return written(_FILE)
 
 
-def _script(stacks: dict[str, dict[str, Any]]) -> str:
+def _script(stacks: Stacks) -> str:
     """What Azure runs on the node, with Terraform's references as numbers."""
     (command,) = stacks["compute"]["resource"]["azurerm_virtual_machine_run_command"].values()
     assert command["virtual_machine_id"] == "${azurerm_linux_virtual_machine.slurm-login-0.id}"
@@ -50,9 +49,7 @@ def _files(script: str) -> dict[str, str]:
     return {path: text for path, _, text in found}
 
 
-def test_web_node_scripts_pass_shellcheck(
-    stacks: dict[str, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_web_node_scripts_pass_shellcheck(stacks: Stacks, tmp_path: Path) -> None:
     text = _script(stacks)
     files = _files(text)
     (tmp_path / "outer.sh").write_text(text)
@@ -67,7 +64,7 @@ def test_web_node_scripts_pass_shellcheck(
     assert done.returncode == 0, done.stdout
 
 
-def test_the_server_knows_the_targets_that_it_can_reach(stacks: dict[str, dict[str, Any]]) -> None:
+def test_the_server_knows_the_targets_that_it_can_reach(stacks: Stacks) -> None:
     files = _files(_script(stacks))
     targets = [
         Target.model_validate(each) for each in json.loads(files["/etc/fairway/web/targets.json"])
@@ -89,7 +86,7 @@ def test_the_server_knows_the_targets_that_it_can_reach(stacks: dict[str, dict[s
     }
 
 
-def test_web_node_boot_data_and_scripts_hold_no_secret(stacks: dict[str, dict[str, Any]]) -> None:
+def test_web_node_boot_data_and_scripts_hold_no_secret(stacks: Stacks) -> None:
     text = _script(stacks)
     assert "OIDCClientSecret" not in text
     assert "PRIVATE KEY" not in text
@@ -99,7 +96,7 @@ def test_web_node_boot_data_and_scripts_hold_no_secret(stacks: dict[str, dict[st
 
 
 def test_the_page_has_an_identity_of_its_own_with_few_roles(
-    stacks: dict[str, dict[str, Any]],
+    stacks: Stacks,
 ) -> None:
     machines = stacks["compute"]["resource"]["azurerm_linux_virtual_machine"]
     first, second = (
@@ -123,7 +120,7 @@ def test_the_page_has_an_identity_of_its_own_with_few_roles(
 
 
 def test_only_the_named_ranges_reach_it_and_it_has_no_public_address(
-    stacks: dict[str, dict[str, Any]],
+    stacks: Stacks,
 ) -> None:
     groups = stacks["network"]["resource"]["azurerm_network_security_group"]
     rules = {
@@ -140,7 +137,7 @@ def test_only_the_named_ranges_reach_it_and_it_has_no_public_address(
     assert "public_ip_address_id" not in interface["ip_configuration"][0]
 
 
-def test_the_page_replaces_no_machine(stacks: dict[str, dict[str, Any]], written: Written) -> None:
+def test_the_page_replaces_no_machine(stacks: Stacks, written: Written) -> None:
     """Terraform makes a VM anew for other boot data, and changes its identities in place."""
     without = written(re.sub(r"(?s)\nweb:.*?\nclusters:", "\nclusters:", _FILE.read_text()))
     kind = "azurerm_linux_virtual_machine"
@@ -150,7 +147,7 @@ def test_the_page_replaces_no_machine(stacks: dict[str, dict[str, Any]], written
         assert before[name]["custom_data"] == after[name]["custom_data"]
 
 
-def test_an_output_says_what_has_to_be_registered(stacks: dict[str, dict[str, Any]]) -> None:
+def test_an_output_says_what_has_to_be_registered(stacks: Stacks) -> None:
     assert stacks["compute"]["output"]["web"]["value"] == {
         "url": "https://runs.example.org",
         "address": "${azurerm_network_interface.slurm-login-0-nic.private_ip_address}",

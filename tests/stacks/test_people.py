@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.stacks.documents import boot_data
 
 from fairway_constructs import nodes
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.stacks.documents import Stacks, Written
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
 
 _SECTIONS = Path(__file__).with_name("sections")
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
@@ -25,7 +25,7 @@ _USERS = f"users: [{{name: ada, keys: [{_KEY} ada]}}]"
 
 
 @pytest.fixture
-def team(written: Written) -> dict[str, dict[str, Any]]:
+def team(written: Written) -> Stacks:
     """The stacks of `people.yaml`."""
     return written(_SECTIONS / "people.yaml")
 
@@ -40,14 +40,8 @@ def _extensions(stack: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _boot(node: dict[str, Any]) -> str:
-    encoded = re.search(r'base64decode\("([^"]+)"\)', node["custom_data"])
-    assert encoded
-    return base64.b64decode(encoded[1]).decode()
-
-
 def test_every_machine_that_people_reach_has_their_accounts(
-    team: dict[str, dict[str, Any]],
+    team: Stacks,
 ) -> None:
     scripts = _extensions(team["network"]) | _extensions(team["compute"])
     assert set(scripts) == {
@@ -58,7 +52,7 @@ def test_every_machine_that_people_reach_has_their_accounts(
         "machine-box-people",
     }
     nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
-    texts = [*scripts.values(), *map(_boot, nodes.values())]
+    texts = [*scripts.values(), *map(boot_data, nodes.values())]
     assert len(texts) == 7
     for text in texts:
         assert re.search(rf"^ *ada 30398 no {re.escape(_KEY)} ada$", text, re.MULTILINE)
@@ -66,7 +60,7 @@ def test_every_machine_that_people_reach_has_their_accounts(
 
 
 def test_homes_are_on_the_file_system_that_all_partitions_mount(
-    team: dict[str, dict[str, Any]],
+    team: Stacks,
 ) -> None:
     scripts = _extensions(team["compute"])
     assert "HOMES=/home\nMOUNT=/home\n" in scripts["slurm-scheduler-people"]
@@ -74,13 +68,13 @@ def test_homes_are_on_the_file_system_that_all_partitions_mount(
 
 
 def test_no_program_of_theirs_gets_the_identity_that_may_read_the_munge_key(
-    team: dict[str, dict[str, Any]],
+    team: Stacks,
 ) -> None:
     nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     scripts = _extensions(team["compute"])
     fenced = [text for name, text in scripts.items() if name.startswith("slurm")]
     assert len(fenced) == 3
-    fenced += map(_boot, nodes.values())
+    fenced += map(boot_data, nodes.values())
     assert all("FENCE=yes\n" in text for text in fenced)
 
 
@@ -89,39 +83,37 @@ def test_people_get_the_secrets_of_jobs_and_never_those_of_the_scheduler(written
     compute = written(f"{text}vault: {{}}\n")["compute"]["resource"]
     nodes = compute["azurerm_linux_virtual_machine_scale_set"]
     boot = nodes["cluster-nd"]["custom_data"]
-    assert "fairway-secrets.service" in _boot(nodes["cluster-nd"])
-    settings = re.findall(r'"(people_vault|vault)": "(@@\d@@)"', _boot(nodes["cluster-nd"]))
+    assert "fairway-secrets.service" in boot_data(nodes["cluster-nd"])
+    settings = re.findall(r'"(people_vault|vault)": "(@@\d@@)"', boot_data(nodes["cluster-nd"]))
     places = dict(settings)
     assert set(places) == {"people_vault", "vault"}
     references = dict(re.findall(r'"(@@\d@@)", ([^)]+)\)', boot))
     assert "slurm" not in references[places["people_vault"]]
     assert "slurm" in references[places["vault"]]
     without = written(text)["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
-    assert "fairway-secrets" not in _boot(without["cluster-nd"])
+    assert "fairway-secrets" not in boot_data(without["cluster-nd"])
     alone = re.sub(r"(?s)  users:.*?(?=  bastion)", "", text)
     shared = written(f"{alone}vault: {{}}\n")["compute"]["resource"]
     (node, *_) = shared["azurerm_linux_virtual_machine_scale_set"].values()
-    assert "fairway-secrets" not in _boot(node), "all of azureuser's jobs read it by themselves"
+    assert "fairway-secrets" not in boot_data(node), "all of azureuser's jobs read it by themselves"
 
 
-def test_a_node_takes_no_job_before_it_has_the_accounts(team: dict[str, dict[str, Any]]) -> None:
+def test_a_node_takes_no_job_before_it_has_the_accounts(team: Stacks) -> None:
     nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     for node in nodes.values():
-        assert "is-active --quiet fairway-people.service" in _boot(node)
+        assert "is-active --quiet fairway-people.service" in boot_data(node)
 
 
-def test_slurm_shares_the_cluster_among_them(team: dict[str, dict[str, Any]]) -> None:
+def test_slurm_shares_the_cluster_among_them(team: Stacks) -> None:
     machine = team["compute"]["resource"]["azurerm_linux_virtual_machine"]["slurm-scheduler"]
-    assert "AccountingStorageEnforce=associations" in _boot(machine)
+    assert "AccountingStorageEnforce=associations" in boot_data(machine)
     shares = _extensions(team["compute"])["slurm-scheduler-people"]
     for name in ("ada", "grace"):
         for account in ("vision", "nlp"):
             assert f"add user {name} Account={account} Cluster=team" in shares
 
 
-def test_another_person_replaces_no_machine(
-    team: dict[str, dict[str, Any]], written: Written
-) -> None:
+def test_another_person_replaces_no_machine(team: Stacks, written: Written) -> None:
     """Terraform makes a VM anew for other boot data."""
     text = (_SECTIONS / "people.yaml").read_text().replace("- name: ada", "- name: eve")
     other = written(text)
@@ -141,13 +133,13 @@ def test_an_empty_list_locks_the_last_person_and_replaces_no_machine(written: Wr
     assert _KEY not in _extensions(none)["slurm-scheduler-people"]
 
 
-def test_a_single_vm_is_taken_from_reserved_capacity(team: dict[str, dict[str, Any]]) -> None:
+def test_a_single_vm_is_taken_from_reserved_capacity(team: Stacks) -> None:
     machines = team["compute"]["resource"]["azurerm_linux_virtual_machine"]
     group = machines["cluster-box"]["capacity_reservation_group_id"]
     assert group.endswith("/capacityReservationGroups/reserved")
 
 
-def test_targets_say_where_each_person_is_at_home(team: dict[str, dict[str, Any]]) -> None:
+def test_targets_say_where_each_person_is_at_home(team: Stacks) -> None:
     targets = {
         each["name"]: Target.model_validate(each)
         for each in team["compute"]["output"]["targets"]["value"]
@@ -163,7 +155,7 @@ def test_targets_say_where_each_person_is_at_home(team: dict[str, dict[str, Any]
 
 
 def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
-    team: dict[str, dict[str, Any]],
+    team: Stacks,
 ) -> None:
     scripts = _extensions(team["compute"])
     assert "LOGIN=''\n" in scripts["slurm-scheduler-people"]
@@ -172,7 +164,7 @@ def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
     for name in ("slurm-login-0", "slurm-login-1"):
         assert machines[name]["size"] == "Standard_D8s_v6"
         assert machines[name]["identity"]["identity_ids"] == _nodes_identity(team)
-        assert "SlurmctldHost=team-slurm-scheduler" in _boot(machines[name])
+        assert "SlurmctldHost=team-slurm-scheduler" in boot_data(machines[name])
     target = Target.model_validate(team["compute"]["output"]["targets"]["value"][0])
     assert target.slurm is not None
     assert target.slurm.hosts is not None
@@ -185,7 +177,7 @@ def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
     assert len({target.slurm.host_of(f"person{n}") for n in range(20)}) == 2, "spread"
 
 
-def _nodes_identity(team: dict[str, dict[str, Any]]) -> Any:
+def _nodes_identity(team: Stacks) -> Any:
     nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     return nodes["cluster-nd"]["identity"]["identity_ids"]
 
@@ -203,8 +195,8 @@ def test_nodes_without_a_scheduler_share_accounts_homes_and_one_queue(written: W
     assert "HOMES=/data/home\nMOUNT=/data\nFENCE=''\nLOGIN=yes\n" in script
     assert "QUEUE=/data/fairway-queue\nQUEUE_MOUNT=/data\nCLUSTER=pair\n" in script
     # Its boot data stay as they are when a person comes; a node announces itself in the queue.
-    assert "ssh-ed25519" not in _boot(pair)
-    assert "QUEUE=/data/fairway-queue\n" in _boot(pair)
+    assert "ssh-ed25519" not in boot_data(pair)
+    assert "QUEUE=/data/fairway-queue\n" in boot_data(pair)
     assert "QUEUE=" not in base64.b64decode(box["custom_data"]).decode()
     alone = _extensions(compute)["machine-box-people"]
     assert "QUEUE=/var/lib/fairway-queue\nQUEUE_MOUNT=''\nCLUSTER=box\n" in alone
@@ -246,7 +238,7 @@ def test_people_with_entra_id_sign_in_need_no_key(written: Written) -> None:
     (machine,) = compute["resource"]["azurerm_linux_virtual_machine"].values()
     assert machine["identity"]["type"] == "SystemAssigned, UserAssigned"
     # Without this file jobs would get tokens of the identity that has no role.
-    assert "/etc/fairway/identity" in _boot(machine)
+    assert "/etc/fairway/identity" in boot_data(machine)
     extensions = compute["resource"]["azurerm_virtual_machine_extension"]
     assert extensions["box-entra-login"]["type"] == "AADSSHLoginForLinux"
     script = _extensions(compute)["machine-box-people"]

@@ -13,10 +13,10 @@ from fairway_core.catalog.terraform_types import holds_data, stands_inside_anoth
 from fairway_stacks.stack import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
-    Stacks = dict[str, dict[str, Any]]
+    from tests.stacks.documents import Stacks, Written
+
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +19,8 @@ from fairway_core.environment import load_environment
 from fairway_runner.live.requirements import actions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.stacks.documents import Written
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ruamel.yaml import YAML
+from tests.stacks.documents import KEY
 
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.deployment import Deployment, machine_body, scale_set_body
@@ -28,15 +29,15 @@ from fairway_simulator.azure.resource_ids import ResourcePath
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.stacks.documents import Stacks
+
     from fairway_simulator.azure.deployment import Deployed
 
-    Stacks = dict[str, dict[str, Any]]
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"
 IMAGE = f"{OTHERS}/Microsoft.Compute/galleries/g/images/i/versions/1.0.0"
 NEAR = f"{OTHERS}/Microsoft.Compute/proximityPlacementGroups/p"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 LAB = f"""\
 name: lab
 location: westeurope

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ruamel.yaml import YAML
+from tests.stacks.documents import KEY, boot_data
 
 from fairway_core.findings import UserError
 from fairway_simulator.azure import ControlPlane
@@ -27,12 +28,12 @@ from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.http import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
+    from tests.stacks.documents import Stacks, Written
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+
 LAB = f"""\
 name: lab
 location: westeurope
@@ -238,7 +239,7 @@ _VM, _SET = "azurerm_linux_virtual_machine", "azurerm_linux_virtual_machine_scal
 _LOGINCTL = "#!/bin/sh\n"
 
 
-def _files(boot: str) -> dict[str, dict[str, Any]]:
+def _files(boot: str) -> Stacks:
     found = YAML(typ="safe", pure=True).load(boot)
     return {each["path"]: each for each in found["write_files"]}
 
@@ -316,7 +317,7 @@ def test_idle_stop_boot_data_stops_the_machine(
 
 def test_idle_stop_timer_looks_each_minute(written: Written) -> None:
     compute = written(IDLE)["compute"]["resource"]
-    boot = base64.b64decode(compute[_VM]["cluster-box"]["custom_data"]).decode()
+    boot = boot_data(compute[_VM]["cluster-box"])
     files = _files(boot)
     assert "OnUnitInactiveSec=1min" in files["/etc/systemd/system/fairway-idle.timer"]["content"]
     service = files["/etc/systemd/system/fairway-idle.service"]["content"]
@@ -327,7 +328,7 @@ def test_idle_stop_timer_looks_each_minute(written: Written) -> None:
     commands = YAML(typ="safe", pure=True).load(boot)["runcmd"]
     assert ["python3", "-m", "tarfile", "-e", package, folder] in commands
     assert ["systemctl", "enable", "--now", "fairway-idle.timer"] in commands
-    free = base64.b64decode(compute[_VM]["cluster-free"]["custom_data"]).decode()
+    free = boot_data(compute[_VM]["cluster-free"])
     assert "idle" not in free
 
 
@@ -335,12 +336,12 @@ def test_idle_stop_with_user_accounts_looks_at_their_queue(written: Written) -> 
     people = f"users: [{{name: ada, keys: ['{KEY}']}}]"
     text = IDLE.replace("access: {", f"access: {{{people}, ")
     compute = written(text)["compute"]["resource"]
-    boot = base64.b64decode(compute[_VM]["cluster-box"]["custom_data"]).decode()
+    boot = boot_data(compute[_VM]["cluster-box"])
     settings = json.loads(_files(boot)["/etc/fairway/idle.json"]["content"])
     assert (settings["folder"], settings["mount"]) == ("/var/lib/fairway-queue", "")
 
 
-def _unpack(files: dict[str, dict[str, Any]], folder: Path) -> None:
+def _unpack(files: Stacks, folder: Path) -> None:
     (packed,) = (each for path, each in files.items() if path.endswith(".tar.bz2"))
     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed["content"]))) as tar:
         tar.extractall(folder, filter="data")

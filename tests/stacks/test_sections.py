@@ -1,4 +1,5 @@
-"""Every section of an environment file, synthesized as the program does it, checks included.
+"""Every section of an environment file, and every environment that comes along, synthesized as the
+program does it, checks included.
 
 The files in `sections/` set nearly every field that there is: what only works when a test hands
 it to a construct, and not when a user writes it, is found here.
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
 
 FILES = sorted(Path(__file__).with_name("sections").glob("*.yaml"))
+ENVIRONMENTS = sorted(Path(__file__).parents[2].glob("stacks/environments/*.yaml"))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [*ENVIRONMENTS, *FILES], ids=lambda file: file.stem)
 def test_every_section_passes_the_checks_and_fits_the_provider(file: Path, tmp_path: Path) -> None:
     warnings: list[Finding] = []
     written = write_stacks(file, tmp_path / "out", warn=warnings.append)

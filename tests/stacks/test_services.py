@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.stacks.documents import only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Written = Callable[..., dict[str, dict[str, Any]]]
-    Stacks = dict[str, dict[str, Any]]
+    from tests.stacks.documents import Stacks, Written
 
 
 @pytest.fixture
 def full(written: Written, everything: str) -> Stacks:
     """Every service there is."""
     return written(everything)
-
-
-def _one(stack: dict[str, Any], kind: str) -> dict[str, Any]:
-    (body,) = stack["resource"][kind].values()
-    found: dict[str, Any] = body
-    return found
 
 
 def test_services_are_reached_by_private_endpoints(full: Stacks) -> None:
@@ -46,14 +38,14 @@ def test_services_are_reached_by_private_endpoints(full: Stacks) -> None:
 
 
 def test_from_outside_only_the_named_ranges_get_in(full: Stacks) -> None:
-    account = _one(full["data"], "azurerm_storage_account")
+    account = only(full["data"], "azurerm_storage_account")
     assert account["network_rules"] == {
         "default_action": "Deny",
         "bypass": ["AzureServices"],
         "ip_rules": ["203.0.113.0/24"],
     }
-    assert _one(full["data"], "azurerm_key_vault")["network_acls"]["ip_rules"] == ["203.0.113.0/24"]
-    (rules,) = _one(full["data"], "azurerm_container_registry")["network_rule_set"]
+    assert only(full["data"], "azurerm_key_vault")["network_acls"]["ip_rules"] == ["203.0.113.0/24"]
+    (rules,) = only(full["data"], "azurerm_container_registry")["network_rule_set"]
     assert rules["default_action"] == "Deny"
     assert [rule["ip_range"] for rule in rules["ip_rule"]] == ["203.0.113.0/24"]
 
@@ -61,7 +53,7 @@ def test_from_outside_only_the_named_ranges_get_in(full: Stacks) -> None:
 def test_without_named_ranges_nothing_has_a_public_side(written: Written, everything: str) -> None:
     data = written(everything.replace("  allowed: [203.0.113.0/24]\n", ""))["data"]
     for kind in ("azurerm_storage_account", "azurerm_key_vault", "azurerm_container_registry"):
-        assert _one(data, kind)["public_network_access_enabled"] is False
+        assert only(data, kind)["public_network_access_enabled"] is False
 
 
 def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
@@ -72,14 +64,14 @@ def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
     assert "azurerm_private_endpoint" not in data["resource"]
     assert "azurerm_private_dns_zone" not in stacks["network"]["resource"]
     assert "endpoints" not in json.dumps(stacks["network"]["resource"]["azurerm_subnet"])
-    rules = _one(data, "azurerm_storage_account")["network_rules"]
+    rules = only(data, "azurerm_storage_account")["network_rules"]
     assert rules["default_action"] == "Deny"
     assert len(rules["virtual_network_subnet_ids"]) == 1
     for kind, rules in (
-        ("azurerm_key_vault", _one(data, "azurerm_key_vault")["network_acls"]),
+        ("azurerm_key_vault", only(data, "azurerm_key_vault")["network_acls"]),
         (
             "azurerm_container_registry",
-            _one(data, "azurerm_container_registry")["network_rule_set"][0],
+            only(data, "azurerm_container_registry")["network_rule_set"][0],
         ),
     ):
         assert rules["default_action"] == "Deny", kind
@@ -202,7 +194,7 @@ def test_monitoring_without_gpus_has_no_gpu_alert(written: Written, everything: 
 
 
 def test_the_budget_counts_all_groups_of_the_environment(full: Stacks) -> None:
-    budget = _one(full["data"], "azurerm_consumption_budget_subscription")
+    budget = only(full["data"], "azurerm_consumption_budget_subscription")
     (groups,) = budget["filter"]["dimension"]
     assert groups["values"] == [
         stack["resource"]["azurerm_resource_group"]["group"]["name"] for stack in full.values()
@@ -218,8 +210,8 @@ def test_budget_counts_the_group_in_which_aks_puts_nodes(written: Written) -> No
     group = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/Team"
     for given in (text, f"{text}resource_group: {{existing: {group}}}\n"):
         stacks = written(given)
-        budget = _one(stacks["data"], "azurerm_consumption_budget_subscription")
-        cluster = _one(stacks["compute"], "azurerm_kubernetes_cluster")
+        budget = only(stacks["data"], "azurerm_consumption_budget_subscription")
+        cluster = only(stacks["compute"], "azurerm_kubernetes_cluster")
         assert cluster["node_resource_group"] in budget["filter"]["dimension"][0]["values"]
         pools = stacks["compute"]["resource"]["azurerm_kubernetes_cluster_node_pool"].values()
         for tag in budget["filter"].get("tag", ()):

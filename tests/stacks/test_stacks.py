@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.stacks.documents import KEY, resources_of
 
 from fairway_core.environment import load_environment
 from fairway_core.target import Target
 from fairway_stacks.app import synthesize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.stacks.documents import Stacks, Written
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 PAIR = "  pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}\n"
 DATA = "  data: {kind: nfs_server, path: /data}\n"
 
@@ -31,35 +30,17 @@ def _file(clusters: str = PAIR, filesystems: str = DATA, more: str = "") -> str:
 
 
 @pytest.fixture
-def demo(written: Written, repository: Path) -> dict[str, dict[str, Any]]:
+def demo(written: Written, repository: Path) -> Stacks:
     """The demo environment."""
     return written(repository / "stacks" / "environments" / "demo.yaml")
 
 
-def _instances(document: dict[str, Any]) -> dict[str, Any]:
-    return {
-        f"{kind}.{name}": body
-        for kind, instances in document.get("resource", {}).items()
-        for name, body in instances.items()
-    }
-
-
-def test_stacks_keep_persistent_resources_out_of_compute(demo: dict[str, dict[str, Any]]) -> None:
-    assert set(demo) == {"network", "data", "compute"}
-    assert "azurerm_virtual_network" in demo["network"]["resource"]
-    assert {"azurerm_storage_account", "azurerm_managed_disk"} <= set(demo["data"]["resource"])
-    assert set(demo["compute"]["resource"]) == {
-        "azurerm_resource_group",
-        "azurerm_linux_virtual_machine_scale_set",
-    }
-
-
-def test_stacks_have_separate_resource_groups(demo: dict[str, dict[str, Any]]) -> None:
+def test_stacks_have_separate_resource_groups(demo: Stacks) -> None:
     for role, document in demo.items():
         assert document["resource"]["azurerm_resource_group"]["group"]["name"] == f"demo-rg-{role}"
 
 
-def test_targets_are_what_the_runner_reads(demo: dict[str, dict[str, Any]]) -> None:
+def test_targets_are_what_the_runner_reads(demo: Stacks) -> None:
     (record,) = demo["compute"]["output"]["targets"]["value"]
     target = Target.model_validate_json(json.dumps(record))
     assert (target.name, target.environment, target.engine) == ("pair", "demo", "ssh")
@@ -76,12 +57,8 @@ def test_targets_are_what_the_runner_reads(demo: dict[str, dict[str, Any]]) -> N
     assert set(target.storage.containers) == {"datasets", "outputs", "code"}
 
 
-def test_the_throughput_of_each_file_system_is_told(demo: dict[str, dict[str, Any]]) -> None:
-    assert demo["data"]["output"]["filesystem_throughput_mbps"]["value"] == {"data": 1984}
-
-
 def test_nodes_mount_the_server_by_a_reference_to_its_address(
-    demo: dict[str, dict[str, Any]],
+    demo: Stacks,
 ) -> None:
     cluster = demo["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
     assert cluster["custom_data"].startswith("${base64encode(replace(base64decode(")
@@ -89,27 +66,17 @@ def test_nodes_mount_the_server_by_a_reference_to_its_address(
     assert '"@@0@@", data.terraform_remote_state.' in cluster["custom_data"]
 
 
-def test_the_public_address_is_the_nat_gateways_alone(demo: dict[str, dict[str, Any]]) -> None:
+def test_the_public_address_is_the_nat_gateways_alone(demo: Stacks) -> None:
     text = json.dumps(demo)
-    addresses = [i for d in demo.values() for i in _instances(d) if "public_ip." in i]
+    addresses = [i for d in demo.values() for i in resources_of(d) if "public_ip." in i]
     assert addresses == ["azurerm_public_ip.nat-address"]
     assert '"public_ip_address_id": "${azurerm_public_ip.nat-address.id}"' in text
     assert text.count('"public_ip_address_id"') == 1
 
 
-def test_grants_open_one_container_each_and_say_why(demo: dict[str, dict[str, Any]]) -> None:
-    grants = demo["data"]["resource"]["azurerm_role_assignment"]
-    containers = ("datasets", "outputs", "code")
-    nodes = {f"nodes-{name}" for name in containers}
-    assert set(grants) == nodes | {f"container-{name}-used-by-deployer" for name in containers}
-    for grant in grants.values():
-        assert grant["scope"].startswith("${azurerm_storage_container.")
-        assert grant["description"]
-
-
-def test_stacks_tag_all_resources(demo: dict[str, dict[str, Any]]) -> None:
+def test_stacks_tag_all_resources(demo: Stacks) -> None:
     for document in demo.values():
-        for address, body in _instances(document).items():
+        for address, body in resources_of(document).items():
             if "location" in body:
                 roles = {k: v for k, v in body["tags"].items() if k.startswith("fairway-")}
                 assert body["tags"] == {
@@ -118,30 +85,6 @@ def test_stacks_tag_all_resources(demo: dict[str, dict[str, Any]]) -> None:
                     "managed-by": "fairway",
                     **roles,
                 }, address
-
-
-@pytest.mark.parametrize(
-    ("clusters", "filesystems"),
-    [
-        (
-            "  alpha: {engine: ssh, size: Standard_HB176rs_v4, nodes: 4, mounts: [data]}\n" + PAIR,
-            DATA,
-        ),
-        (PAIR, "  alpha: {kind: nfs_server, path: /alpha}\n" + DATA),
-    ],
-    ids=["a cluster", "a file system"],
-)
-def test_stacks_with_an_added_cluster_or_file_system_keep_existing_resources(
-    written: Written, clusters: str, filesystems: str
-) -> None:
-    before = written(_file())
-    after = written(_file(clusters, filesystems))
-    added = 0
-    for role in before:
-        old, new = _instances(before[role]), _instances(after[role])
-        assert {address: new[address] for address in old} == old
-        added += len(new) - len(old)
-    assert added > 0
 
 
 NAMES = ["group", "backend", "azurerm", "targets", "instances-pair", "interface-pair", "machine"]
@@ -175,17 +118,6 @@ def test_a_cluster_of_one_node_needs_no_file_system(written: Written) -> None:
     assert record["ssh"]["shared"] == "/home/azureuser/fairway"
 
 
-def test_data_is_protected_unless_the_file_says_otherwise(written: Written) -> None:
-    data = written(_file())["data"]["resource"]
-    assert set(data["azurerm_management_lock"]) == {
-        "storage-lock",
-        *(f"nfs-data-disk-{number}-lock" for number in range(4)),
-    }
-    assert data["azurerm_storage_account"]["storage"]["lifecycle"]["prevent_destroy"] is True
-    open_data = written(_file(more="protect: false\n"))["data"]["resource"]
-    assert "azurerm_management_lock" not in open_data
-
-
 def test_the_state_lies_beside_cdktf_json_wherever_the_output_goes(
     tmp_path: Path, repository: Path
 ) -> None:
@@ -206,7 +138,7 @@ def test_the_state_lies_beside_cdktf_json_wherever_the_output_goes(
 
 
 def test_the_usual_place_is_written_the_same_on_every_machine(
-    demo: dict[str, dict[str, Any]],
+    demo: Stacks,
 ) -> None:
     assert demo["data"]["terraform"]["backend"]["local"] == {
         "path": "../../../terraform.demo-data.tfstate"

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Written = Callable[..., dict[str, dict[str, Any]]]
+    from tests.stacks.documents import Stacks, Written
+
 
 REMOTE = {
     "resource_group_name": "tfstate",
@@ -177,7 +178,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("backend", OTHERS)
 def test_any_backend_has_a_state_for_each_stack(
-    written: Callable[..., dict[str, dict[str, Any]]], everything: str, backend: str
+    written: Callable[..., Stacks], everything: str, backend: str
 ) -> None:
     settings, named = OTHERS[backend]
     text = everything.replace(

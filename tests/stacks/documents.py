@@ -1,0 +1,56 @@
+"""Readers of what is written of an environment: its stacks by role, as `written` has them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from fairway_core.target import Target
+
+Stacks = dict[str, dict[str, Any]]
+Written = Callable[..., Stacks]
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+
+
+def resources_of(document: dict[str, Any]) -> dict[str, Any]:
+    """The resources of a stack by their addresses."""
+    return {
+        f"{kind}.{name}": body
+        for kind, named in document.get("resource", {}).items()
+        for name, body in named.items()
+    }
+
+
+def only(document: dict[str, Any], kind: str) -> dict[str, Any]:
+    """The one resource of its kind in a stack."""
+    (body,) = document["resource"][kind].values()
+    return dict(body)
+
+
+def targets_of(stacks: Stacks) -> dict[str, Target]:
+    """The targets of jobs by name, as the runner reads them."""
+    records = stacks["compute"]["output"]["targets"]["value"]
+    return {each["name"]: Target.model_validate_json(json.dumps(each)) for each in records}
+
+
+def decoded(text: str) -> str:
+    """A text that Azure gets in base64, with `@@0@@` for what Terraform fills in."""
+    found = re.search(r'base64decode\("([^"]+)"\)', text)
+    return base64.b64decode(found[1] if found else text).decode()
+
+
+def boot_data(machine: dict[str, Any]) -> str:
+    """What a machine boots with."""
+    return decoded(machine["custom_data"])
+
+
+def files_at_boot(machine: dict[str, Any]) -> dict[str, str]:
+    """The files that cloud-init writes on a machine, by their paths."""
+    document = YAML(typ="safe", pure=True).load(boot_data(machine))
+    return {entry["path"]: entry["content"] for entry in document["write_files"]}
