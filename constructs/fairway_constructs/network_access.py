@@ -53,13 +53,14 @@ class SubnetRef:
         return ".".join([*octets, "*"])
 
 
-def public_ranges(ranges: Sequence[IPv4Network | str]) -> list[str]:
-    """The ranges that are seen on the internet, each as address/length.
+def public_ranges(ranges: Sequence[IPv4Network | str], egress_address: str = "") -> list[str]:
+    """The ranges that are seen on the internet, each as address/length, and the nodes' way out.
 
-    >>> public_ranges(["203.0.113.7/32", "10.0.0.0/8"])
-    ['203.0.113.7/32']
+    >>> public_ranges(["203.0.113.7/32", "10.0.0.0/8"], "198.51.100.4")
+    ['203.0.113.7/32', '198.51.100.4/32']
     """
-    return [str(network) for network in seen_outside(ranges)]
+    egress = [f"{egress_address}/32"] if egress_address else []
+    return [str(network) for network in seen_outside(ranges)] + egress
 
 
 def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:

@@ -70,7 +70,7 @@ class Registry(IRegistry):
         super().__init__(scope, id)
         place = self.place
         premium = sku == "Premium"
-        ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
+        ranges = public_ranges(allowed, egress_address)
         self.registry = ContainerRegistry(
             self,
             "registry",

@@ -131,14 +131,13 @@ class Vault(Service):
         lock: bool | None = None,
     ) -> None:
         super().__init__(scope, id)
-        ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
         self._key_type = "RSA-HSM" if sku == "premium" else "RSA"
         self.vault = key_vault(
             self,
             "vault",
             kind="key_vault",
             kept_days=_KEPT_DAYS,
-            ranges=ranges,
+            ranges=public_ranges(allowed, egress_address),
             # Storage reaches its key as one of Azure's own services.
             bypass="AzureServices",
             sku=sku,

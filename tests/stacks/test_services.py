@@ -50,12 +50,6 @@ def test_from_outside_only_the_named_ranges_get_in(full: Stacks) -> None:
     assert [rule["ip_range"] for rule in rules["ip_rule"]] == ["203.0.113.0/24"]
 
 
-def test_without_named_ranges_nothing_has_a_public_side(written: Written, everything: str) -> None:
-    data = written(everything.replace("  allowed: [203.0.113.0/24]\n", ""))["data"]
-    for kind in ("azurerm_storage_account", "azurerm_key_vault", "azurerm_container_registry"):
-        assert only(data, kind)["public_network_access_enabled"] is False
-
-
 def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
     written: Written, everything: str
 ) -> None:
@@ -78,25 +72,6 @@ def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
         assert "ip_address}/32" in json.dumps(rules), kind
 
 
-def test_nodes_may_do_little_and_each_grant_says_why(full: Stacks) -> None:
-    grants = full["data"]["resource"]["azurerm_role_assignment"]
-    assert {
-        (grant["role_definition_name"], grant["scope"].split(".")[0][2:])
-        for name, grant in grants.items()
-        if name.startswith("nodes-")
-    } == {
-        ("Storage Blob Data Contributor", "azurerm_storage_container"),
-        ("AcrPull", "azurerm_container_registry"),
-        ("Key Vault Secrets User", "azurerm_key_vault"),
-    }
-    assert all(grant["description"] for grant in grants.values())
-    wide = {"Owner", "Contributor", "User Access Administrator", "Key Vault Administrator"}
-    for stack in full.values():
-        for grant in stack["resource"].get("azurerm_role_assignment", {}).values():
-            assert grant["role_definition_name"] not in wide
-            assert "/subscriptions/" not in grant["scope"]
-
-
 def test_targets_say_where_their_jobs_find_secrets(
     full: Stacks, written: Written, everything: str
 ) -> None:
@@ -117,22 +92,6 @@ def test_a_vault_for_the_accounts_key_alone_is_closed_to_nodes(
     }
     assert "Key Vault Secrets User" not in roles
     assert "Key Vault Crypto Service Encryption User" in roles
-
-
-def test_services_not_asked_for_are_not_made(written: Written, everything: str) -> None:
-    text = everything
-    for section in ("registry", "vault", "monitoring", "budget"):
-        lines = [line for line in text.splitlines() if not line.startswith(f"{section}:")]
-        text = "\n".join(lines) + "\n"
-    stacks = written(text.replace("  customer_managed_key: true\n", ""))
-    kinds = {kind for stack in stacks.values() for kind in stack["resource"]}
-    assert not {kind for kind in kinds if "monitor" in kind or "log_analytics" in kind}
-    assert not kinds & {
-        "azurerm_container_registry",
-        "azurerm_key_vault",
-        "azurerm_consumption_budget_subscription",
-        "azurerm_virtual_machine_extension",
-    }
 
 
 @pytest.mark.parametrize("section", ["registry", "vault", "monitoring", "budget"])

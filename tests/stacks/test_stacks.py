@@ -87,27 +87,25 @@ def test_stacks_tag_all_resources(demo: Stacks) -> None:
                 }, address
 
 
-NAMES = ["group", "backend", "azurerm", "targets", "instances-pair", "interface-pair", "machine"]
-
-
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_no_name_of_a_cluster_collides_with_another_id(
-    written: Written, name: str, nodes: int
-) -> None:
-    size = "Standard_ND96isr_H100_v5"
-    cluster = f"  {name}: {{engine: ssh, size: {size}, nodes: {nodes}, mounts: [data]}}\n"
-    compute = written(_file(PAIR + cluster))["compute"]["resource"]
+def test_no_name_of_a_cluster_collides_with_another_id(written: Written, nodes: int) -> None:
+    names = ["group", "backend", "azurerm", "targets", "machine"]
+    names += ["instances-pair", "interface-pair"]
+    rest = f"{{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: {nodes}, mounts: [data]}}\n"
+    text = _file(PAIR + "".join(f"  {name}: {rest}" for name in names))
+    compute = written(text)["compute"]["resource"]
     made = {*compute["azurerm_linux_virtual_machine_scale_set"]}
     made |= {*compute.get("azurerm_linux_virtual_machine", {})}
-    assert made == {"cluster-pair", f"cluster-{name}"}
+    assert made == {f"cluster-{name}" for name in ("pair", *names)}
 
 
-@pytest.mark.parametrize("name", ["storage", "nodes", "backend", "azurerm", "group", "data-disk-0"])
-def test_no_name_of_a_file_system_collides_with_another_id(written: Written, name: str) -> None:
-    filesystem = f"  {name}: {{kind: nfs_server, path: /other}}\n"
-    data = written(_file(filesystems=DATA + filesystem))["data"]["resource"]
-    assert len(data["azurerm_linux_virtual_machine"]) == 2
+def test_no_name_of_a_file_system_collides_with_another_id(written: Written) -> None:
+    names = ("storage", "nodes", "backend", "azurerm", "group", "data-disk-0")
+    more = "".join(f"  {name}: {{kind: nfs_server, path: /{name}}}\n" for name in names)
+    data = written(_file(filesystems=DATA + more))["data"]["resource"]
+    assert data["azurerm_linux_virtual_machine"].keys() == {
+        f"nfs-{name}-server" for name in ("data", *names)
+    }
 
 
 def test_a_cluster_of_one_node_needs_no_file_system(written: Written) -> None:

@@ -245,7 +245,7 @@ def _api_server(
             "private_cluster_public_fqdn_enabled": True,
             "private_dns_zone_id": "None",
         }
-    ranges = public_ranges(allowed) + ([f"{egress_address}/32"] if egress_address else [])
+    ranges = public_ranges(allowed, egress_address)
     return {"api_server_access_profile": ApiServerAccessProfile(authorized_ip_ranges=ranges)}
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.identity import Identity
+from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import place_of
 from fairway_constructs.service import Diagnostics, Service
@@ -52,7 +53,7 @@ class SlurmFoundation(Service):
             "slurm-vault",
             kind="slurm_key_vault",
             kept_days=_KEPT_DAYS,
-            ranges=[f"{egress_address}/32"] if egress_address else [],
+            ranges=public_ranges((), egress_address),
         )
         self.id = self.vault.id
         self.vault_url = self.vault.vault_uri
