@@ -1,7 +1,8 @@
 """Boot data of machines as the environment decides it, measured before anything is synthesized.
 
 It is made as the stacks make it, with other texts in the place of what only Terraform knows:
-so `fairway check` finds what `fairway synth` would refuse, without cdktf.
+so `fairway check` finds what `fairway synth` would refuse, without cdktf. What only Slurm needs is
+imported only for it.
 """
 
 from __future__ import annotations
@@ -14,26 +15,20 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cloud_init import export_path, nfs_mount
 from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy
 from fairway_constructs.cloud_init.people import extension_settings
-from fairway_constructs.cloud_init.slurm import SlurmNode, scheduler_cloud_init, scheduler_settings
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of
-from fairway_constructs.slurm.configuration import (
-    SlurmPartition,
-    node_facts,
-    packages_of,
-    slurm_cluster,
-)
 from fairway_core.catalog import vm_size
 from fairway_core.environment import Cluster, SlurmNodes
 from fairway_core.environment.filesystems import scheduler_mounts
 from fairway_core.findings import UserError
-from fairway_core.slurm.rendering import share_commands
 from fairway_stacks.people import accounts_of, queue_of, signed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.slurm import SlurmNode
+    from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_core.documents import Document
     from fairway_core.environment import Environment
     from fairway_core.findings import Finding
@@ -148,6 +143,8 @@ def partitions_of(environment: Environment) -> dict[str, SlurmNodes]:
 
 def slurm_partitions(clusters: Mapping[str, SlurmNodes]) -> dict[str, SlurmPartition]:
     """The partitions of these clusters, as the scheduler knows them."""
+    from fairway_constructs.slurm.configuration import SlurmPartition
+
     return {
         name: SlurmPartition(size=each.size, nodes=each.nodes, spot=bool(each.spot))
         for name, each in clusters.items()
@@ -157,6 +154,11 @@ def slurm_partitions(clusters: Mapping[str, SlurmNodes]) -> dict[str, SlurmParti
 def _scheduler(
     environment: Environment, proxy: MachineProxy | None
 ) -> Iterator[tuple[DataPath, Callable[[], object]]]:
+    from fairway_core.slurm.rules import share_commands
+
+    from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
+    from fairway_constructs.slurm.configuration import slurm_cluster
+
     spec = environment.scheduler
     assert spec is not None
     partitions = partitions_of(environment)
@@ -197,6 +199,9 @@ def _scheduler(
 def _slurm_node(
     environment: Environment, name: str, spec: SlurmNodes, mounts: Sequence[Mount]
 ) -> SlurmNode:
+    from fairway_constructs.cloud_init.slurm import SlurmNode
+    from fairway_constructs.slurm.configuration import node_facts, packages_of
+
     has_people = environment.vault is not None and bool(environment.access.users)
     assert environment.scheduler is not None, "there is a partition"
     return SlurmNode(

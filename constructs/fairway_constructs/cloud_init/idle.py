@@ -7,9 +7,6 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from fairway_core import archives
-from fairway_core.slurm.scripts import LIBRARY
-
 
 @dataclass(frozen=True, kw_only=True)
 class IdleSettings:
@@ -30,6 +27,8 @@ class IdleSettings:
     @property
     def library(self) -> str:
         """The folder of the program's package."""
+        from fairway_core.slurm.scripts import LIBRARY
+
         return f"{LIBRARY}-idle"
 
     @property
@@ -44,6 +43,8 @@ class IdleSettings:
 
     @cached_property
     def _boot(self) -> tuple[str, bytes]:
+        from fairway_core import archives
+
         return archives.boot(archives.IDLE)
 
 
