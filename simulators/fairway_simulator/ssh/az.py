@@ -30,7 +30,6 @@ _OPTIONS = {
     "--resource-group",
     "--subscription",
     "--target-ip-address",
-    "--target-resource-id",
     "--resource-port",
     "--port",
     "--timeout",
@@ -43,7 +42,6 @@ _NO_EXTENSION = (
     "confirmation as no tty available. Run 'az config set extension.use_dynamic_install="
     "yes_without_prompt' to allow installing extensions without prompt."
 )
-_IP_CONNECT_PORTS = ("22", "3389")
 _BUFFER = 4096
 
 
@@ -63,29 +61,27 @@ def main(folder: Path, words: list[str]) -> int:
     asked = _parsed(words[3:])
     if not state["signed_in"]:
         _fail("Please run 'az login' to setup account.")
-    bastion = _find(state["bastions"], asked)
-    if not (bastion["sku"] in ("Standard", "Premium") and bastion["tunnels"]):
-        _fail("Bastion Host SKU must be Standard or Premium and Native Client must be enabled.")
-    if not bastion["addresses"]:
+    _require_bastion(state, asked)
+    if not state["addresses"]:
         _fail(
             "`--target-ip-address` flag cannot be used when IpConnect is not enabled. Please use "
             "--target-resource-id flag instead."
         )
-    if asked["--resource-port"] not in _IP_CONNECT_PORTS:
+    if asked["--resource-port"] not in ("22", "3389"):
         _fail("Custom ports are not allowed. Allowed ports for Tunnel with IP connect is 22, 3389.")
     server = _bound(int(asked["--port"]))
     _say(f"Opening tunnel on port: {asked['--port']}")
     _say(f"Tunnel is ready, connect on port {asked['--port']}")
     _say("Ctrl + C to close")
-    host = bastion["hosts"].get(asked["--target-ip-address"])
+    host = state["hosts"].get(asked["--target-ip-address"])
     session = folder / "sessions" / str(os.getpid())
     work = threading.Thread(
         target=_serve, args=(server, host, int(asked["--resource-port"]), session), daemon=True
     )
     work.start()
     signal.signal(signal.SIGINT, lambda *_: _close(session))
-    while work.is_alive():
-        time.sleep(0.1)
+    while work.is_alive():  # the main thread is who hears of Ctrl-C
+        work.join(0.1)
     return 0
 
 
@@ -110,23 +106,20 @@ def _parsed(words: list[str]) -> dict[str, str]:
     _fail("IP address provided is invalid. Please verify if there are any spaces.")
 
 
-def _find(bastions: list[dict[str, Any]], asked: dict[str, str]) -> dict[str, Any]:
-    subscription, group, name = (
-        asked.get(option, "") for option in ("--subscription", "--resource-group", "--name")
-    )
-    for bastion in bastions:
-        parts = bastion["id"].split("/")
-        if (parts[2], parts[4], parts[-1]) == (subscription, group, name):
-            if not bastion["reader"]:
-                _fail("(AuthorizationFailed) The client does not have authorization to perform it")
-            return bastion
-    if subscription not in {bastion["id"].split("/")[2] for bastion in bastions}:
+def _require_bastion(state: dict[str, Any], asked: dict[str, str]) -> None:
+    options = ("--subscription", "--resource-group", "--name")
+    subscription, group, name = (asked.get(option, "") for option in options)
+    parts = state["id"].split("/")
+    if subscription != parts[2]:
         _fail(f"The subscription of '{subscription}' doesn't exist in cloud 'AzureCloud'.")
-    _fail(
-        f"(ResourceNotFound) The Resource 'Microsoft.Network/bastionHosts/{name}' under resource "
-        f"group '{group}' was not found.",
-        3,
-    )
+    if (group, name) != (parts[4], parts[-1]):
+        _fail(
+            f"(ResourceNotFound) The Resource 'Microsoft.Network/bastionHosts/{name}' under "
+            f"resource group '{group}' was not found.",
+            3,
+        )
+    if not state["reader"]:
+        _fail("(AuthorizationFailed) The client does not have authorization to perform it")
 
 
 def _bound(port: int) -> socket.socket:

@@ -69,17 +69,12 @@ class Bastion:
 
     def write(self) -> None:
         """Tells the program what the fields are now."""
-        bastion = {
+        state = {
             "id": self.id,
-            "sku": "Standard",
-            "tunnels": True,
             "addresses": self.addresses,
             "reader": self.reader,
             "hosts": self.hosts,
-        }
-        state = {
-            "bastions": [bastion],
-            "extensions": list(self.extensions),
+            "extensions": self.extensions,
             "signed_in": self.signed_in,
         }
         (self.folder / "state.json").write_text(json.dumps(state))
