@@ -60,9 +60,10 @@ def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
 ) -> None:
     space.create(_map("m", a="1"))
     old = client.get(f"{maps}/m")
-    client.send("PUT", f"{maps}/m", {**old, "data": {"a": "2"}})
+    about = {"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}}
+    client.send("PATCH", f"{maps}/m", {**about, "data": {"a": "2"}}, patches.MERGE)
     with pytest.raises(Refused, match="the object has been modified") as refused:
-        client.send("PUT", f"{maps}/m", {**old, "data": {"a": "3"}})
+        client.send("PATCH", f"{maps}/m", {**about, "data": {"a": "3"}}, patches.MERGE)
     assert refused.value.code == 409
     with pytest.raises(Refused, match="does not match the UID in record") as refused:
         client.send("DELETE", f"{maps}/m", {"preconditions": {"uid": "another"}})

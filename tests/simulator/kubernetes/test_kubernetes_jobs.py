@@ -139,16 +139,6 @@ def test_a_job_gives_up_at_its_back_off_limit(space: Space, jobs: Makers) -> Non
     )
 
 
-def test_a_job_has_a_deadline(space: Space, jobs: Makers) -> None:
-    line = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
-    space.create(jobs.job("a", line, activeDeadlineSeconds=1))
-    space.wait("job/a", "Failed")
-    assert _conditions(space.get("job", "a"))["Failed"] == (
-        "DeadlineExceeded",
-        "Job was active longer than specified deadline",
-    )
-
-
 def test_a_suspended_job_has_no_pods(space: Space, jobs: Makers) -> None:
     short = {"terminationGracePeriodSeconds": 1}  # bash as process 1 has no answer to SIGTERM
     space.create(jobs.job("a", f"{_UNTIL_GO}; exit 0", suspend=True, pod=short))
@@ -207,6 +197,7 @@ def test_defaults_are_those_of_the_server(space: Space, jobs: Makers) -> None:
         ),
         ({"completions": "three"}, "BadRequest", "cannot unmarshal string"),
         ({"managedBy": "x"}, "Invalid", "spec.managedBy"),
+        ({"activeDeadlineSeconds": 1}, "Invalid", "spec.activeDeadlineSeconds"),
         (
             {
                 "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
@@ -215,6 +206,7 @@ def test_defaults_are_those_of_the_server(space: Space, jobs: Makers) -> None:
             "Invalid",
             "spec.successPolicy",
         ),
+        ({"completionMode": "NonIndexed", "completions": 2}, "Invalid", "spec.completionMode"),
         (
             {
                 "podFailurePolicy": {

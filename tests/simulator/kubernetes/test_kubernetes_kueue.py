@@ -1,4 +1,4 @@
-"""Kueue's admission: kueue.sigs.k8s.io/docs/concepts (workload, cluster_queue, preemption).
+"""Kueue's admission: kueue.sigs.k8s.io/docs/concepts (workload, cluster_queue).
 
 Reasons of `QuotaReserved`: apis/kueue/v1beta2/workload_types.go of 0.19.
 """
@@ -29,10 +29,9 @@ _LABEL = "kueue.x-k8s.io/queue-name"
 
 @pytest.fixture
 def queue(tmp_path: Path, space_of: Any) -> Iterator[Space]:
-    """The namespace of a cluster with Kueue, whose queue `q` has 16 GPUs and lets preempt."""
+    """The namespace of a cluster with Kueue, whose queue `q` has 16 GPUs."""
     with KubernetesCluster(tmp_path / "k", kueue=True, backoff=0.1) as cluster:
-        preemption = {"withinClusterQueue": "LowerPriority"}
-        cluster.queue("q", {"nvidia.com/gpu": "16", "cpu": "96"}, preemption=preemption)
+        cluster.queue("q", {"nvidia.com/gpu": "16", "cpu": "96"})
         yield space_of(cluster)
 
 
@@ -98,28 +97,6 @@ def test_a_job_without_a_queue_does_not_wait(queue: Space, jobs: Makers) -> None
     assert queue.items("workloads") == []
 
 
-def test_a_higher_priority_takes_the_place_of_a_lower_one(queue: Space, make: Any) -> None:
-    for name, value in (("low", 1), ("high", 100)):
-        queue.create(
-            {
-                "apiVersion": "kueue.x-k8s.io/v1beta2",
-                "kind": "WorkloadPriorityClass",
-                "metadata": {"name": name},
-                "value": value,
-            }
-        )
-    priority = "kueue.x-k8s.io/priority-class"
-    queue.create(make("slow", _SERVES, 8, count=2, **{priority: "low"}))
-    queue.wait("job/slow", "jsonpath={.status.ready}=2")
-    queue.create(make("fast", "exit 0", 8, count=2, **{priority: "high"}))
-    queue.wait("job/fast", "Complete")
-    queue.wait(_workload(queue, "slow"), "condition=Evicted=False")  # and then it goes on
-    queue.wait("job/slow", "jsonpath={.status.ready}=2")
-    found = json.loads(queue.do("get", _workload(queue, "slow"), "-o", "json"))
-    (was,) = (each for each in found["status"]["conditions"] if each["type"] == "Evicted")
-    assert was["message"].startswith("Previously: Preempted to accommodate a workload")
-
-
 class TestStrictness:
     """What Kueue's webhooks refuse, and what its queues say of pods that cannot be anywhere."""
 
@@ -132,6 +109,7 @@ class TestStrictness:
             ({"coveredResources": ["memory"]}, {}, "must match the name in coveredResources"),
             ({"flavors": []}, {}, "1 to 64"),
             ({}, {"queueingStrategy": "FIFO"}, 'supported values: "StrictFIFO"'),
+            ({}, {"preemption": {"withinClusterQueue": "Any"}}, 'supported values: "Never"'),
             ({"flavors": [{"name": "q", "resources": [{"name": "cpu"}]}]}, {}, "Required value"),
         ],
     )

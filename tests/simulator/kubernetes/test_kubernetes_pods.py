@@ -367,13 +367,22 @@ class TestFoldersOfNodes:
         until(is_said)
         assert space.get("pod", "p")["status"]["phase"] == "Pending"
 
-    def test_a_pod_gets_no_rights_on_this_machine(self, space: Space) -> None:
+    @pytest.mark.parametrize(
+        ("spec", "said"),
+        [
+            ({"hostPID": True}, "hostPID: the stand-in's nodes give no pod rights"),
+            ({"initContainers": [{"name": "i", "image": "sim"}]}, "initContainers: the stand-in's"),
+        ],
+    )
+    def test_a_pod_gets_no_rights_on_this_machine(
+        self, space: Space, spec: dict[str, Any], said: str
+    ) -> None:
         """As that of the set-up of nodes would have, which formats disks."""
         container = {"securityContext": {"privileged": True}}
-        space.create(_pod("p", "true", container=container, hostPID=True))
+        space.create(_pod("p", "true", container=container, **spec))
         about = "involvedObject.name=p,reason=FailedMount"
         events = until(lambda: space.items("events", "--field-selector", about))
-        assert "hostPID: the stand-in's nodes give no pod rights" in events[0]["message"]
+        assert said in events[0]["message"]
         assert space.get("pod", "p")["status"]["phase"] == "Pending"
 
 

@@ -129,7 +129,7 @@ class TestClaims:
             "must be an absolute path",
         ),
         (CLAIMS, {"accessModes": MANY}, "resources"),
-        (QUOTAS, {"hard": {"request.cpu": "1"}}, "must be a standard resource"),
+        (QUOTAS, {"hard": {"request.cpu": "1"}}, "must be a resource for quota"),
         (QUOTAS, {"hard": {"pods": "-1"}}, "greater than or equal to 0"),
         (QUOTAS, {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}, "has no scopes"),
     ],

@@ -7,7 +7,6 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api import policies, schemas, validation
 from fairway_simulator.kubernetes.api.requests import bad_request, invalid, not_found
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, Resource
@@ -29,14 +28,13 @@ def suffix(length: int = 5) -> str:
 
 
 def complete(resource: Resource, found: Object) -> None:
-    """Adds the defaults of its kind."""
+    """Adds the defaults of its kind that something here goes by."""
     what = {
         "jobs": _job,
         "pods": _pod,
         "deployments": _deployment,
         "persistentvolumeclaims": _claim,
         "namespaces": _namespace,
-        "secrets": _secret,
     }.get(resource.plural)
     if what is not None and isinstance(found.get("spec", {}), dict):
         what(found)
@@ -75,11 +73,6 @@ def _job(job: Object) -> None:
 def _deployment(deployment: Object) -> None:
     spec = deployment.setdefault("spec", {})
     spec.setdefault("replicas", 1)
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("progressDeadlineSeconds", 600)
-    strategy = spec.setdefault("strategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        strategy.setdefault("rollingUpdate", {"maxUnavailable": "25%", "maxSurge": "25%"})
     _pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
 
 
@@ -87,11 +80,9 @@ def _pod(pod: Object) -> None:
     _pod_spec(pod.setdefault("spec", {}))
     status = pod.setdefault("status", {})
     status.setdefault("phase", "Pending")
-    status.setdefault("qosClass", _quality(pod["spec"]))
 
 
 def _claim(claim: Object) -> None:
-    claim["spec"].setdefault("volumeMode", "Filesystem")
     claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
@@ -101,39 +92,15 @@ def _namespace(namespace: Object) -> None:
     namespace.setdefault("status", {}).setdefault("phase", "Active")
 
 
-def _secret(secret: Object) -> None:
-    secret.setdefault("type", "Opaque")
-
-
 def _pod_spec(spec: Object) -> None:
     spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("securityContext", {})
-    spec.setdefault("enableServiceLinks", True)
-    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
-        container.setdefault("terminationMessagePath", "/dev/termination-log")
-        container.setdefault("terminationMessagePolicy", "File")
-        image = str(container.get("image") or "")
-        latest = image.rpartition("/")[2].partition(":")[2] in ("", "latest")
-        container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+    for container in spec.get("containers") or ():
         resources = container.setdefault("resources", {})
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
-
-
-def _quality(spec: Object) -> str:
-    """The class by which a node chooses whom to evict first."""
-    named: list[Any] = [each.get("resources") or {} for each in spec.get("containers") or ()]
-    if not any(each.get("requests") or each.get("limits") for each in named):
-        return "BestEffort"
-    for each in named:
-        limits, requests = each.get("limits") or {}, each.get("requests") or {}
-        for name in ("cpu", "memory"):
-            if name not in limits or parse(limits[name]) != parse(requests.get(name, "0")):
-                return "Burstable"
-    return "Guaranteed"
 
 
 _KEPT = (
@@ -167,8 +134,6 @@ class Admission:
                 )
             if self._store.find(NAMESPACES, "", namespace) is None:
                 raise not_found(NAMESPACES, namespace)
-        if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"] + suffix()
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now(), "generation": 1}
         for field in ("resourceVersion", "deletionTimestamp", "selfLink", "managedFields"):
             metadata.pop(field, None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ALL = ("pods", "services", "deployments", "jobs")
 """What `kubectl get all` means."""
-_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
+_VERBS = ["create", "delete", "get", "list", "patch", "watch"]
 
 
 class Discovery:

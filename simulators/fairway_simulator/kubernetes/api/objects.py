@@ -115,8 +115,6 @@ def verb_of(request: ApiRequest, object_path: ObjectPath) -> str:
             return "get" if object_path.name else "list"
         case "POST":
             return "create"
-        case "PUT":
-            return "update"
         case "PATCH":
             return "patch"
         case "DELETE" if object_path.name:
@@ -142,7 +140,6 @@ class Objects:
             "get": self._get,
             "list": self._list,
             "create": self._create,
-            "update": self._update,
             "patch": self._patch,
             "delete": self._delete,
         }
@@ -221,12 +218,6 @@ class Objects:
         if not request.option("dryRun"):
             found = self._store.create(resource, found)
         return Answer(resource.to_wire(found), 201)
-
-    def _update(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Answer:
-        sent = request.object()
-        if sent.get("metadata", {}).get("name", object_path.name) != object_path.name:
-            raise bad_request("the name of the object does not match the name on the URL")
-        return self._write(request, resource, object_path, sent)
 
     def _patch(self, request: ApiRequest, resource: Resource, object_path: ObjectPath) -> Answer:
         form = request.headers.get("content-type", "").partition(";")[0]

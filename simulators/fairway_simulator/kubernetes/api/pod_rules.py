@@ -135,6 +135,7 @@ def _is_extended(name: str) -> bool:
 
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_ABSENT = ("activeDeadlineSeconds", "managedBy", "maxFailedIndexes", "ttlSecondsAfterFinished")
 _HOSTNAME = 63
 _FIXED = (
     "selector",
@@ -148,27 +149,23 @@ _FIXED = (
 def job_causes(job: Object) -> Iterator[str]:
     """The faults of a Job."""
     spec = job["spec"]
-    indexed = spec["completionMode"] == "Indexed"
-    if spec["completionMode"] not in ("Indexed", "NonIndexed"):
-        yield (
-            f'spec.completionMode: Unsupported value: "{spec["completionMode"]}": supported '
-            'values: "Indexed", "NonIndexed"'
-        )
-    for field in (
-        "completions",
-        "parallelism",
-        "backoffLimit",
-        "backoffLimitPerIndex",
-        "activeDeadlineSeconds",
-    ):
+    is_indexed = spec["completionMode"] == "Indexed"
+    if not is_indexed and spec.get("completions") != 1:
+        yield "spec.completionMode: Forbidden: the stand-in has Indexed Jobs, and those of one pod"
+    for field in ("completions", "parallelism", "backoffLimit", "backoffLimitPerIndex"):
         if (value := spec.get(field)) is not None and value < 0:
             yield f"spec.{field}: Invalid value: {value}: must be greater than or equal to 0"
-    if indexed and spec.get("completions") is None:
+    if spec.get("completions") is None:
         yield "spec.completions: Required value: when completion mode is Indexed"
+    for field in ("backoffLimitPerIndex", "successPolicy") if not is_indexed else ():
+        if spec.get(field) is not None:
+            yield f"spec.{field}: Invalid value: requires indexed completion mode"
     yield from _name(job["metadata"].get("name", ""), spec)
     yield from _template(spec)
-    yield from _per_index(spec, indexed)
-    yield from _success(spec, indexed)
+    for field in _ABSENT:
+        if spec.get(field) is not None:
+            yield f"spec.{field}: Forbidden: the stand-in has no such field"
+    yield from _success(spec)
     yield from _failure(spec)
 
 
@@ -182,14 +179,11 @@ def job_changes(before: Object, after: Object) -> Iterator[str]:
     waits = old["suspend"] and "startTime" not in (before.get("status") or {})
     if old["template"] != new["template"] and not (waits and _same_pods(old, new)):
         yield f"spec.template: Invalid value: {_json(new['template'])}: field is immutable"
-    if old.get("completions") != new.get("completions"):
-        if old["completionMode"] != "Indexed":
-            yield f"spec.completions: Invalid value: {new.get('completions')}: field is immutable"
-        elif new.get("completions") != new.get("parallelism"):
-            yield (
-                f"spec.completions: Invalid value: {new.get('completions')}: can only be modified "
-                "in tandem with spec.parallelism"
-            )
+    if new["completions"] not in (old["completions"], new["parallelism"]):
+        yield (
+            f"spec.completions: Invalid value: {new['completions']}: can only be modified in "
+            "tandem with spec.parallelism"
+        )
 
 
 def _name(name: str, spec: Object) -> Iterator[str]:
@@ -226,25 +220,10 @@ def _template(spec: Object) -> Iterator[str]:
         )
 
 
-def _per_index(spec: Object, indexed: bool) -> Iterator[str]:
-    limit = spec.get("backoffLimitPerIndex")
-    if limit is not None and not indexed:
-        yield (
-            f"spec.backoffLimitPerIndex: Invalid value: {limit}: requires indexed completion mode"
-        )
-    for field in ("managedBy", "maxFailedIndexes", "ttlSecondsAfterFinished"):
-        if spec.get(field) is not None:
-            yield f"spec.{field}: Forbidden: the stand-in has no such field"
-
-
-def _success(spec: Object, indexed: bool) -> Iterator[str]:
+def _success(spec: Object) -> Iterator[str]:
     policy = spec.get("successPolicy")
     if policy is None:
         return
-    if not indexed:
-        yield (
-            f"spec.successPolicy: Invalid value: {_json(policy)}: requires indexed completion mode"
-        )
     if not policy.get("rules"):
         yield "spec.successPolicy.rules: Required value: at least one rules must be specified"
     for number, rule in enumerate(policy.get("rules") or ()):
@@ -257,9 +236,7 @@ def _success(spec: Object, indexed: bool) -> Iterator[str]:
 
 def _failure(spec: Object) -> Iterator[str]:
     pod = spec["template"]["spec"]
-    names = [
-        each["name"] for each in [*(pod.get("initContainers") or ()), *pod.get("containers", ())]
-    ]
+    names = [each["name"] for each in pod["containers"]]
     for number, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
         path = f"spec.podFailurePolicy.rules[{number}]"
         action = rule["action"]

@@ -136,13 +136,12 @@ class PodRequests:
     def _container(pod: Object, request: ApiRequest) -> str:
         """The container that is meant: the only one, or that which is named."""
         names = [each["name"] for each in pod["spec"]["containers"]]
-        names += [each["name"] for each in pod["spec"].get("initContainers") or ()]
         asked = request.option("container")
         name = pod["metadata"]["name"]
         if asked and asked not in names:
             raise bad_request(f"container {asked} is not valid for pod {name}")
-        if not asked and len(pod["spec"]["containers"]) > 1:
-            choice = " ".join(each["name"] for each in pod["spec"]["containers"])
+        if not asked and len(names) > 1:
+            choice = " ".join(names)
             raise bad_request(
                 f"a container name must be specified for pod {name}, choose one of: [{choice}]"
             )
@@ -162,11 +161,7 @@ def bind(store: Store, namespace: str, name: str, node: str) -> None:
 
 def _require_started(pod: Object, container: str, request: ApiRequest) -> None:
     """400 in the real server's words where a container has no log yet."""
-    status = pod["status"]
-    known: list[Any] = [
-        *(status.get("containerStatuses") or ()),
-        *(status.get("initContainerStatuses") or ()),
-    ]
+    known: list[Any] = pod["status"].get("containerStatuses") or []
     for each in known:
         waiting = (each.get("state") or {}).get("waiting")
         if each["name"] == container and waiting and not request.switch("previous"):

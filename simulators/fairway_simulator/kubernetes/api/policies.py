@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.api.resources import (
-    BUILT_IN,
     NAMESPACES,
     POLICIES,
     POLICY_BINDINGS,
@@ -112,7 +111,6 @@ def _refusals(spec: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
 
 _OF_PODS = re.compile(r"(requests|limits)\.(cpu|memory|ephemeral-storage)|requests\.[^/]+/[^/]+")
 _PLAIN = {"cpu": "requests.cpu", "memory": "requests.memory"}
-_COUNTED = ("pods", "services", "secrets", "configmaps", "persistentvolumeclaims")
 _SERVICES = {
     "services.loadbalancers": ["LoadBalancer"],
     "services.nodeports": ["LoadBalancer", "NodePort"],
@@ -128,8 +126,8 @@ def quota_causes(quota: Object) -> Iterator[str]:
             wrong = True
         if wrong:
             yield f'spec.hard[{name}]: Invalid value: "{text}": must be greater than or equal to 0'
-        if not _is_known(name):
-            said = "must be a standard resource for quota"
+        if name not in ("pods", *_PLAIN, *_SERVICES) and not _OF_PODS.fullmatch(name):
+            said = "must be a resource for quota that the stand-in counts"
             yield f'spec.hard[{name}]: Invalid value: "{name}": {said}'
     for field in quota["spec"]:
         if field != "hard":
@@ -179,30 +177,18 @@ def _require_stated(pod: Object, hard: dict[str, Any], quota: Object) -> None:
                 )
 
 
-def _is_known(name: str) -> bool:
-    if name.startswith("count/"):
-        return name.removeprefix("count/") in {each.qualified for each in BUILT_IN}
-    if name in (*_COUNTED, *_PLAIN, *_SERVICES, "requests.storage"):
-        return True
-    return bool(_OF_PODS.fullmatch(name))
-
-
 def _use(resource: Resource, found: Object) -> Counter[str]:
     """What an object counts for, by the names of quotas."""
-    total: Counter[str] = Counter({f"count/{resource.qualified}": 1})
+    total: Counter[str] = Counter()
     spec = found.get("spec") or {}
     if resource.plural == "pods":
         if (found.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return total
+        total["pods"] = 1
         for container in spec.get("containers") or ():
             for section in ("requests", "limits"):
                 for name, text in ((container.get("resources") or {}).get(section) or {}).items():
                     total[f"{section}.{name}"] += parse(text)  # type: ignore[assignment]
-    if resource.plural in _COUNTED:
-        total[resource.plural] = 1
-    if resource.plural == "persistentvolumeclaims":
-        asked = (spec.get("resources") or {}).get("requests") or {}
-        total["requests.storage"] += parse(asked.get("storage", "0"))  # type: ignore[assignment]
     if resource.plural == "services":
         for name, types in _SERVICES.items():
             total[name] += spec.get("type", "ClusterIP") in types

@@ -62,10 +62,7 @@ _KINDS: dict[str, Any] = {
                 "matchLabels": {"*": "string"},
                 "matchExpressions": [_EXPRESSION],
             },
-            "preemption": {
-                "reclaimWithinCohort": ("Never", "LowerPriority", "Any"),
-                "withinClusterQueue": ("Never", "LowerPriority", "LowerOrNewerEqualPriority"),
-            },
+            "preemption": {"reclaimWithinCohort": ("Never",), "withinClusterQueue": ("Never",)},
             "stopPolicy": _STOPS,
             "admissionChecksStrategy": {
                 "admissionChecks!": [{"name!": "string", "onFlavors": ["string"]}]

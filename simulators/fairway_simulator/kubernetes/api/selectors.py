@@ -28,17 +28,6 @@ def by_labels(text: str) -> Test:
     return lambda labels: all(test(labels) for test in tests)
 
 
-def by_spec(selector: Mapping[str, Any] | None) -> Test:
-    """A selector of specs: `matchLabels` and `matchExpressions`."""
-    selector = selector or {}
-    wanted = dict(selector.get("matchLabels") or {})
-    tests = [_expression_test(each) for each in selector.get("matchExpressions") or ()]
-    return lambda labels: (
-        all(labels.get(name) == value for name, value in wanted.items())
-        and all(test(labels) for test in tests)
-    )
-
-
 def by_fields(text: str) -> Callable[[Object], bool]:
     """A selector of fields: `status.phase=Running,spec.nodeName!=n1`."""
     wanted = []
@@ -62,9 +51,7 @@ def _field(found: Object, path: list[str]) -> Any:
 def _label_test(term: str) -> Test:
     if match := _SET.match(term):
         values = {each.strip() for each in match[3].split(",")}
-        return _expression_test(
-            {"key": match[1], "operator": "In" if match[2] == "in" else "NotIn", "values": values}
-        )
+        return lambda labels: (labels.get(match[1]) in values) is (match[2] == "in")
     for sign in ("!=", "==", "="):
         if sign in term:
             name, _, value = (part.strip() for part in term.partition(sign))
@@ -73,22 +60,6 @@ def _label_test(term: str) -> Test:
     if term.startswith("!"):
         return lambda labels: term[1:].strip() not in labels
     return lambda labels: term in labels
-
-
-def _expression_test(expression: Mapping[str, Any]) -> Test:
-    key, operator = expression["key"], expression["operator"]
-    values = set(expression.get("values") or ())
-    tests: dict[str, Test] = {
-        "In": lambda labels: labels.get(key) in values,
-        "NotIn": lambda labels: labels.get(key) not in values,
-        "Exists": lambda labels: key in labels,
-        "DoesNotExist": lambda labels: key not in labels,
-        "Gt": lambda labels: key in labels and int(labels[key]) > int(min(values)),
-        "Lt": lambda labels: key in labels and int(labels[key]) < int(min(values)),
-    }
-    if operator not in tests:
-        raise bad_request(f'"{operator}" is not a valid label selector operator')
-    return tests[operator]
 
 
 _BOOKMARK_EVERY = 20.0  # seconds; the real server says a minute, and less before it hangs up

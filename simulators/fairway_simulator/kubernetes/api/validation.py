@@ -222,7 +222,7 @@ def _metadata(resource: Resource, found: Object) -> Iterator[str]:
     name = metadata.get("name") or ""
     form = _PATH_NAME if "rbac" in resource.group else _SUBDOMAIN
     if not name:
-        yield "metadata.name: Required value: name or generateName is required"
+        yield "metadata.name: Required value: the stand-in makes no names"
     elif not form.match(name):
         yield f'metadata.name: Invalid value: "{name}": {_SUBDOMAIN_WORDS}'
     elif len(name) > _NAME:

@@ -89,7 +89,7 @@ def _mount_token(spec: Object) -> None:
     ]
     projected = {"sources": sources, "defaultMode": 0o644}
     spec.setdefault("volumes", []).append({"name": volume, "projected": projected})
-    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+    for container in spec.get("containers") or ():
         mounts = container.setdefault("volumeMounts", [])
         if all(each["mountPath"] != _FOLDER for each in mounts):
             mounts.append({"name": volume, "mountPath": _FOLDER, "readOnly": True})

@@ -32,12 +32,8 @@ def _by_exit_code(rule: Mapping[str, Any], pod: Object) -> str:
     codes = rule.get("onExitCodes")
     if not codes:
         return ""
-    metadata, status = pod["metadata"], pod["status"]
-    known = [
-        *(status.get("initContainerStatuses") or ()),
-        *(status.get("containerStatuses") or ()),
-    ]
-    for each in known:
+    metadata = pod["metadata"]
+    for each in pod["status"].get("containerStatuses") or ():
         ended = (each.get("state") or {}).get("terminated")
         name = codes.get("containerName")
         if not ended or not ended.get("exitCode") or name not in (None, each["name"]):
@@ -91,7 +87,6 @@ Memory = dict[int, tuple[int, str]]
 TRACKED = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
-_NO_INDEX = -1
 
 
 class JobState:
@@ -108,9 +103,10 @@ class JobState:
         alive = [pod for pod in pods if not is_ended(pod)]
         self._active = [pod for pod in alive if "deletionTimestamp" not in pod["metadata"]]
         self._terminating = [pod for pod in alive if "deletionTimestamp" in pod["metadata"]]
-        self._indexed = self.spec["completionMode"] == "Indexed"
-        self._completions = self.spec.get("completions")
+        self._completions = int(self.spec["completions"])
         self._succeeded = parsed(self.status.get("completedIndexes", ""))
+        if not is_indexed(job):
+            self._succeeded = set(range(self.status.get("succeeded", 0)))
         self._failed = parsed(self.status.get("failedIndexes", ""))
         self._verdict: tuple[str, str] | None = None
         """The reason and the message of a rule that ends the whole Job."""
@@ -124,17 +120,17 @@ class JobState:
         """Counts the pods that have ended and were not counted; returns them."""
         counted = [pod for pod in self._uncounted if is_ended(pod)]
         for pod in counted:
-            if pod["status"]["phase"] == "Succeeded":
-                self._count_success(pod)
-            else:
+            if pod["status"]["phase"] != "Succeeded":
                 self._count_failure(pod)
+            elif index_of(pod) < self._completions and index_of(pod) not in self._failed:
+                self._succeeded.add(index_of(pod))
         return counted
 
-    def decide(self, is_late: bool) -> None:
+    def decide(self) -> None:
         """Finds out whether the Job is over, one way or the other."""
         if self.is_decided:
             return
-        failure = self._failure(is_late)
+        failure = self._failure()
         success = self._success() if failure is None else None
         for kind, found in (("FailureTarget", failure), ("SuccessCriteriaMet", success)):
             if found is not None:
@@ -146,35 +142,22 @@ class JobState:
         busy = len(self._active)
         if self.spec["podReplacementPolicy"] == "Failed":
             busy += len(self._terminating)
-        room = int(self.spec["parallelism"]) - busy
-        if not self._indexed and self._completions is not None:
-            done = self.status.get("succeeded", 0)
-            room = min(room, int(self._completions) - done - busy)
-        elif not self._indexed and self.status.get("succeeded"):
-            room = 0  # a work queue is empty when one pod says so
-        return room
+        return int(self.spec["parallelism"]) - busy
 
     def missing(self) -> Iterator[tuple[int, int]]:
-        """The indexes that lack a pod, with how often they failed; -1 where pods have none."""
-        if not self._indexed:
-            while True:
-                yield _NO_INDEX, self._memory.get(_NO_INDEX, (0, ""))[0]
+        """The indexes that lack a pod, with how often they failed."""
         taken = self._succeeded | self._failed | {index_of(pod) for pod in self._active}
         if self.spec["podReplacementPolicy"] == "Failed":
             taken |= {index_of(pod) for pod in self._terminating}
-        for index in range(int(self._completions or 0)):
+        for index in range(self._completions):
             if index not in taken:
                 yield index, self._memory.get(index, (0, ""))[0]
 
     def surplus(self) -> list[Object]:
         """Pods that run beyond what is wanted, the youngest first."""
         most = int(self.spec["parallelism"])
-        kept: list[Object] = []
-        for pod in sorted(self._active, key=lambda pod: int(pod["metadata"]["resourceVersion"])):
-            if self._indexed and not 0 <= index_of(pod) < int(self._completions or 0):
-                continue
-            kept.append(pod)
-        kept = kept[:most]
+        order = sorted(self._active, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
+        kept = [pod for pod in order if index_of(pod) < self._completions][:most]
         return [pod for pod in self._active if pod not in kept]
 
     def added(self, pod: Object) -> None:
@@ -221,21 +204,13 @@ class JobState:
             "terminating": len(self._terminating),
         }
         found = {**self.status, **counts, "uncountedTerminatedPods": {}}
-        if self._indexed:
-            found["succeeded"] = len(self._succeeded)
+        found["succeeded"] = len(self._succeeded)
+        if is_indexed(self.job):
             found["completedIndexes"] = spelled(self._succeeded)
-            if self.spec.get("backoffLimitPerIndex") is not None:
-                found["failedIndexes"] = spelled(self._failed)
+        if self.spec.get("backoffLimitPerIndex") is not None:
+            found["failedIndexes"] = spelled(self._failed)
         shown = ("ready", "terminating", "uncountedTerminatedPods", "failedIndexes")
         return {name: value for name, value in found.items() if value or name in shown}
-
-    def _count_success(self, pod: Object) -> None:
-        self._memory.pop(_NO_INDEX, None)
-        index = index_of(pod)
-        if not self._indexed:
-            self.status["succeeded"] = self.status.get("succeeded", 0) + 1
-        elif 0 <= index < int(self._completions or 0) and index not in self._failed:
-            self._succeeded.add(index)
 
     def _count_failure(self, pod: Object) -> None:
         index = index_of(pod)
@@ -251,15 +226,13 @@ class JobState:
         if limit is not None and (action == "FailIndex" or failures > limit):
             self._failed.add(index)
 
-    def _failure(self, is_late: bool) -> tuple[str, str] | None:
+    def _failure(self) -> tuple[str, str] | None:
         spec = self.spec
         if self._verdict:
             return self._verdict
-        if is_late:
-            return "DeadlineExceeded", "Job was active longer than specified deadline"
         if self.status.get("failed", 0) > spec["backoffLimit"]:
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-        all_over = len(self._failed | self._succeeded) >= int(self._completions or 0)
+        all_over = len(self._failed | self._succeeded) >= self._completions
         if self._failed and all_over and self._success() is None:
             return "FailedIndexes", "Job has failed indexes"
         return None
@@ -271,12 +244,7 @@ class JobState:
             enough = rule.get("succeededCount") or len(meant)
             if enough and len(self._succeeded & meant) >= enough:
                 return "SuccessPolicy", f"Matched rules at index {number}"
-        done = len(self._succeeded) if self._indexed else self.status.get("succeeded", 0)
-        if self._completions is None:
-            reached = bool(done) and not self._active
-        else:
-            reached = done >= int(self._completions)
-        if reached:
+        if len(self._succeeded) >= self._completions:
             return "CompletionsReached", "Reached expected number of succeeded pods"
         return None
 
@@ -289,8 +257,13 @@ class JobState:
 
 
 def index_of(pod: Object) -> int:
-    """A pod's index, -1 where it has none."""
-    return int((pod["metadata"].get("annotations") or {}).get(INDEX, _NO_INDEX))
+    """A pod's index: 0 for the only one of a Job without indexes."""
+    return int((pod["metadata"].get("annotations") or {}).get(INDEX, 0))
+
+
+def is_indexed(job: Object) -> bool:
+    """Whether a Job's pods have indexes; one whose pods have none has one pod at a time."""
+    return bool(job["spec"]["completionMode"] == "Indexed")
 
 
 def is_ended(pod: Object) -> bool:

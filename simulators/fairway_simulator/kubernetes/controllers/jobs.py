@@ -18,6 +18,7 @@ from fairway_simulator.kubernetes.controllers.job_state import (
     JobState,
     Memory,
     is_ended,
+    is_indexed,
 )
 from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.events import Recorder
@@ -84,7 +85,7 @@ class Jobs(Controller):
         if "startTime" not in status and not job["spec"]["suspend"]:
             status["startTime"] = now()
         counted = state.count()
-        state.decide(self._is_late(key, job))
+        state.decide()
         if state.is_decided:
             self._end([pod for pod in pods if not is_ended(pod)])
         elif job["spec"]["suspend"]:
@@ -141,18 +142,6 @@ class Jobs(Controller):
         wait = min(_LONGEST_BACKOFF, self._backoff * 2.0 ** (failures - 1))
         return wait - seconds_since(ended)
 
-    def _is_late(self, key: str, job: Object) -> bool:
-        limit: float | None = job["spec"].get("activeDeadlineSeconds")
-        start = (job.get("status") or {}).get("startTime")
-        if limit is None or job["spec"]["suspend"] or start is None:
-            if limit is not None:
-                self._call_again(key, 0.2)
-            return False
-        left = limit - seconds_since(start)
-        if left > 0:
-            self._call_again(key, left)
-        return left <= 0
-
     def _end(self, pods: Iterable[Object]) -> None:
         for pod in pods:
             if "deletionTimestamp" not in pod["metadata"]:
@@ -182,26 +171,26 @@ class Jobs(Controller):
 
 
 def _pod(job: Object, index: int, failures: int) -> Object:
-    """A pod of a Job; `index` is -1 where pods have none."""
+    """A pod of a Job."""
     template = copy.deepcopy(job["spec"]["template"])
     metadata: dict[str, Any] = template.setdefault("metadata", {})
     name = job["metadata"]["name"]
     metadata["finalizers"] = [*(metadata.get("finalizers") or ()), TRACKED]
     metadata["ownerReferences"] = [JOBS.as_owner(job)]
     metadata["name"] = f"{name}-{suffix()}"
-    if index >= 0:
-        metadata["name"] = f"{name[:200]}-{index}-{suffix()}"
-        metadata.setdefault("labels", {})[INDEX] = str(index)
-        marks = metadata.setdefault("annotations", {})
-        marks[INDEX] = str(index)
-        if job["spec"].get("backoffLimitPerIndex") is not None:
-            marks[FAILURES] = str(failures)
-        template["spec"].setdefault("hostname", f"{name}-{index}")
-        field = {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}
-        variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": field}}
-        for kind in ("initContainers", "containers"):
-            for container in template["spec"].get(kind) or ():
-                known = container.setdefault("env", [])
-                if all(each["name"] != variable["name"] for each in known):
-                    known.append(variable)
+    if not is_indexed(job):
+        return {"metadata": metadata, "spec": template["spec"]}
+    metadata["name"] = f"{name[:200]}-{index}-{suffix()}"
+    metadata.setdefault("labels", {})[INDEX] = str(index)
+    marks = metadata.setdefault("annotations", {})
+    marks[INDEX] = str(index)
+    if job["spec"].get("backoffLimitPerIndex") is not None:
+        marks[FAILURES] = str(failures)
+    template["spec"].setdefault("hostname", f"{name}-{index}")
+    field = {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": field}}
+    for container in template["spec"]["containers"]:
+        known = container.setdefault("env", [])
+        if all(each["name"] != variable["name"] for each in known):
+            known.append(variable)
     return {"metadata": metadata, "spec": template["spec"]}

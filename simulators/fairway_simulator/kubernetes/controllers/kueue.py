@@ -1,6 +1,7 @@
 """Kueue 0.19 as a Job sees it: suspended until there is quota for all of its pods.
 
-Labels, Workloads and their conditions are the real ones; cohorts and topology are not there. What a
+Labels, Workloads and their conditions are the real ones; cohorts, topology and preemption are not
+there. What a
 check has to do is for its controller: see `provisioning`.
 """
 
@@ -160,7 +161,6 @@ class Kueue(Controller):
         flavors = {each["metadata"]["name"]: each for each in self._store.items(FLAVORS)}
         assignment = assign(found, workload, admitted, flavors)
         if isinstance(assignment, Refusal):
-            self._preempt(found, workload, admitted, assignment)
             self._refuse(workload, assignment)
             return
         self._reserve(workload, name, assignment)
@@ -217,20 +217,6 @@ class Kueue(Controller):
             workload["status"], "QuotaReserved", why.reason, why.message, holds=False
         )
         self._store.set_status(WORKLOADS, workload, status)
-
-    def _preempt(
-        self, queue: Object, workload: Object, admitted: list[Object], why: Refusal
-    ) -> None:
-        """Takes the quota of a workload of lower priority, where the queue says so."""
-        policy = (queue["spec"].get("preemption") or {}).get("withinClusterQueue", "Never")
-        mine = workload["spec"]["priority"]
-        lower = [each for each in admitted if each["spec"]["priority"] < mine]
-        if policy == "Never" or why.reason != "WaitingForQuota" or not lower:
-            return
-        victim = min(lower, key=lambda each: each["spec"]["priority"])
-        said = f"Preempted to accommodate a workload (UID: {workload['metadata']['uid']}) due to "
-        said += "prioritization in the ClusterQueue"
-        self._evict(victim, "Preempted", said)
 
     def _evict(self, workload: Object, reason: str, said: str, *, active: bool = True) -> None:
         """Takes a workload's quota, and suspends its Job; its checks begin anew."""

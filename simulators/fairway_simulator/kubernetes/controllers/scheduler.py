@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.pods import bind
 from fairway_simulator.kubernetes.api.resources import CLAIMS, NODES, PODS
-from fairway_simulator.kubernetes.api.selectors import by_spec
 from fairway_simulator.kubernetes.conditions import with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
 from fairway_simulator.kubernetes.controllers.loop import Controller
@@ -110,10 +109,11 @@ class Scheduler(Controller):
             term = each["podAffinityTerm"]
             if term["topologyKey"] != "kubernetes.io/hostname":
                 continue
-            is_one = by_spec(term.get("labelSelector"))
+            wanted = (term.get("labelSelector") or {}).get("matchLabels") or {}
             for other in self._store.items(PODS):
                 same = other["metadata"]["namespace"] == pod["metadata"]["namespace"]
-                if same and not is_ended(other) and is_one(other["metadata"].get("labels") or {}):
+                labels = other["metadata"].get("labels") or {}
+                if same and not is_ended(other) and wanted.items() <= labels.items():
                     found[other["spec"].get("nodeName", "")] += each["weight"]
         return found
 
@@ -127,14 +127,11 @@ class Scheduler(Controller):
 
 
 def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
-    """What a pod asks for: all containers together, or the largest of those that come first."""
+    """What the containers of a pod ask for together."""
     total: Counter[str] = Counter()
     for container in spec.get("containers") or ():
         for name, text in (container.get("resources", {}).get("requests") or {}).items():
             total[name] += _amount(text)
-    for container in spec.get("initContainers") or ():
-        for name, text in (container.get("resources", {}).get("requests") or {}).items():
-            total[name] = max(total[name], _amount(text))
     total["pods"] = 1
     return total
 
@@ -187,10 +184,10 @@ def unsuitable(pod: Object, node: Object) -> str:
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
     labels = node["metadata"].get("labels") or {}
     wanted = spec.get("nodeSelector") or {}
-    if any(labels.get(name) != value for name, value in wanted.items()) or not _is_attracted(
-        spec, labels
-    ):
+    if any(labels.get(name) != value for name, value in wanted.items()):
         return "node(s) didn't match Pod's node affinity/selector"
+    if (spec.get("affinity") or {}).get("nodeAffinity"):
+        return "node(s) of the stand-in, which know no nodeAffinity"
     return ""
 
 
@@ -202,11 +199,3 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
         return toleration.get("key") in (None, "", taint["key"])
     same = bool(toleration.get("key") == taint["key"])
     return same and bool(toleration.get("value", "") == taint.get("value", ""))
-
-
-def _is_attracted(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a node is one that the pod's affinity requires."""
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms = required.get("nodeSelectorTerms")
-    return terms is None or any(by_spec(term)(labels) for term in terms)

@@ -53,8 +53,7 @@ class PodRunner(threading.Thread):
         self._containers: dict[str, Container] = {}
         self._reason = ""
         spec = pod["spec"]
-        self._first = [_state(each) for each in spec.get("initContainers") or ()]
-        self._main = [_state(each) for each in spec["containers"]]
+        self._main = [ContainerState(each["name"], each["image"]) for each in spec["containers"]]
         self._written: dict[str, Any] = {}
 
     # What others ask of it.
@@ -85,16 +84,17 @@ class PodRunner(threading.Thread):
 
     def log(self, name: str, *, previous: bool = False) -> Path:
         """Where a container's log is."""
-        states = {each.name: each for each in [*self._first, *self._main]}
-        return self._log(name, states[name].restarts - (1 if previous else 0))
+        return self._log(name, self._state(name).restarts - (1 if previous else 0))
 
     def is_over(self, name: str) -> bool:
         """Whether a container writes no more."""
         if not self.is_alive():
             return True
-        state = next(each for each in [*self._first, *self._main] if each.name == name)
         again = self.pod["spec"]["restartPolicy"] != "Never"
-        return state.state == "terminated" and not again
+        return self._state(name).state == "terminated" and not again
+
+    def _state(self, name: str) -> ContainerState:
+        return next(each for each in self._main if each.name == name)
 
     # Its life.
 
@@ -106,7 +106,7 @@ class PodRunner(threading.Thread):
                 threading.Thread(target=self._volumes.keep, args=(ended,), daemon=True).start()
                 threading.Thread(target=self._hold_to_limits, args=(ended,), daemon=True).start()
                 self._tell("Pending")
-                if self._run_first() and self._start_all():
+                if self._start_all():
                     self._tell("Running")
                     self._attend()
             phase = self._end()
@@ -143,14 +143,14 @@ class PodRunner(threading.Thread):
         self._tell("Pending")
         while True:
             try:
-                _require_no_rights_on_the_host(self.pod["spec"])
+                _require_plain(self.pod["spec"])
                 self._volumes.prepare()
                 break
             except NotReady as why:
                 self._host.event(self.pod, "FailedMount", str(why), bad=True)
                 if self._wait(_PAUSE):
                     return False
-        for state in (*self._first, *self._main):
+        for state in self._main:
             if not self._host.has_image(state.image) and not self._pull(state):
                 return False
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
@@ -187,20 +187,6 @@ class PodRunner(threading.Thread):
             if self._wait(pause):
                 return False
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _run_first(self) -> bool:
-        """Runs the init containers, one after another; whether all ended well."""
-        for spec, state in zip(
-            self.pod["spec"].get("initContainers") or (), self._first, strict=True
-        ):
-            if not self._start(spec, state):
-                return False
-            self._tell("Pending")
-            with self._changed:
-                self._changed.wait_for(lambda: not state.is_running or self._grace is not None)  # noqa: B023
-            if state.exit_code != 0:
-                return False
-        return True
 
     def _start_all(self) -> bool:
         specs = zip(self.pod["spec"]["containers"], self._main, strict=True)
@@ -287,7 +273,7 @@ class PodRunner(threading.Thread):
 
     def _end(self) -> str:
         """Ends what still runs; the pod's last phase."""
-        running = [each for each in self._main + self._first if each.is_running]
+        running = [each for each in self._main if each.is_running]
         if running:
             assert self._grace is not None
             if not self._lost:
@@ -296,10 +282,10 @@ class PodRunner(threading.Thread):
                 number = signal.SIGTERM if self._grace else signal.SIGKILL
                 self._containers[each.name].signal(number)
             self._await_end(running)
-        for each in self._main + self._first:
+        for each in self._main:
             if each.state == "waiting":
                 each.end(137, "ContainerStatusUnknown", "The container could not be located")
-        codes = [each.exit_code for each in [*self._main, *self._first]]
+        codes = [each.exit_code for each in self._main]
         return "Succeeded" if all(code == 0 for code in codes) else "Failed"
 
     def _await_end(self, running: list[ContainerState]) -> None:
@@ -358,7 +344,7 @@ class PodRunner(threading.Thread):
     def _tell(self, phase: str) -> None:
         """Writes the pod's status, if it is another than before."""
         address = self._sandbox.address if self._sandbox else ""
-        found = status.wire(self.pod, phase, self._first, self._main, address)
+        found = status.wire(self.pod, phase, self._main, address)
         found |= {"hostIP": self._host.address}
         if self._evicted:
             found |= {"reason": "Evicted", "message": self._evicted}
@@ -374,15 +360,12 @@ class PodRunner(threading.Thread):
         return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
 
 
-def _state(spec: Mapping[str, Any]) -> ContainerState:
-    return ContainerState(spec["name"], spec["image"])
-
-
-def _require_no_rights_on_the_host(spec: Mapping[str, Any]) -> None:
-    """NotReady for a pod that is to act on its node: there is no node but this machine."""
-    found = [*(spec.get("initContainers") or ()), *spec["containers"]]
+def _require_plain(spec: Mapping[str, Any]) -> None:
+    """NotReady for a pod that is to act on its node, which is this machine, or in several steps."""
+    if spec.get("initContainers"):
+        raise NotReady("initContainers: the stand-in's nodes run none")
     rights = [each for each in ("hostPID", "hostNetwork", "hostIPC") if spec.get(each)]
-    if any((each.get("securityContext") or {}).get("privileged") for each in found):
+    if any((each.get("securityContext") or {}).get("privileged") for each in spec["containers"]):
         rights.append("privileged")
     if rights:
         raise NotReady(f"{rights[0]}: the stand-in's nodes give no pod rights on this machine")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.kubernetes.conditions import now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 
 @dataclass
@@ -76,16 +76,14 @@ class ContainerState:
 def wire(
     pod: Mapping[str, Any],
     phase: str,
-    first: Iterable[ContainerState],
     main: list[ContainerState],
     address: str,
 ) -> dict[str, Any]:
     """The whole status."""
-    prepared = all(each.exit_code == 0 for each in first)
     ready = bool(main) and all(each.is_running for each in main)
     why = "PodCompleted" if phase in ("Succeeded", "Failed") else "ContainersNotReady"
     conditions = [
-        _condition("Initialized", prepared or phase == "Running", "ContainersNotInitialized"),
+        _condition("Initialized", True, ""),
         _condition("Ready", ready, why),
         _condition("ContainersReady", ready, why),
     ]
@@ -95,8 +93,6 @@ def wire(
         "containerStatuses": [each.wire() for each in main],
         "startTime": (pod.get("status") or {}).get("startTime") or now(),
     }
-    if known := [each.wire() for each in first]:
-        found["initContainerStatuses"] = known
     if address:
         found |= {"podIP": address, "podIPs": [{"ip": address}]}
     return found
