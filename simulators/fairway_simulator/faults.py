@@ -62,11 +62,11 @@ class Fault:
 
 class Faults:
     """The faults that are on. `refuse` makes of one the error that the service answers with. The
-    same seed and the same requests give the same faults."""
+    same requests meet the same faults."""
 
-    def __init__(self, refuse: Callable[[Fault], Exception], seed: int = 0) -> None:
+    def __init__(self, refuse: Callable[[Fault], Exception]) -> None:
         self._refuse = refuse
-        self._random = random.Random(seed)  # noqa: S311 - it decides about faults, not secrets
+        self._random = random.Random(0)  # noqa: S311 - it decides about faults, not secrets
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
         self._stopped = threading.Event()

@@ -60,8 +60,6 @@ class Authenticator:
         self._clock = clock
         self.tokens: dict[str, float] = {}
         """Bearer tokens and the POSIX times at which they expire."""
-        self.skew = timedelta(0)
-        """Seconds by which the clients' clocks are behind."""
 
     def check(self, request: Request) -> None:
         """Returns where the request is one of ours, and is a 401 or 403 otherwise."""
@@ -98,7 +96,7 @@ class Authenticator:
         except ValueError:
             raise ServiceError(403, "AuthenticationFailed", "The request has no date.") from None
         # A clock that a test puts forward is no clock that is wrong: dates go by the real one.
-        ours = datetime.now(UTC) + self.skew
+        ours = datetime.now(UTC)
         if abs(ours - date) > _SKEW:
             why = f"The date is {date.isoformat()}, the server's {ours.isoformat()}."
             raise ServiceError(403, "AuthenticationFailed", AuthenticationErrorDetail=why)
@@ -138,8 +136,6 @@ class Core:
         blobs: Blobs,
         *,
         images: Mapping[str, Sequence[str]],
-        boot_seconds: float,
-        seed: int,
         shared_network: bool,
         mounts: Sequence[Path],
     ) -> None:
@@ -150,12 +146,12 @@ class Core:
         self.jobs = JobEnds(self.account, self.agent)
         self.lifecycle = Lifecycle(self.account, self.jobs)
         self.schedules = Schedules(self.account, self.jobs)
-        self.fleet = Fleet(self.account, self.agent, boot_seconds)
+        self.fleet = Fleet(self.account, self.agent)
         self.scheduler = Scheduler(
             self.account, self.agent, self.lifecycle, self.jobs, self.schedules.run
         )
         self.authenticator = Authenticator(name, key, self.clock)
-        self.faults = Faults(_refuse, seed)
+        self.faults = Faults(_refuse)
         self.logins = Logins(self.agent)
 
 

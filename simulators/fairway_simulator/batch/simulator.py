@@ -5,21 +5,20 @@ from __future__ import annotations
 import base64
 import secrets
 import time
-from datetime import timedelta
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from fairway_simulator.batch.agent.transfers import Blobs, StorageAccess
 from fairway_simulator.batch.azurite import Azurite
 from fairway_simulator.batch.core import Core
-from fairway_simulator.batch.model.pool import AllocationLimit
 from fairway_simulator.batch.operations import jobs, own, pools, tasks
 from fairway_simulator.batch.wire.router import Router
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_simulator.http import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -37,6 +36,7 @@ CONTAINERS = ("datasets", "outputs", "code")
 """The containers that its storage has from the start."""
 
 DEFAULT_POOL = "sim"
+_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 OPERATIONS: list[Operation] = [
     *jobs.OPERATIONS,
@@ -62,9 +62,9 @@ class BatchSimulator:
     `folder` holds all that it writes. The pool `sim` has `nodes` nodes that may talk to one
     another. With `storage` Azurite runs beside it; `storage_access` is an account that runs
     already. With `tls` it speaks https by a certificate of its own, `ca_file`, and tokens of
-    `issue_token` are accepted. `seed` decides which requests faults hit. With `images`, each with
-    its entry point, the pool is one for containers. Nodes have networks of their own where that
-    can be, and not with `shared_network`; they have the folders `mounts` as this machine does.
+    `issue_token` are accepted. With `images`, each with its entry point, the pool is one for
+    containers. Nodes have networks of their own where that can be, and not with `shared_network`;
+    they have the folders `mounts` as this machine does.
     """
 
     def __init__(
@@ -75,21 +75,17 @@ class BatchSimulator:
         vm_size: str = "Standard_D4s_v6",
         slots: int = 1,
         inter_node: bool = True,
-        spot: bool = False,
-        account: str = "simulated",
         key: str | None = None,
         port: int = 0,
         storage: bool = False,
         storage_access: StorageAccess | None = None,
         tls: bool = False,
-        boot_seconds: float = 0.0,
-        seed: int = 0,
         images: Mapping[str, Sequence[str]] | None = None,
         shared_network: bool = False,
         mounts: Sequence[Path] = (),
     ) -> None:
         self.folder = folder.resolve()
-        self.account = account
+        self.account = "simulated"
         self.key = key or base64.b64encode(secrets.token_bytes(64)).decode()
         self._wanted_storage = storage
         self._storage = storage_access
@@ -97,18 +93,18 @@ class BatchSimulator:
         self.ca_file: Path | None = self.folder / "ca.pem" if tls else None
         """The certificate by which a client knows the server, with `tls`."""
         self._port = port
-        self._boot_seconds = boot_seconds
-        self._seed = seed
-        self._images = images or {}
-        self._shared_network = shared_network
-        self._mounts = mounts
+        self._nodes: dict[str, Any] = {
+            "images": images or {},
+            "shared_network": shared_network,
+            "mounts": mounts,
+        }
         self._pool: dict[str, Any] = {
             "id": DEFAULT_POOL,
             "vmSize": vm_size,
             "taskSlotsPerNode": slots,
             "enableInterNodeCommunication": inter_node,
             "networkConfiguration": {"endpointConfiguration": {"inboundNATPools": [_SSH]}},
-            "targetLowPriorityNodes" if spot else "targetDedicatedNodes": nodes,
+            "targetDedicatedNodes": nodes,
         }
         if images:
             containers = {"type": "DockerCompatible", "containerImageNames": list(images)}
@@ -123,17 +119,7 @@ class BatchSimulator:
         """Starts it; it answers when this returns. OSError where the port is taken."""
         self.folder.mkdir(parents=True, exist_ok=True)
         blobs = Blobs(self._storage, IDENTITY)
-        core = self._core = Core(
-            self.account,
-            self.key,
-            self.folder,
-            blobs,
-            boot_seconds=self._boot_seconds,
-            images=self._images,
-            seed=self._seed,
-            shared_network=self._shared_network,
-            mounts=self._mounts,
-        )
+        core = self._core = Core(self.account, self.key, self.folder, blobs, **self._nodes)
         core.schedules.add_job = lambda spec: jobs.add(core, spec)
         tls = serve_as_localhost(self.folder)[0] if self.ca_file else None
         self._server = Server(Router(core, OPERATIONS), tls, self._port)
@@ -218,10 +204,6 @@ class BatchSimulator:
         self._core.authenticator.tokens[token] = expires
         return token
 
-    def set_skew(self, seconds: float) -> None:
-        """Lets the service's idea of the real time be off: signatures are dated."""
-        self._core.authenticator.skew = timedelta(seconds=seconds)
-
     # -- what happens to it -----------------------------------------------------------------
 
     @property
@@ -239,52 +221,48 @@ class BatchSimulator:
         with self._core.account.changed:
             return list(self._core.account.pool(pool).nodes)
 
-    def node_folder(self, node: str, pool: str = DEFAULT_POOL) -> Path:
+    def node_folder(self, node: str) -> Path:
         """A node's folder, which its tasks see as AZ_BATCH_NODE_ROOT_DIR."""
-        return self._node(node, pool).folder
+        with self.node(node) as found:
+            return found.folder
 
     @property
     def shared_folder(self) -> Path:
         """The folder that all nodes have as `$AZ_BATCH_NODE_MOUNTS_DIR/shared`."""
         return self._core.agent.layout.shared
 
-    def _node(self, node: str, pool: str) -> Node:
+    @contextmanager
+    def node(self, node: str) -> Iterator[Node]:
+        """A node of the pool `sim`, and the account's lock."""
         with self._core.account.changed:
-            return self._core.account.node(pool, node)
+            yield self._core.account.node(DEFAULT_POOL, node)
 
-    def preempt(self, node: str, *, pool: str = DEFAULT_POOL, notice: float = 0.0) -> None:
+    def preempt(self, node: str, *, notice: float = 0.0) -> None:
         """Takes a node away as Spot does, after `notice` seconds among its Scheduled Events."""
-        with self._core.account.changed:
-            self._core.fleet.preempt(self._core.account.node(pool, node), notice)
+        with self.node(node) as found:
+            self._core.fleet.preempt(found, notice)
 
-    def lose(self, node: str, *, pool: str = DEFAULT_POOL) -> None:
+    def lose(self, node: str) -> None:
         """A node is not heard of any more: its state is unknown and its files are out of reach."""
-        with self._core.account.changed:
-            self._core.fleet.lose(self._core.account.node(pool, node), "unknown")
+        with self.node(node) as found:
+            self._core.fleet.lose(found, "unknown")
 
-    def fail_start(self, node: str, *, pool: str = DEFAULT_POOL, said: str) -> None:
+    def fail_start(self, node: str, *, said: str) -> None:
         """A node's start task, for which its pool waits, has failed and printed this."""
-        with self._core.account.changed:
-            self._core.fleet.fail_start(self._core.account.node(pool, node), said)
+        with self.node(node) as found:
+            self._core.fleet.fail_start(found, said)
 
-    def restore(self, node: str, *, pool: str = DEFAULT_POOL) -> None:
+    def restore(self, node: str) -> None:
         """A node that was lost comes back, as a new machine."""
-        with self._core.account.changed:
-            self._core.fleet.restore(self._core.account.node(pool, node))
+        with self.node(node) as found:
+            self._core.fleet.restore(found)
 
-    def limit_pool(
-        self,
-        nodes: int | None,
-        *,
-        pool: str = DEFAULT_POOL,
-        code: str = "AccountCoreQuotaReached",
-        message: str = "The account's core quota for this VM family has been reached",
-    ) -> None:
+    def limit_pool(self, nodes: int | None, *, pool: str = DEFAULT_POOL) -> None:
         """Limits the nodes of a pool, which gets a resize error for those beyond; None: no
         limit."""
         with self._core.account.changed:
             found = self._core.account.pool(pool)
-            found.limit = None if nodes is None else AllocationLimit(nodes, code, message)
+            found.limit = nodes
             self._core.fleet.resize(found)
 
     def limit_jobs(self, quota: int | None) -> None:
@@ -292,25 +270,22 @@ class BatchSimulator:
         with self._core.account.changed:
             self._core.account.quota = quota
 
-    def wait_until(self, test: Callable[[], bool], timeout: float = 300.0) -> None:
+    def wait_until(self, test: Callable[[], bool]) -> None:
         """Returns when something has come about, looking at every change of the account;
-        TimeoutError where it has not after `timeout` seconds. `test` may call the service."""
-        until = time.monotonic() + timeout
+        TimeoutError where it has not after some minutes. `test` may call the service."""
+        until = time.monotonic() + _PATIENCE
         while not test():
             if time.monotonic() > until:
-                raise TimeoutError(f"it has not come about within {timeout:g} s")
+                raise TimeoutError(f"it has not come about within {_PATIENCE:g} s")
             with self._core.account.changed:
                 # A change between the test and this line is seen at the next look.
                 self._core.account.changed.wait(0.05)
 
-    def wait_for_task(
-        self, job: str, task: str, state: str = "completed", timeout: float = 300.0
-    ) -> None:
+    def wait_for_task(self, job: str, task: str, state: str = "completed") -> None:
         """Returns when a task is in a state."""
-        account = self._core.account
-        self.wait_until(lambda: account.task(job, task).state == state, timeout)
+        self.wait_until(lambda: self._core.account.task(job, task).state == state)
 
-    def wait_for_job(self, job: str, state: str = "completed", timeout: float = 300.0) -> None:
+    def wait_for_job(self, job: str, state: str = "completed") -> None:
         """Returns when a job is in a state; one that is not there yet is waited for."""
         jobs = self._core.account.jobs
 
@@ -318,14 +293,11 @@ class BatchSimulator:
             found = jobs.get(job.lower())
             return found is not None and found.state == state
 
-        self.wait_until(reached, timeout)
+        self.wait_until(reached)
 
-    def wait_for_node(
-        self, node: str, state: str, *, pool: str = DEFAULT_POOL, timeout: float = 300.0
-    ) -> None:
+    def wait_for_node(self, node: str, state: str) -> None:
         """Returns when a node is in a state."""
-        account = self._core.account
-        self.wait_until(lambda: account.node(pool, node).state == state, timeout)
+        self.wait_until(lambda: self._core.account.node(DEFAULT_POOL, node).state == state)
 
     def advance(self, seconds: float) -> None:
         """Puts the service's clock forward."""

@@ -108,7 +108,6 @@ class KubernetesCluster:
     path: str = ""
     exports: Mapping[str, Path] = field(default_factory=dict)
     port: int = 0
-    seed: int = 0
     api: ApiService = field(init=False)
     autoscaler: Autoscaler = field(init=False)
     kubelet: Kubelet = field(init=False)
@@ -235,7 +234,7 @@ class KubernetesCluster:
             names=["kubernetes", "kubernetes.default", "kubernetes.default.svc"],
             addresses=[between.gateway],
         )
-        self.api = ApiService(kueue=self.kueue, provisioning=bool(self.pools), seed=self.seed)
+        self.api = ApiService(kueue=self.kueue, provisioning=bool(self.pools))
         self._server = Server(self.api.handle, tls, self.port)
         store, admission = self.api.store, self.api.admission
         accounts = Accounts(store, authority.read_text())

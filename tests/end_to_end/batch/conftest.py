@@ -186,7 +186,7 @@ def two(make_batch: Callable[..., Batch]) -> Two:
     made = make_batch()
     formula = "$TargetDedicatedNodes = 2;"
     made.service.add_pool("large", enableAutoScale=True, autoScaleFormula=formula)
-    made.service.limit_pool(0, pool="large", code="AccountCoreQuotaReached")
+    made.service.limit_pool(0, pool="large")
     two = Two(made.service, made.fairway)
     two.declare()
     return two

@@ -194,8 +194,8 @@ class TestNodes:
         # It listens once this is said.
         with urllib.request.urlopen(f"http://localhost:{here}/page.txt") as answer:
             text = answer.read()
-        node = batch.service._node(str(run.task_status(0).node), "sim")
-        assert node.users
+        with batch.service.node(str(run.task_status(0).node)) as node:
+            assert node.users
         assert list(private.glob("fairway-login-*/key"))
         tunnel.send_signal(number)
         tunnel.wait()

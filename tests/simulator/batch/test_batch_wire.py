@@ -75,18 +75,6 @@ def test_a_body_of_unknown_length_is_refused(service: BatchSimulator) -> None:
     assert (status, error["code"]) == (411, "MissingContentLengthHeader")
 
 
-@pytest.mark.parametrize("skew", [-1200, 1200])
-def test_a_clock_that_is_off_by_more_than_a_quarter_of_an_hour_is_refused(
-    service: BatchSimulator, strict: BatchClient, skew: float
-) -> None:
-    service.set_skew(skew)
-    with pytest.raises(HttpResponseError) as caught:
-        strict.get_pool("sim")
-    assert caught.value.status_code == 403
-    service.set_skew(skew / 2)
-    assert strict.get_pool("sim")
-
-
 def test_every_part_of_a_request_is_signed(service: BatchSimulator, client: BatchClient) -> None:
     """What the client signs with awkward ids, query and headers is what is checked."""
     client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.model.entity import Entity, wire_time
@@ -28,15 +27,6 @@ _RECENT = 10
 REACHABLE = {"idle", "running", "offline", "starttaskfailed"}
 
 
-@dataclass(frozen=True)
-class AllocationLimit:
-    """A pool gets no more nodes than this, and says why."""
-
-    nodes: int
-    code: str
-    message: str
-
-
 class Pool(Entity):
     """A pool. `spec` holds the properties that do not change by themselves."""
 
@@ -52,7 +42,8 @@ class Pool(Entity):
         self.allocation_state = "steady"
         self.allocation_transition = now
         self.resize_errors: list[dict[str, Any]] = []
-        self.limit: AllocationLimit | None = None
+        self.limit: int | None = None
+        """How many nodes the quota allows it; None for any number."""
 
     @property
     def slots(self) -> int:

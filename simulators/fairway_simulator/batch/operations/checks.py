@@ -59,7 +59,7 @@ def limits(constraints: dict[str, Any]) -> None:
     span(constraints, "maxWallClockTime")
     span(constraints, "retentionTime")
     value = constraints.get("maxTaskRetryCount")
-    if value is not None and (not isinstance(value, int) or value < -1):
+    if value is not None and value < -1:
         raise invalid_property("maxTaskRetryCount", value, "-1 or more")
 
 
@@ -78,9 +78,8 @@ def job(body: dict[str, Any]) -> None:
         required(manager, "commandLine")
         absent(manager, "applicationPackageReferences", "authenticationTokenSettings")
     priority = body.get("priority")
-    if priority is not None and (not isinstance(priority, int) or not -1000 <= priority <= 1000):
+    if priority is not None and not -1000 <= priority <= 1000:
         raise invalid_property("priority", priority, "-1000 to 1000")
-    one_of(body, "onAllTasksComplete", ("noaction", "terminatejob"))
     if str(body.get("onTaskFailure", "noaction")).lower() != "noaction":
         absent(body, "onTaskFailure")
     limits(body.get("constraints") or {})
@@ -118,8 +117,7 @@ def task(body: dict[str, Any], job_spec: dict[str, Any]) -> None:
     for file in (settings or {}).get("commonResourceFiles") or ():
         _resource_file(file)
     for file in body.get("outputFiles") or ():
-        options = required(file, "uploadOptions")
-        one_of(options, "uploadCondition", ("tasksuccess", "taskfailure", "taskcompletion"))
+        required(file, "uploadOptions")
         required(file, "filePattern")
 
 
@@ -145,7 +143,6 @@ def _exit_conditions(conditions: dict[str, Any], job_spec: dict[str, Any]) -> No
     absent(conditions, "exitCodes", "exitCodeRanges")
     for option in conditions.values():
         absent(option, "jobAction")
-        one_of(option, "dependencyAction", ("satisfy", "block"))
         if option.get("dependencyAction") and not job_spec["usesTaskDependencies"]:
             reason = "needs usesTaskDependencies on the job"
             raise invalid_property("dependencyAction", option["dependencyAction"], reason)
@@ -168,5 +165,5 @@ def slots(pool: dict[str, Any]) -> None:
     cores of the vmSize of the pool or 256" says azure-batch of task_slots_per_node."""
     count, size = pool.get("taskSlotsPerNode", 1), vm_sizes().get(pool["vmSize"])
     most = min(256, 4 * size.vcpus) if size else 256
-    if type(count) is not int or not 1 <= count <= most:
+    if not 1 <= count <= most:
         raise invalid_property("taskSlotsPerNode", count, f"1 to {most}")

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.outcome import Attempt
     from fairway_simulator.batch.model.pool import Pool
 
+_NO_CORES = "The account's core quota for this VM family has been reached"
+
 
 class Fleet:
     """The changes of nodes and of pools' sizes. The caller holds the account's lock."""
 
-    def __init__(self, account: Account, agent: NodeAgent, boot_seconds: float) -> None:
+    def __init__(self, account: Account, agent: NodeAgent) -> None:
         self._account = account
         self._agent = agent
-        self.boot_seconds = boot_seconds
         self._addresses = itertools.count()
         self._numbers: dict[str, itertools.count[int]] = {}
         self._threads: list[threading.Thread] = []
@@ -41,12 +42,13 @@ class Fleet:
         now = self._account.clock.now()
         pool.resize_errors = []
         pool.allocate("resizing", now)
-        allowed = pool.limit.nodes if pool.limit else pool.target_dedicated + pool.target_spot
+        wanted = pool.target_dedicated + pool.target_spot
+        allowed = wanted if pool.limit is None else pool.limit
         dedicated = min(pool.target_dedicated, allowed)
         self._bring(pool, dedicated, option, dedicated=True)
         self._bring(pool, min(pool.target_spot, allowed - dedicated), option, dedicated=False)
-        if pool.limit and pool.target_dedicated + pool.target_spot > allowed:
-            pool.resize_errors = [{"code": pool.limit.code, "message": pool.limit.message}]
+        if wanted > allowed:
+            pool.resize_errors = [{"code": "AccountCoreQuotaReached", "message": _NO_CORES}]
         self.settle(pool)
 
     def _bring(self, pool: Pool, target: int, option: str, *, dedicated: bool) -> None:
@@ -97,18 +99,11 @@ class Fleet:
             self._account.changed.notify_all()
 
     def boot(self, node: Node) -> None:
-        """Starts a node: it is ready at once where nothing has to be waited for."""
+        """Starts a node, which is ready at once."""
         for each in {node, *node.pool.nodes.values()}:
             self._agent.layout.make(each, node.pool.nodes.values())
         node.booted = self._account.clock.now()
-        if self.boot_seconds == 0:
-            self._ready(node)
-            return
-        node.become("starting", self._account.clock.now())
-        self._after(node, self.boot_seconds, lambda: self._ready(node))
-
-    def _ready(self, node: Node) -> None:
-        node.become("idle" if node.schedulable else "offline", self._account.clock.now())
+        node.become("idle" if node.schedulable else "offline", node.booted)
         self._account.changed.notify_all()
 
     # -- what happens to a node -----------------------------------------------------------
@@ -130,9 +125,7 @@ class Fleet:
     def fail_start(self, node: Node, said: str) -> None:
         """A node's start task has failed, for which the pool waits; its files can still be read
         (learn.microsoft.com/azure/batch/batch-pool-node-error-checking)."""
-        folder = node.folder / "startup"
-        folder.mkdir(exist_ok=True)
-        (folder / "stderr.txt").write_text(said, "utf-8")
+        (node.folder / "startup" / "stderr.txt").write_text(said, "utf-8")
         self.lose(node, "starttaskfailed")
 
     def preempt(self, node: Node, notice: float) -> None:

@@ -42,11 +42,11 @@ class ApiService:
     """Answers requests; `kueue` and `provisioning` say whether the resources of Kueue, and those of
     an autoscaler that takes requests, are there."""
 
-    def __init__(self, *, kueue: bool = False, provisioning: bool = False, seed: int = 0) -> None:
+    def __init__(self, *, kueue: bool = False, provisioning: bool = False) -> None:
         self.store = Store()
         self.access = Access(self.store)
         self.admission = Admission(self.store)
-        self.faults = Faults(_refuse, seed)
+        self.faults = Faults(_refuse)
         self.kubelet_token = self.access.issue(OWN, ["system:masters"])
         found = [*BUILT_IN, *(KUEUE if kueue else ())]
         found += [PROVISIONING_REQUESTS] * provisioning
