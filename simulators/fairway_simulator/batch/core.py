@@ -11,9 +11,9 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from fairway_simulator.batch.agent.commands import NodeAgent
+from fairway_simulator.batch.agent.isolation import Network
 from fairway_simulator.batch.agent.layout import Layout
 from fairway_simulator.batch.agent.logins import Logins
-from fairway_simulator.batch.agent.network import Network
 from fairway_simulator.batch.model.account import Account
 from fairway_simulator.batch.model.entity import Clock
 from fairway_simulator.batch.scheduling.fleet import Fleet

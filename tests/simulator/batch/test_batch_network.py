@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_simulator.batch import BatchSimulator
-from fairway_simulator.batch.agent import network
+from fairway_simulator.batch.agent import isolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def apart() -> None:
     """Nodes can have networks of their own."""
-    if not network.possible():
+    if not isolation.can_have_networks():
         pytest.skip("needs root and `ip` (Debian: iproute2), for nodes with networks of their own")
 
 

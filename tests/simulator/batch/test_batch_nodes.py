@@ -10,7 +10,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from command_lines import bash
 
-from fairway_simulator.batch.agent.network import address_of
+from fairway_simulator.batch.agent.isolation import address_of
 from fairway_simulator.batch.orders import order
 from fairway_simulator.batch.wire.bodies import ServiceError
 

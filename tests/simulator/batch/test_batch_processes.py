@@ -8,14 +8,14 @@ import pytest
 from command_lines import bash
 
 from fairway_simulator.batch import BatchSimulator
-from fairway_simulator.batch.agent import process_space
+from fairway_simulator.batch.agent import isolation
 
 ADMIN = {"autoUser": {"elevationLevel": "admin", "scope": "pool"}}
 
 
 @pytest.fixture(autouse=True)
 def _apart() -> None:
-    if not process_space.possible():
+    if not isolation.can_have_processes():
         pytest.skip("nodes share this machine's processes: it takes root")
 
 

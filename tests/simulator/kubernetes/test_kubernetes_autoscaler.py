@@ -37,12 +37,12 @@ from fairway_simulator.kubernetes.api.resources import (
     WORKLOADS,
 )
 from fairway_simulator.kubernetes.api.store import Store
-from fairway_simulator.kubernetes.conditions import at, condition_of, is_true
 from fairway_simulator.kubernetes.controllers.autoscaler import CONSUMES, STARTUP_TAINT, Autoscaler
 from fairway_simulator.kubernetes.controllers.jobs import Jobs
 from fairway_simulator.kubernetes.controllers.kueue import Kueue
 from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
+from fairway_simulator.kubernetes.events import at, condition_of, is_true
 
 if TYPE_CHECKING:
     from pathlib import Path

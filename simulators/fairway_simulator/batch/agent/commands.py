@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent import environment, layout
-from fairway_simulator.batch.agent.process_space import ProcessSpaces
+from fairway_simulator.batch.agent.isolation import ProcessSpaces
 from fairway_simulator.batch.agent.supervisor_client import Supervisor
 from fairway_simulator.batch.model.outcome import Outcome, exited, failure
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fairway_simulator.batch.agent.isolation import Network
     from fairway_simulator.batch.agent.layout import Layout
-    from fairway_simulator.batch.agent.network import Network
     from fairway_simulator.batch.agent.transfers import Blobs, TransferError
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.pool import Node

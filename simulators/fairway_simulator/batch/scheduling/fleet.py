@@ -7,7 +7,7 @@ import threading
 import uuid
 from typing import TYPE_CHECKING
 
-from fairway_simulator.batch.agent.network import address_of
+from fairway_simulator.batch.agent.isolation import address_of
 from fairway_simulator.batch.model.entity import http_date
 from fairway_simulator.batch.model.pool import Node
 from fairway_simulator.batch.scheduling.lifecycle import leave

@@ -18,7 +18,7 @@ from fairway_simulator.kubernetes.api.resources import (
     ROLES,
     SERVICE_ACCOUNTS,
 )
-from fairway_simulator.kubernetes.conditions import now
+from fairway_simulator.kubernetes.events import now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

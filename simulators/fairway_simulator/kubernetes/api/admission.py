@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.kubernetes.api import policies, schemas, validation
 from fairway_simulator.kubernetes.api.requests import bad_request, invalid, not_found
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, Resource
-from fairway_simulator.kubernetes.conditions import now
+from fairway_simulator.kubernetes.events import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from fairway_simulator.kubernetes.api import patches
 from fairway_simulator.kubernetes.api.requests import ApiError, bad_request, conflict, expired
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, PODS
 from fairway_simulator.kubernetes.api.selectors import Watch, by_fields, by_labels
-from fairway_simulator.kubernetes.conditions import now
+from fairway_simulator.kubernetes.events import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable

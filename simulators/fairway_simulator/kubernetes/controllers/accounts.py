@@ -14,8 +14,8 @@ from fairway_simulator.kubernetes.api.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from fairway_simulator.kubernetes.conditions import now
 from fairway_simulator.kubernetes.controllers.loop import Controller
+from fairway_simulator.kubernetes.events import now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,11 +21,10 @@ from fairway_simulator.kubernetes.api.resources import (
     PODS,
     PROVISIONING_REQUESTS,
 )
-from fairway_simulator.kubernetes.conditions import at, condition_of, is_true, with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
 from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.controllers.scheduler import requests_of, short_of, unsuitable
-from fairway_simulator.kubernetes.events import Recorder
+from fairway_simulator.kubernetes.events import Recorder, at, condition_of, is_true, with_condition
 from fairway_simulator.kubernetes.kubelet.kubelet import NodeSpec
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.resources import CLAIMS, VOLUMES
-from fairway_simulator.kubernetes.conditions import now
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.events import Recorder
+from fairway_simulator.kubernetes.events import Recorder, now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

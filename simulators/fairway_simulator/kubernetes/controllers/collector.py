@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from fairway_simulator.kubernetes.api import objects
 from fairway_simulator.kubernetes.api.resources import JOBS, NAMESPACES, NODES, PODS, Resource
-from fairway_simulator.kubernetes.conditions import with_condition
 from fairway_simulator.kubernetes.controllers.loop import Controller
+from fairway_simulator.kubernetes.events import with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from fairway_simulator.kubernetes.api import objects
 from fairway_simulator.kubernetes.api.admission import suffix
 from fairway_simulator.kubernetes.api.resources import DEPLOYMENTS, PODS
-from fairway_simulator.kubernetes.conditions import is_true, with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
 from fairway_simulator.kubernetes.controllers.loop import Controller
+from fairway_simulator.kubernetes.events import is_true, with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.conditions import condition_of, is_true, now, with_condition
+from fairway_simulator.kubernetes.events import condition_of, is_true, now, with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -10,7 +10,6 @@ from fairway_simulator.kubernetes.api import objects
 from fairway_simulator.kubernetes.api.admission import suffix
 from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.api.resources import JOBS, PODS
-from fairway_simulator.kubernetes.conditions import is_true, now, seconds_since
 from fairway_simulator.kubernetes.controllers.job_state import (
     FAILURES,
     INDEX,
@@ -21,7 +20,7 @@ from fairway_simulator.kubernetes.controllers.job_state import (
     is_indexed,
 )
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.events import Recorder
+from fairway_simulator.kubernetes.events import Recorder, is_true, now, seconds_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -23,7 +23,6 @@ from fairway_simulator.kubernetes.api.resources import (
     WORKLOADS,
     Resource,
 )
-from fairway_simulator.kubernetes.conditions import condition_of, is_true, now, with_condition
 from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.controllers.quota import (
     Assignment,
@@ -32,6 +31,7 @@ from fairway_simulator.kubernetes.controllers.quota import (
     say_who_is_active,
     why_inactive,
 )
+from fairway_simulator.kubernetes.events import condition_of, is_true, now, with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

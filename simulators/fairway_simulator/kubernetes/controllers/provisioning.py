@@ -19,9 +19,9 @@ from fairway_simulator.kubernetes.api.resources import (
     WORKLOADS,
     Resource,
 )
-from fairway_simulator.kubernetes.conditions import condition_of, is_true, now, with_condition
 from fairway_simulator.kubernetes.controllers.autoscaler import CONSUMES
 from fairway_simulator.kubernetes.controllers.loop import Controller
+from fairway_simulator.kubernetes.events import condition_of, is_true, now, with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,8 @@ from fairway_simulator.kubernetes.api.resources import (
     LOCAL_QUEUES,
     Resource,
 )
-from fairway_simulator.kubernetes.conditions import is_true, with_condition
 from fairway_simulator.kubernetes.controllers.scheduler import requests_of, tolerates
+from fairway_simulator.kubernetes.events import is_true, with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.pods import bind
 from fairway_simulator.kubernetes.api.resources import CLAIMS, NODES, PODS
-from fairway_simulator.kubernetes.conditions import with_condition
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.events import Recorder
+from fairway_simulator.kubernetes.events import Recorder, with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.conditions import now
+from fairway_simulator.kubernetes.events import now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

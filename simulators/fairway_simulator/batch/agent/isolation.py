@@ -1,9 +1,10 @@
-"""The network of a pool's nodes: each has a namespace of its own, with ports and an address that no
-other node has, and one wire to all others.
+"""The networks and the processes of a pool's nodes, each in a namespace of its own.
 
-Nothing else leads there but what Azure has too: the account and its storage, at the addresses that
-they have on this machine, and ports that a pool maps for login. Where the simulator is not root, or
-this machine has no `ip`, nodes share its own network.
+A node has ports and an address that no other node has, and one wire to all others. Nothing else
+leads there but what Azure has too: the account and its storage, at the addresses that they have on
+this machine, and ports that a pool maps for login. It sees no others' processes and may signal
+none; when it is gone, so is all that ran there. Where the simulator is not root, or this machine
+does not allow it, nodes share its network or its processes. Source: pid_namespaces(7).
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.supervisor_client import Process
     from fairway_simulator.batch.model.pool import Node
 
+
 _SWITCH = "switch"
 _LOOPBACK = "127.0.0.1"
+_SPACE = ("unshare", "--pid", "--fork")
+# Process 1 of a node; it ends with the simulator, whose end of the pipe it reads.
+_FIRST = "echo && exec cat"
 
 
 @cache
-def possible() -> bool:
+def can_have_networks() -> bool:
     """Whether nodes can have networks of their own here."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return False
@@ -57,7 +62,7 @@ class Network:
     """The nodes' network; with `shared` it is this machine's."""
 
     def __init__(self, *, shared: bool = False) -> None:
-        self.shared = shared or not possible()
+        self.shared = shared or not can_have_networks()
         self._services: list[int] = []
         self._namespaces: dict[str, int] = {}
         self._relays: dict[str, list[Relay]] = {}
@@ -157,3 +162,59 @@ def _ip(namespace: int, *lines: str) -> None:
         check=True,
     )
     within(namespace, run)
+
+
+@cache
+def can_have_processes() -> bool:
+    """Whether nodes can have processes of their own here."""
+    if os.geteuid() != 0:
+        return False
+    words = [*_SPACE, "--mount", "--mount-proc", "true"]
+    try:
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+class ProcessSpaces:
+    """The nodes' namespaces, each held by a process 1 of its own."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+
+    def words(self, node: Node) -> tuple[str, ...]:
+        """The start of a command that runs among the node's processes; nothing where all nodes
+        share this machine's."""
+        if not can_have_processes():
+            return ()
+        with self._lock:
+            if node.id not in self._first:
+                self._first[node.id] = _start()
+            holder = self._first[node.id].pid
+        return ("nsenter", f"--pid=/proc/{holder}/ns/pid_for_children", "--")
+
+    def forget(self, node: Node) -> None:
+        """The node is gone, with all that runs there."""
+        with self._lock:
+            holder = self._first.pop(node.id, None)
+        if holder is not None:
+            holder.communicate()
+
+    def close(self) -> None:
+        """Ends them all."""
+        with self._lock:
+            holders = list(self._first.values())
+            self._first.clear()
+        for holder in holders:
+            holder.communicate()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    words = [*_SPACE, "sh", "-c", _FIRST]
+    holder = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert holder.stdout
+    holder.stdout.readline()
+    return holder
