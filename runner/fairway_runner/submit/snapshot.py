@@ -330,9 +330,11 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     here, what was said of it, without how."""
     if (known := known_git()) is not None:
         return known, ""
-    commit = _git(folder, "rev-parse", "HEAD")
-    diff = _git(folder, "diff", "HEAD", "--", ".") if commit else ""
     untracked = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
+    if untracked is None:
+        return {"commit": None, "dirty": False, "untracked": []}, ""
+    commit = _git(folder, "rev-parse", "HEAD") or ""
+    diff = (_git(folder, "diff", "HEAD", "--", ".") if commit else None) or ""
     facts = {
         "commit": commit.strip() or None,
         "dirty": bool(diff or untracked),
@@ -341,7 +343,8 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     return facts, diff
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    """Runs git on the folder and returns its output; "" without a repository or git."""
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Runs git on the folder and returns its output; None without a work tree or git, or for a
+    commit where there is none."""
     done = ask_git(folder, *arguments)
-    return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")
+    return None if done is None or done.returncode else done.stdout.decode("utf-8", "replace")
