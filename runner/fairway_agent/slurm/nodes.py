@@ -127,18 +127,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a partition that a run asks for: one of the `features` of every node (or ""),
-    the number of GPUs of each (0 if Slurm knows of none), its niceness, and the account and the
-    quality of service that it names (or ""). `node` is the largest kind of node, of which some
-    tasks may request a part."""
+    """Resources that a run has `asked` for in a partition: one of the `features` of every node (or
+    ""), and the number of GPUs of each (0 if Slurm knows of none). `node` is the largest kind of
+    node, of which some tasks may request a part."""
 
-    partition: str
+    asked: SubmitRequest
     feature: str
     gpus: int
     cpus: int
-    nice: int
-    account: str = ""
-    qos: str = ""
     node: Node = Node()
 
     def cpus_of(self, wanted: Wanted) -> int:
@@ -161,16 +157,8 @@ def partition_resources(request: SubmitRequest) -> Resources:
     # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
     size = request.vm_size.lower().removeprefix("standard_")
     has_feature = size and any(size in node.features for node in nodes)
-    return Resources(
-        partition=request.partition,
-        feature=size if has_feature else "",
-        gpus=min(request.gpus, largest.gpus),
-        cpus=max(node.cpus for node in nodes),
-        node=largest,
-        nice=request.nice,
-        account=request.account,
-        qos=request.qos,
-    )
+    gpus, cpus = min(request.gpus, largest.gpus), max(node.cpus for node in nodes)
+    return Resources(request, size if has_feature else "", gpus, cpus, largest)
 
 
 def _kinds(name: str) -> list[Node]:

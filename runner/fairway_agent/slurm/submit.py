@@ -84,7 +84,7 @@ def arguments(
         "--parsable",
         f"--job-name={plan.run}",
         f"--comment={part.comment(plan.run, submission)}",
-        f"--partition={resources.partition}",
+        f"--partition={resources.asked.partition}",
         f"--nodes={part.nodes}",
         # A task that has a part of a node is one of Slurm's, whose CPUs are told exactly.
         f"--ntasks-per-node={1 if part.wanted else part.width}",
@@ -92,7 +92,7 @@ def arguments(
         # All nodes are there before the script starts; one that is lost costs an attempt.
         *("--wait-all-nodes=1", "--requeue"),
         f"--signal=B:USR1@{min(math.ceil(plan.grace) + _NOTICE, _EARLIEST_NOTICE)}",
-        f"--nice={resources.nice}",
+        f"--nice={resources.asked.nice}",
         f"--chdir={folder}",
         f"--output={folder}/slurm.txt",
         "--open-mode=append",
@@ -108,7 +108,7 @@ def arguments(
         words.append(f"--time={min(minutes, _LONGEST_LIMIT)}")
     gpus = f"gpu:{resources.gpus}" if resources.gpus and not part.wanted else ""
     named = {"constraint": resources.feature, "gres": gpus}
-    named |= {"account": resources.account, "qos": resources.qos}
+    named |= {"account": resources.asked.account, "qos": resources.asked.qos}
     words += [f"--{name}={value}" for name, value in named.items() if value]
     if dependency:
         words += [f"--dependency={dependency}", "--kill-on-invalid-dep=yes"]
@@ -123,7 +123,7 @@ def _of_node(part: Part, resources: Resources) -> list[str]:
     if (wanted.gpus or 0) > resources.node.gpus:
         has = Wanted(resources.node.gpus)
         message = f"a task needs {wanted}, and Slurm knows of {has} a node in the partition "
-        message += f"`{resources.partition}`"
+        message += f"`{resources.asked.partition}`"
         hint = "see `sinfo -o %G`; GPUs are named in Slurm's gres.conf"
         raise Fault("no-share", message, hint, 2)
     cpus = resources.cpus_of(wanted)
@@ -197,7 +197,7 @@ def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, b
         words = arguments(
             *(folder, part, number, plan, resources, dependency), has_setup=has_setup(folder)
         )
-        job = _found(folder, part, number, resources.partition, listed)
+        job = _found(folder, part, number, resources.asked.partition, listed)
         if not job:
             script = folder / f"batch-{part.number}.sh"
             script.write_text(batch_script(folder, part, number))

@@ -12,6 +12,7 @@ import pytest
 from fairway_agent import control, limits, state_files
 from fairway_agent import reconcile as shared_reconcile
 from fairway_agent.control import Numbers, Part
+from fairway_agent.shared.reports import SubmitRequest
 from fairway_agent.slurm import runs, submit
 from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.nodes import Resources
@@ -23,7 +24,7 @@ from fairway_boot.slurm import commands
 TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.
 COST = RunPlan("job-a", "/x", tasks=3, max_cost=Budget(200.0, "USD", 12.5))
-RESOURCES = Resources("nd", "", gpus=0, cpus=4, nice=0)
+RESOURCES = Resources(SubmitRequest("job-a", 0, partition="nd"), "", gpus=0, cpus=4)
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from fairway_boot.slurm import commands
 
 FOLDER = Path("/data/fairway/runs/job-abc")
 PLAN = RunPlan("job-abc", str(FOLDER / "code"), grace=25.0)
-PLAIN = Resources(partition="nd", feature="", gpus=0, cpus=96, nice=1000)
+ASKED = SubmitRequest("job-abc", 2, partition="nd", nice=1000)
+PLAIN = Resources(ASKED, feature="", gpus=0, cpus=96)
 
 
 def words(part: Part, plan: dict[str, Any] | None = None, **more: Any) -> list[str]:
@@ -36,10 +37,10 @@ ONE = Part("tasks", 0, [0], 1, 8)
 POINTS = Part("tasks", 0, [0, 1, 2, 5, 7, 8], 1, 1)
 WHOLE = ["--nodes=4", "--ntasks-per-node=8", "--exclusive", "--requeue", "--nice=1000"]
 WHOLE += ["--comment=fairway job-abc tasks 0 2", "--signal=B:USR1@85"]
-H100 = Resources("nd", "Standard_ND96isr_H100_v5", 8, 96, 500)
+H100 = Resources(ASKED, "Standard_ND96isr_H100_v5", 8, 96)
 OF_H100 = ["--constraint=Standard_ND96isr_H100_v5", "--gres=gpu:8"]
 OF_TEAM = ["--account=vision", "--qos=urgent"]
-FEW = Resources("nd", "", 0, 4, 1000)
+FEW = Resources(ASKED, "", 0, 4)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,12 @@ FEW = Resources("nd", "", 0, 4, 1000)
         (POINTS, {}, ["--array=0-2,5,7-8"], ()),
         (POINTS, {"plan": {"max_parallel": 4}}, ["--array=0-2,5,7-8%4"], ()),
         (ONE, {"resources": H100}, OF_H100, ("--account", "--qos", "--dependency")),
-        (ONE, {"resources": replace(H100, account="vision", qos="urgent")}, OF_TEAM, ()),
+        (
+            ONE,
+            {"resources": replace(H100, asked=replace(ASKED, account="vision", qos="urgent"))},
+            OF_TEAM,
+            (),
+        ),
         (ONE, {"dependency": "afterok:7"}, ["--kill-on-invalid-dep=yes"], ("--constraint",)),
         (ONE, {"dependency": "afterok:7"}, ["--dependency=afterok:7"], ()),
         (ONE, {"resources": FEW}, ["--overcommit"], ()),
@@ -77,7 +83,7 @@ NODE = Node(("nd96",), 8, 96, 1_900_000)
 )
 def test_a_part_of_a_node(gpus: int, cores: int, found: list[str], part: float) -> None:
     """As much memory as of the CPUs; what the target says of GPUs is of whole nodes."""
-    resources = Resources("nd", "", 8, 96, 500, node=NODE)
+    resources = Resources(ASKED, "", 8, 96, node=NODE)
     one = Part("tasks", 0, [0, 1], 1, 4, gpus=gpus, cores=cores)
     said = words(one, resources=resources)
     assert said[said.index(found[0]) : said.index("--wait-all-nodes=1")] == found
@@ -88,10 +94,10 @@ def test_a_part_of_a_node(gpus: int, cores: int, found: list[str], part: float) 
 
 
 def test_more_gpus_than_slurm_knows_of() -> None:
-    resources = Resources("nd", "", 8, 96, 500, node=replace(NODE, gpus=0))
+    resources = Resources(ASKED, "", 8, 96, node=replace(NODE, gpus=0))
     with pytest.raises(Fault, match="a task needs 1 GPU, and Slurm knows of 0 GPUs a node in"):
         words(Part("tasks", 0, [0], 1, 1, gpus=1), resources=resources)
-    few = Resources("nd", "", 8, 96, 500, node=replace(NODE, cpus=4))
+    few = Resources(ASKED, "", 8, 96, node=replace(NODE, cpus=4))
     assert "--cpus-per-task=1" in words(Part("tasks", 0, [0], 1, 9, gpus=1), resources=few)
 
 
