@@ -69,7 +69,7 @@ def is_wanted(plan: RunPlan, status: RunState) -> bool:
 
 
 def orders(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
-    """Returns the notifications to deliver, each with its recipient; see `delivery`."""
+    """Returns the notifications to deliver, each with its recipient; see `deliver`."""
     wanted = plan.notify
     if wanted is None or not is_wanted(plan, status):
         return []

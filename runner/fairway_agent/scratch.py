@@ -59,7 +59,7 @@ def prepare(environment: Mapping[str, str]) -> None:
 
     The caller's run has this node, or its share of it, for itself: whatever else carries a lease
     of the same devices is a leftover of a run whose supervisor was killed. In Slurm's jobs nothing
-    does: see `slurm.leftovers`.
+    does: see `slurm.allocation`.
     """
     if LEASE in environment:
         _end_leftovers(f"{LEASE}={environment[LEASE]}")

@@ -48,8 +48,8 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
         return NodesReport(pods=tuple(_pods(api, shared / "runs" / request.run)))
     if request.action:
         _act(api, request.action, request.node)
-    nodes = tuple(_nodes(api, request))
-    return NodesReport(nodes, _health(api, shared, request) if request.health else None)
+    found = tuple(_nodes(api, request))
+    return NodesReport(found, _health(api, shared, request) if request.health else None)
 
 
 def _pods(api: Api, folder: Path) -> Iterator[PodReport]:

@@ -52,8 +52,8 @@ def runs(shared: Path, request: RunsRequest, _: object) -> RunsReport:
         return RunsReport({}, {})
     known = set(request.known)
     found, submissions = {}, {}
-    runs = shared / "runs"
-    for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
+    base = shared / "runs"
+    for folder in sorted(base.iterdir()) if base.is_dir() else ():
         if folder.name.startswith(".") or folder.name in known:
             continue
         if facts_of(folder / "run.json").get("target") == request.target:

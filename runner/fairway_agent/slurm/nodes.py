@@ -47,8 +47,8 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     """The nodes of a partition, each with what runs there."""
     if request.action:
         _act(request.action, request.node)
-    nodes = tuple(_nodes(request.group))
-    return NodesReport(nodes, _health(shared, request.group) if request.health else None)
+    found = tuple(_nodes(request.group))
+    return NodesReport(found, _health(shared, request.group) if request.health else None)
 
 
 def _nodes(partition: str) -> list[NodeReport]:

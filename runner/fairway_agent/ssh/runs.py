@@ -170,7 +170,7 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     has_ssh = shutil.which("ssh") is not None
     asked = [host.address for host in known if host.is_fresh and not host.is_near]
     gone = remote_exec.unreachable(asked) if request.health and has_ssh else []
-    nodes = tuple(
+    found = tuple(
         NodeReport(
             name=host.name,
             address=host.address,
@@ -183,7 +183,7 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
         )
         for host in known
     )
-    return NodesReport(nodes, runs.health(shared, has_ssh=has_ssh) if request.health else None)
+    return NodesReport(found, runs.health(shared, has_ssh=has_ssh) if request.health else None)
 
 
 def main() -> None:
