@@ -45,11 +45,13 @@ def has_failed(run: Path) -> bool:
     return known is not None and known.state == "failed"
 
 
-def set_up(run: Path, prepare: Callable[[int], int]) -> int:
-    """Prepares a task's nodes, where that may mean the setup; the exit code.
+def set_up(run: Path, prepare: Callable[[int | None], int]) -> int:
+    """Prepares a task's nodes, which may mean the setup; the exit code.
 
     `prepare` does so, prints to the descriptor that it is given, and returns an exit code.
     """
+    if not has_setup(run):
+        return prepare(None)
     folder = run / "setup"
     folder.mkdir(exist_ok=True)
     began = time.time()
@@ -84,8 +86,7 @@ def main() -> None:
     run, *words = Path(sys.argv[1]), *sys.argv[2:]
     if words:
         option, *command = words
-        prepare_all = partial(_prepare_all, run, option)
-        if code := set_up(run, prepare_all) if has_setup(run) else prepare_all(None):
+        if code := set_up(run, partial(_prepare_all, run, option)):
             sys.exit(code)
         os.execvp(command[0], command)  # noqa: S606 - it takes this one's place
     _prepare(run)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import container, job_facts, processes, scratch
 from fairway_agent.fanout import launchers, remote_exec, remote_exec_server
 from fairway_agent.figures.sampler import Sampling, sampler
-from fairway_agent.prepare import has_setup, set_up
+from fairway_agent.prepare import set_up
 from fairway_agent.resources import CORES, numbers_of, pin, ports_of
 from fairway_agent.state_files import NODE
 from fairway_agent.task.nodes import Loss, SharedNodes
@@ -37,11 +37,7 @@ def main() -> None:
         pin(numbers_of(cores))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
     argv = [*processes.program(_PREPARE), str(run)]
-    if has_setup(run):
-        code = set_up(run, lambda printed: remote_exec.each_node(argv, hosts, printed))
-    else:
-        code = remote_exec.each_node(argv, hosts)
-    if code:
+    if code := set_up(run, lambda printed: remote_exec.each_node(argv, hosts, printed)):
         sys.exit(code)
     inside = container.entry(run) if len(hosts) == 1 else []
     folder = Path(os.environ["FAIRWAY_TASK_FOLDER"])
