@@ -82,7 +82,7 @@ class Supervisor:
     blocked: bool = False
     patience: Patience = field(default_factory=Patience)
     notified: int = 0
-    sampling: Sampling | None = None
+    sampling: Sampling = field(default_factory=Sampling)
     recorded: RunState = field(default_factory=RunState)
     states: state_files.States = field(default_factory=state_files.States)
 
@@ -129,8 +129,7 @@ class Supervisor:
             self._sample()
             self._stage("tasks")
             self._stage("finally")
-            if self.sampling is not None:
-                self.sampling.end()
+            self.sampling.end()
 
     def _abandon(self, why: str) -> None:
         """Ends what runs: a file of the run is damaged."""
@@ -139,8 +138,7 @@ class Supervisor:
             processes.end_all(task.sessions, _STRAY_GRACE)
             task.record(replace(task.status("cancelled"), ended=time.time()))
         self.counts["cancelled"] += self.counts.pop("running", 0)
-        if self.sampling is not None:
-            self.sampling.end()
+        self.sampling.end()
 
     def end(self, why: str) -> None:
         """Asks for an early end; called from a signal handler."""
@@ -243,10 +241,8 @@ class Supervisor:
 
     def _sample(self) -> None:
         """Has this machine sampled; where nodes are allotted, their tasks see to that."""
-        if self.allocator.lends_nodes:
-            return
         self.sampling = Sampling(
-            self.plan.sample_every,
+            None if self.allocator.lends_nodes else self.plan.sample_every,
             lambda seconds: sampler(self.folder, seconds, os.getpid()),
             lambda: os.environ,
             self.plan.secrets,
@@ -254,7 +250,7 @@ class Supervisor:
 
     @property
     def _own(self) -> list[int]:
-        return [self.guard.pid, self.notified, self.sampling.pid if self.sampling else 0]
+        return [self.guard.pid, self.notified, self.sampling.pid]
 
     def _is_ending(self) -> bool:
         setup_failed = self.allocator.lends_nodes and self.setup_failed
@@ -312,8 +308,7 @@ class Supervisor:
         self.allocator.give_back(task.hosts, task.ranks, loss.addresses if loss else ())
 
     def _look_after_running(self) -> None:
-        if self.sampling is not None:
-            self.sampling.keep()
+        self.sampling.keep()
         for attempts in list(self.running):
             code, task = attempts.poll(), attempts.task
             if code is None:
@@ -376,7 +371,7 @@ class Supervisor:
 
     def _next_deadline(self) -> float | None:
         due = [each for task in self.running if (each := task.next_timer()) is not None]
-        if self.sampling is not None and (start := self.sampling.due()) is not None:
+        if (start := self.sampling.due()) is not None:
             due.append(start)
         now = time.time()
         limit = limits.due(self.plan, now, self.started, self._held())

@@ -154,10 +154,9 @@ def slurm_partitions(clusters: Mapping[str, SlurmNodes]) -> dict[str, SlurmParti
 def _scheduler(
     environment: Environment, proxy: MachineProxy | None
 ) -> Iterator[tuple[DataPath, Callable[[], object]]]:
-    from fairway_core.slurm.rendering import share_commands
-
     from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
     from fairway_constructs.slurm.configuration import slurm_cluster
+    from fairway_core.slurm.rendering import share_commands
 
     spec = environment.scheduler
     assert spec is not None

@@ -177,9 +177,9 @@ class Sampling:
     without the variables that are `hidden`. Its output is appended to the file `printed`, if given.
     """
 
-    seconds: float | None
-    words: Callable[[float], list[str]]
-    environment: Callable[[], Mapping[str, str]]
+    seconds: float | None = None
+    words: Callable[[float], list[str]] = lambda _: []
+    environment: Callable[[], Mapping[str, str]] = dict
     hidden: Collection[str] = ()
     printed: Path | None = None
     begun: float = field(default_factory=time.monotonic)

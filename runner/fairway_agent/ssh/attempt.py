@@ -93,8 +93,9 @@ class SshNodes(SharedNodes):
             return attempt
         return [*processes.program(remote_exec.PROGRAM), "--exactly", main.address, *attempt]
 
-    def sampling(self, task: Task, environment: dict[str, str]) -> None:
-        """The program on the main host sees to that."""
+    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
+        """None here: the program on the main host sees to that."""
+        return Sampling()
 
     def loss(self, task: Task) -> Loss | None:
         """Returns the nodes that could not be reached any more; None if there are none."""

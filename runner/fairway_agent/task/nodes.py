@@ -72,8 +72,9 @@ class Nodes:
         """Sends the task's programs the signal, wherever they run."""
         processes.signal_sessions(task.sessions(), number)
 
-    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
-        """The sampling of the nodes during an attempt; None if something else samples them."""
+    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
+        """The sampling of the nodes during an attempt; none if something else samples them."""
+        return Sampling()
 
     def clean(self, task: Task, code: int) -> None:
         """Ends what an attempt with this exit code has left on the other nodes."""
@@ -185,7 +186,7 @@ class SharedNodes(Nodes):
         names = ",".join(host.name for host in task.hosts)
         return {"node": names or None, "submission": task.submission}
 
-    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling | None:
+    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
         return Sampling(
             task.plan.sample_every,
             lambda seconds: self.sampler_words(task, seconds),

@@ -10,6 +10,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, outputs, processes, state_files, task_logs
+from fairway_agent.figures.sampler import Sampling
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import CANCEL
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.figures.idle import IdleWatch
-    from fairway_agent.figures.sampler import Sampling
     from fairway_agent.machine import Host
     from fairway_agent.resources import Share
     from fairway_agent.spec import RunPlan, TaskSpec
@@ -63,7 +63,7 @@ class Task:
     held: float = 0.0
     process: subprocess.Popen[bytes] | None = None
     pump: task_logs.Pump | None = None
-    sampling: Sampling | None = None
+    sampling: Sampling = field(default_factory=Sampling)
     kill_at: float | None = None
     timed_out: bool = False
     stopped_for: str = ""
@@ -132,7 +132,7 @@ class Task:
 
     def next_timer(self) -> float | None:
         """When something is to be done about it next, on the monotonic clock."""
-        due = [self.sampling.due() if self.sampling else None, self.kill_at]
+        due = [self.sampling.due(), self.kill_at]
         if self.kill_at is None:
             due += [self._timeout_at(), self.idle.due if self.idle else None]
         return min((each for each in due if each is not None), default=None)
@@ -143,8 +143,7 @@ class Task:
 
     def check_timers(self) -> None:
         """Does what is due: ends a task that is over its time, kills one over its grace."""
-        if self.sampling is not None:
-            self.sampling.keep()
+        self.sampling.keep()
         now, timeout = time.monotonic(), self._timeout_at()
         if self.kill_at is not None:
             if now >= self.kill_at:
@@ -188,8 +187,7 @@ class Task:
         if self.timed_out and self.plan.timeout is not None:
             ending = f"was over its timeout of {self.plan.timeout:g} s"
         self.before = self.failure_reason() or f"the one before {ending}"
-        if self.sampling is not None:
-            self.sampling.end()
+        self.sampling.end()
         self.nodes.clean(self, code)
         return code
 
