@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-    from fairway_agent.machine import Allocator, Host
+    from fairway_agent.machine import Allocator
     from fairway_agent.spec import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
@@ -229,13 +229,14 @@ class Supervisor:
             if attempts is None:
                 break
             is_cancelled = attempts.task.name in self.cancelled
-            if not is_cancelled and not self._allot(attempts.task):
+            refusal = "" if is_cancelled else self._allot(attempts.task)
+            if refusal is None:
                 break
             self.waiting.popleft()
             if is_cancelled:
                 self._move("queued", "cancelled")
             else:
-                self._start(attempts)
+                self._start(attempts, refusal)
         if not self.patience.hindrance:
             self.patience.until = None  # another hindrance has a time of its own
 
@@ -256,35 +257,31 @@ class Supervisor:
         setup_failed = self.allocator.lends_nodes and self.setup_failed
         return bool(self.ending) or self.limit is not None or setup_failed
 
-    def _allot(self, task: Task) -> bool:
-        """Returns True if the task may start now, with its nodes set."""
+    def _allot(self, task: Task) -> str | None:
+        """Gets the task its nodes. Returns why it never starts, "" if it may now; None if it is to
+        wait."""
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
-            return False
-        hosts: list[Host] | None = []
+            return None
         if why := launch.missing_input(task):
-            task.refusal = why
-            return True
+            return why
+        task.hosts = []
         try:
             hosts = self.allocator.take(task.spec.nodes, task.ranks, task.spec.wanted)
         except NeverFits as unfit:
-            task.refusal = str(unfit)
+            return str(unfit)
         except OSError as error:
-            if self.patience.lasts(error):
-                return False
-            task.refusal = str(error)
-        task.hosts = hosts or []
-        self.blocked = hosts is None
-        return hosts is not None
+            return None if self.patience.lasts(error) else str(error)
+        self.blocked, task.hosts = hosts is None, hosts or []
+        return None if hosts is None else ""
 
-    def _start(self, attempts: Attempts) -> None:
+    def _start(self, attempts: Attempts, refusal: str) -> None:
         """Starts a task that has been allotted its nodes; without its setup a run has failed."""
         task, is_setup = attempts.task, self.stage == "setup"
         name = "the setup" if is_setup else f"task {task.name}"
-        if task.refusal:
-            self.reason = f"{name} was not started: {task.refusal}"
-            status = replace(task.status("failed"), ended=time.time(), reason=task.refusal)
-            task.record(status)
+        if refusal:
+            self.reason = f"{name} was not started: {refusal}"
+            task.record(replace(task.status("failed"), ended=time.time(), reason=refusal))
             attempts.state = "failed"
         else:
             attempts.start()

@@ -44,7 +44,6 @@ class Task:
     `attempts.after_attempt`. `before` is why the attempt before the next one ended.
     `states` are its supervisor's, which writes late what finds no room.
     `session_folder` is where MPI's launchers keep what they know of the last attempt.
-    `refusal` is why it never starts, where no node has what it wants.
     `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
     ended for it. `lacks` says that its launcher is not on its nodes, or that it has not written an
     output that it must. `reason` is why it ended, where what runs it knows that.
@@ -70,7 +69,6 @@ class Task:
     before: str = task_logs.RETRIED
     states: state_files.States = field(default_factory=state_files.States)
     session_folder: Path | None = None
-    refusal: str = ""
     idle: IdleWatch | None = None
     limit: str = ""
     lacks: str = ""
