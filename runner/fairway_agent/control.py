@@ -88,8 +88,16 @@ class Part(JsonRecord, called="a part"):
     def wanted(self) -> Wanted | None:
         return Wanted.of(self.gpus, self.cores)
 
+    def task_name(self, index: int) -> str:
+        return LAST if self.stage == "finally" else str(index)
+
     def task_folder(self, run: Path, index: int) -> Path:
-        return run / "tasks" / (LAST if self.stage == "finally" else str(index))
+        return run / "tasks" / self.task_name(index)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its tasks."""
+        return [self.task_name(index) for index in self.indices]
 
     @property
     def is_array(self) -> bool:

@@ -128,7 +128,7 @@ class Watch:
 
     def begin(self) -> None:
         """A task begins; the run has begun with its first."""
-        if not self._is_limited:
+        if not self.plan.is_limited:
             return
         with control.locked(self.folder):
             self.started = self._control.started
@@ -143,7 +143,7 @@ class Watch:
 
     def look_back(self) -> bool:
         """Checks the limits when no task runs that could; not of a run that has not started."""
-        self.started = self._control.started if self._is_limited else None
+        self.started = self._control.started if self.plan.is_limited else None
         return self.started is not None and self._look()
 
     @property
@@ -158,10 +158,6 @@ class Watch:
 
     def held(self, now: float) -> Held:
         return held(self.folder, self.nodes, now)
-
-    @property
-    def _is_limited(self) -> bool:
-        return self.plan.max_duration is not None or self.plan.max_cost is not None
 
     @property
     def _control(self) -> Control:

@@ -140,7 +140,7 @@ class Reconciliation(ABC):
         """True if a person has cancelled a task, by itself or with its run."""
         if self.cancelled or not self.control.cancelled_tasks:
             return self.cancelled
-        return part.task_folder(self.folder, index).name in self.control.cancelled_names
+        return part.task_name(index) in self.control.cancelled_names
 
     @abstractmethod
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:

@@ -216,6 +216,11 @@ class RunPlan(JsonRecord, called="the plan"):
         """True if the setup is skipped."""
         return self.retry is not None and self.retry.is_set_up
 
+    @property
+    def is_limited(self) -> bool:
+        """True if the run as a whole has a limit."""
+        return self.max_duration is not None or self.max_cost is not None
+
     def awaits(self, entry: Chained) -> bool:
         """True if an input is an output of one of this run's upstream runs: it is there once these
         have ended, and only then is the best task known."""

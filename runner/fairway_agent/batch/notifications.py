@@ -115,8 +115,7 @@ _PAUSE = 10.0  # seconds between two signs of life
 
 def is_tracked(plan: RunPlan) -> bool:
     """True if the run's tasks record their state in the shared folder."""
-    limited = plan.max_duration is not None or plan.max_cost is not None
-    return limited or plan.idle_gpu is not None or bool(plan.retry_limits)
+    return plan.is_limited or plan.idle_gpu is not None or bool(plan.retry_limits)
 
 
 @dataclass

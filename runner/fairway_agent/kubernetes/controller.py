@@ -129,11 +129,8 @@ def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
     """The parts whose Jobs are to be made now."""
     if plan.after and predecessors.decide(folder, plan, known.submission) != []:
         return
-    wanted = [
-        part
-        for part in known.parts
-        if part.job or not _tasks(folder, part) <= known.cancelled_names
-    ]
+    ended = known.cancelled_names
+    wanted = [part for part in known.parts if part.job or not ended.issuperset(part.names)]
     tasks = [part for part in wanted if part.stage == "tasks"]
     used = sum(_width(folder, part, plan) for part in tasks if part.job)
     for part in tasks:
@@ -145,10 +142,6 @@ def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
             yield part
     if not any(_width(folder, part, plan) for part in tasks):
         yield from (part for part in wanted if part.stage != "tasks" and not part.job)
-
-
-def _tasks(folder: Path, part: Part) -> set[str]:
-    return {part.task_folder(folder, index).name for index in part.indices}
 
 
 def _width(folder: Path, part: Part, plan: RunPlan) -> int:
@@ -172,7 +165,7 @@ class StuckPods:
         """Ends what has been stuck for long enough, and remembers what is stuck."""
         before, self.since = self.since, {}
         for part in known.parts:
-            first = part.task_folder(self.folder, part.indices[0]).name
+            first = part.names[0]
             why_not = ""
             for pod, why in stuck(objects, part.job):
                 name = pod["metadata"]["name"]

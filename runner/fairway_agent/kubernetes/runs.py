@@ -92,9 +92,8 @@ def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     for part in parts:
-        tasks = [part.task_folder(folder, index).name for index in part.indices]
-        if part.job and request.task in tasks:
-            _end(api, folder, part, tasks.index(request.task))
+        if part.job and request.task in part.names:
+            _end(api, folder, part, part.names.index(request.task))
 
 
 def _end(api: Api, folder: Path, part: Part, position: int) -> None:

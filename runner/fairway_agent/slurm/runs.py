@@ -80,7 +80,7 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
         part.element(index)
         for part in parts
         for index in (part.indices if part.job else ())
-        if part.task_folder(folder, index).name == request.task
+        if part.task_name(index) == request.task
     ]
     for job in jobs_named([folder.name]) if mine else ():
         if (job.job, job.index) in mine:
