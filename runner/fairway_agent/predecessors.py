@@ -113,3 +113,22 @@ def _tasks(folder: Path) -> Iterator[TaskState]:
     for name in (*map(str, numbers), *[LAST] * has_last):
         if (known := state_files.read_task(folder / "tasks" / name)) is not None:
             yield known
+
+
+def require(folders: Sequence[Path], conditions: Mapping[str, str | list[int]]) -> list[Path]:
+    """The runs that go on; Fault where one is gone, or has not ended as required."""
+    going = []
+    for folder in folders:
+        known = state_files.read_run(folder)
+        if known is None or not known.goes_on:
+            said = unmet([str(folder)], conditions)
+        elif control.read(folder).parts:
+            going.append(folder)
+            continue
+        else:
+            said = [f"{folder.name} {known.state}"]
+        if said:
+            hint = f"run it again first: fairway retry {folder.name}"
+            hint = hint if folder.name not in conditions else ""
+            raise Fault("failed-predecessor", f"`after`: {said[0]}", hint, 2)
+    return going

@@ -6,12 +6,13 @@ makes no second one.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, processes
+from fairway_agent import control, job_facts, predecessors, processes
 from fairway_agent.kubernetes import manifests, settings
 from fairway_agent.kubernetes.api import (
     BATCH,
@@ -194,7 +195,7 @@ def _write_objects(folder: Path, wanted: Control, request: SubmitRequest) -> Non
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     found = settings.of_run(folder, request.resources, request.topology)
     if request.key:
-        receive.write_secret(folder / KEY, request.key)
+        _write_secret(folder / KEY, request.key)
     objects = folder / OBJECTS
     objects.mkdir(exist_ok=True)
     for part in wanted.parts:  # whose pods find all else in the shared folder
@@ -215,7 +216,7 @@ def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
     if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
         folders = [Path(each) for each in plan.after]
         reconcile_all(api, folders)
-        receive.require_predecessors(folders, plan.conditions)
+        predecessors.require(folders, plan.conditions)
     # What waits for others is made by the controller; it makes all where the order matters.
     waits = plan.after or (plan.max_parallel is not None and len(wanted.parts) > 1)
     try:
@@ -275,3 +276,11 @@ def _delete(api: Api, jobs: Sequence[Object], wanted: Control) -> None:
     for job in jobs:
         if job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission):
             api.delete(BATCH, "jobs", job["metadata"]["name"])
+
+
+def _write_secret(path: Path, text: str) -> None:
+    """Writes a file that nobody else may read."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(text)

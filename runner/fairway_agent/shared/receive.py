@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, predecessors, scratch, state_files
+from fairway_agent import control, job_facts, scratch, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
 from fairway_agent.resources import Wanted
@@ -22,7 +22,6 @@ from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.spec import RunPlan, TaskSpec
@@ -218,35 +217,6 @@ def prepare(
         parts.append(last)
     _queue(folder, parts, plan, number)
     return parts
-
-
-def require_predecessors(
-    folders: Sequence[Path], conditions: Mapping[str, str | list[int]]
-) -> list[Path]:
-    """The predecessors that go on; Fault where one is gone, or has not met its condition."""
-    going = []
-    for folder in folders:
-        found = state_files.read_run(folder)
-        is_going = found is not None and found.goes_on
-        if is_going and control.read(folder).parts:
-            going.append(folder)
-            continue
-        unmet = predecessors.unmet([str(folder)], conditions)
-        if is_going and found is not None:
-            unmet = [f"{folder.name} {found.state}"]
-        if unmet:
-            hint = f"run it again first: fairway retry {folder.name}"
-            hint = hint if folder.name not in conditions else ""
-            raise Fault("failed-predecessor", f"`after`: {unmet[0]}", hint, 2)
-    return going
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Writes a file that nobody else may read."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
 
 
 def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:

@@ -247,7 +247,7 @@ def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
     folders = [runs / Path(each).name for each in plan.after]
     reconcile_all(folders)
     jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}
-    for folder in receive.require_predecessors(folders, plan.conditions):
+    for folder in predecessors.require(folders, plan.conditions):
         kind = "afterany" if folder.name in plan.conditions else "afterok"
         jobs[kind] += control.read(folder).jobs
     return ",".join(f"{kind}:{':'.join(found)}" for kind, found in jobs.items() if found)
