@@ -104,17 +104,15 @@ class ServiceAway(ServiceError, TargetUnavailable):
 @dataclass
 class Calls(Patient):
     """Asks one service; a failing call is asked again for `deadline` seconds. `service` names it in
-    messages, `tries` and `failures` count requests; `hint` is for refused credentials. `skew` is by
-    how many seconds the service's clock is ahead, once that was in the way; None where requests are
-    dated by this machine alone. Nobody waits for an `address` of this machine."""
+    messages; `hint` is for refused credentials. `skew` is by how many seconds the service's clock
+    is ahead, once that was in the way; None where requests are dated by this machine alone. Nobody
+    waits for an `address` of this machine."""
 
     service: str
     deadline: float
     hint: str
     has_token: bool = False
     skew: float | None = None
-    tries: int = 0
-    failures: int = 0
     address: str = ""
     stopped: threading.Event = field(default_factory=threading.Event)
     """Set when waiting is pointless, because another call has given up."""
@@ -139,7 +137,6 @@ class Calls(Patient):
         asked_until = end - self.deadline + min(_UNKNOWN_NAME, self.deadline)
         wait, tokens, dated = _FIRST_WAIT, 0, False
         while True:
-            self.tries += 1
             began = self.clock()
             try:
                 return operation()
@@ -161,7 +158,6 @@ class Calls(Patient):
                     message = f"nothing listens at {place}, where {self.service} is"
                     finding = Finding("nothing-listens", message, _START)
                     raise ServiceError(finding, status=0, code="") from None
-                self.failures += 1
                 watched.failed(_facts(error)[2])
                 response = getattr(error, "response", None)
                 text = response.headers.get("Retry-After", "") if response is not None else ""

@@ -123,18 +123,15 @@ class Storage:
                 return
             yield from page
 
-    def delete(self, container: str, names: Iterable[str]) -> int:
-        """Deletes blobs; those that are gone are no fault. Returns how many there were."""
+    def delete(self, container: str, names: Iterable[str]) -> None:
+        """Deletes blobs; those that are gone are no fault."""
         client = self.container(container)
-        count = 0
         for name in names:
             try:
                 self._call(container, f"the blob {name}", lambda n=name: client.delete_blob(n))
-                count += 1
             except ServiceError as error:
                 if not error.is_missing:
                     raise
-        return count
 
     def _call(self, container: str, what: str, operation: Any, *, brief: bool = True) -> Any:
         try:

@@ -35,8 +35,8 @@ _FOLDER = "outputs/"
 
 def collect(
     run: RunFolder, storage: Storage, tasks: Sequence[int], arrived: Progress = no_progress
-) -> int:
-    """Copies what is new, or has changed there or here; returns how many files that were."""
+) -> None:
+    """Copies what is new, or has changed there or here."""
     known = read_json(run.folder / _FACTS)
     wanted: list[tuple[str, str, Path]] = []
     for name, etag, number in _kept(run, storage, tasks):
@@ -64,7 +64,6 @@ def collect(
     finally:
         if wanted:
             write_json(run.folder / _FACTS, dict(known))
-    return len(wanted)
 
 
 def note_empty(run: RunFolder, storage: Storage, found: dict[int, TaskState]) -> None:

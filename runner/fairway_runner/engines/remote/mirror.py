@@ -11,7 +11,6 @@ import time
 import zlib
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
@@ -161,9 +160,9 @@ class Mirror:
     remote: RemoteHost
     states: str = f"{SHARED}.runs.states"
 
-    def publish(self, run: RunFolder, snapshot: Path) -> PurePosixPath:
-        """Brings the run's files, its code and its inputs of other runs there, unless they are; the
-        run's folder there. Refused where such an input has gone.
+    def publish(self, run: RunFolder, snapshot: Path) -> None:
+        """Brings the run's files, its code and its inputs of other runs there, unless they are.
+        Refused where such an input has gone.
 
         The code is left at the snapshot's name under `code/`; see `shared.receive.copy_code`.
         """
@@ -187,7 +186,6 @@ class Mirror:
                 message = f"the code of {run.id} is neither here nor at {self.remote.shared}"
                 raise UserError.of("no-code", message, "submit the job again from its file")
             self.remote.connection.upload(snapshot, found.draft, deadline=self.remote.deadline)
-        return PurePosixPath(found.folder)
 
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
