@@ -147,12 +147,15 @@ def _bare_client() -> Any:
     from azure.batch import BatchClient
     from azure.core.credentials import AzureNamedKeyCredential
 
+    from fairway_core.target import Target
     from fairway_runner.engines.azure.sdk import transport
 
     credential = AzureNamedKeyCredential(
         os.environ["AZURE_BATCH_ACCOUNT"], os.environ["AZURE_BATCH_ACCESS_KEY"]
     )
-    return BatchClient(os.environ["AZURE_BATCH_ENDPOINT"], credential, transport=transport())
+    endpoint = os.environ["AZURE_BATCH_ENDPOINT"]
+    straight = transport(Target.local(), endpoint, 60.0)
+    return BatchClient(endpoint, credential, transport=straight)
 
 
 def _ready_made(client: Any, parcel: Any, job: str) -> None:

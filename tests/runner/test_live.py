@@ -474,17 +474,19 @@ def test_live_check_ends_where_azure_refuses_an_answer(
     assert said in f"{finding.message} {finding.hint}"
 
 
-def test_the_cloud_is_that_of_terraform() -> None:
-    assert chosen_cloud({}).scope == "https://management.azure.com/.default"
-    china = chosen_cloud({"ARM_ENVIRONMENT": "china"})
-    assert (china.manager, china.login) == (
-        "https://management.chinacloudapi.cn",
-        "https://login.chinacloudapi.cn",
-    )
+def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ARM_METADATA_HOSTNAME", "ARM_ENVIRONMENT"):
+        monkeypatch.delenv(name, raising=False)
+    assert chosen_cloud().scope == "https://management.azure.com/.default"
+    monkeypatch.setenv("ARM_ENVIRONMENT", "china")
+    found = chosen_cloud().manager, chosen_cloud().login
+    assert found == ("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn")
+    monkeypatch.setenv("ARM_ENVIRONMENT", "mars")
     with pytest.raises(UserError, match="there is no cloud `mars`"):
-        chosen_cloud({"ARM_ENVIRONMENT": "mars"})
+        chosen_cloud()
+    monkeypatch.setenv("ARM_METADATA_HOSTNAME", "localhost:1")
     with pytest.raises(UserError) as caught:
-        chosen_cloud({"ARM_METADATA_HOSTNAME": "localhost:1"})
+        chosen_cloud()
     assert caught.value.exit_code == 5
 
 

@@ -63,19 +63,18 @@ _CLOUDS = {
 }
 
 
-def chosen_cloud(environ: Mapping[str, str] | None = None) -> Cloud:
+def chosen_cloud() -> Cloud:
     """The cloud of ARM_METADATA_HOSTNAME, or of ARM_ENVIRONMENT, or the public one. Raises
     UserError where there is no such cloud, or where its host does not answer."""
-    variables = os.environ if environ is None else environ
-    authorities = variables.get("SSL_CERT_FILE") or None
-    host = variables.get("ARM_METADATA_HOSTNAME")
+    authorities = os.environ.get("SSL_CERT_FILE") or None
+    host = os.environ.get("ARM_METADATA_HOSTNAME")
     if host:
         found = _metadata(host, authorities)
         login = found["authentication"]["loginEndpoint"]
         manager = found["resourceManager"]
         found_at = manager.rstrip("/"), login.rstrip("/")
         return Cloud(*found_at, authorities=authorities, own=True)
-    name = variables.get("ARM_ENVIRONMENT", "public").lower()
+    name = os.environ.get("ARM_ENVIRONMENT", "public").lower()
     if name not in _CLOUDS:
         message = f"ARM_ENVIRONMENT: there is no cloud `{name}`"
         raise UserError.of("unknown-cloud", message, f"one of: {', '.join(_CLOUDS)}")

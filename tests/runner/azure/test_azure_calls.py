@@ -63,6 +63,11 @@ def http(status: int, headers: dict[str, str] | None = None, text: str = "no") -
     return error
 
 
+def straight(deadline: float = 60.0) -> Any:
+    """Connections without a gateway."""
+    return transport(Target.local(), "https://a.batch.azure.com", deadline)
+
+
 def calls(deadline: float = 30.0, **more: Any) -> Calls:
     clock = Clock()
     return Calls("Azure Batch", deadline, "az login", stopped=clock, clock=clock, **more)
@@ -133,7 +138,7 @@ def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
         bound.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
         made = calls(address=address)
-        with transport() as connections, pytest.raises(ServiceRequestError) as refused:
+        with straight() as connections, pytest.raises(ServiceRequestError) as refused:
             connections.send(HttpRequest("GET", address))
     error = refused.value
     with pytest.raises(ServiceError, match=f"nothing listens at {address}") as caught:
@@ -199,7 +204,7 @@ def test_connection_string_that_is_none_is_refused(monkeypatch: pytest.MonkeyPat
 def test_azure_transport_read_timeout_is_at_most_the_deadline(
     deadline: float, seconds: float
 ) -> None:
-    with transport(None, deadline) as connections:
+    with straight(deadline) as connections:
         assert connections.connection_config.read_timeout == seconds
 
 
@@ -303,7 +308,7 @@ def test_a_name_that_nobody_knows_is_not_looked_up_for_ten_minutes(
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     request = HttpRequest("GET", "https://nobody.batch.azure.com")
-    with transport() as connections:
+    with straight() as connections:
         made = calls(600)
         with pytest.raises(ServiceError, match="Failed to resolve"):
             made.call("a job", lambda: connections.send(request))

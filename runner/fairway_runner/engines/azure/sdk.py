@@ -179,12 +179,9 @@ def token_credential() -> TokenCredential:
     return DefaultAzureCredential()
 
 
-def transport(adapter: HTTPAdapter | None = None, deadline: float = _TIMEOUT) -> RequestsTransport:
-    """The connections of an adapter, or straight ones; none waits longer than the `deadline`."""
-    import requests
-
-    session = requests.Session()
-    adapter = adapter or HTTPAdapter(pool_connections=HOSTS, pool_maxsize=KEPT)
+def transport(target: Target, url: str, deadline: float) -> RequestsTransport:
+    """The connections to a service of the target; none waits longer than the `deadline`."""
+    session, adapter = requests.Session(), adapter_for(target, url, deadline)
     session.mount("https://", adapter)
     session.mount("http://", adapter)
     return RequestsTransport(

@@ -59,10 +59,9 @@ class Storage:
         return BlobServiceClient(url, token_credential(), **self._options(url))
 
     def _options(self, url: str) -> dict[str, Any]:
-        from fairway_runner.engines.azure.sdk import adapter_for, transport
+        from fairway_runner.engines.azure.sdk import transport
 
-        adapter = adapter_for(self.target, url, self.calls.deadline)
-        return {"transport": transport(adapter, self.calls.deadline), "retry_total": 0}
+        return {"transport": transport(self.target, url, self.calls.deadline), "retry_total": 0}
 
     def container(self, name: str) -> ContainerClient:
         """A container's client."""

@@ -24,7 +24,7 @@ from azure.core.rest import HttpRequest
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.azure.calls import Calls, ServiceError
-from fairway_runner.engines.azure.sdk import adapter_for, token_credential, transport
+from fairway_runner.engines.azure.sdk import token_credential, transport
 from fairway_runner.engines.engine import account_address
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ class Account:
             # It gives up early on some failures and never on others: `Calls` asks again.
             retry_policy=RetryPolicy.no_retries(),
             per_call_policies=[_Dates(self.calls)],
-            transport=transport(
-                adapter_for(self.target, self.endpoint, self.calls.deadline), self.calls.deadline
-            ),
+            transport=transport(self.target, self.endpoint, self.calls.deadline),
         )
 
     def _credential(self) -> AzureNamedKeyCredential | TokenCredential:
