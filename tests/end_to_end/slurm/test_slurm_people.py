@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
 import shutil
 import subprocess
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 from registries import OPTIONS
-from waiting import PATIENCE, until
+from team import NAMES, Team, accounts
+from waiting import until
 
 from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.slurm.people import secret_server
-from fairway_constructs.cloud_init.people import Accounts
-from fairway_core.environment import Person
-from fairway_core.environment.filesystems import Homes
-from fairway_core.target import Target
 from fairway_simulator.slurm import People, SlurmCluster
 
 if TYPE_CHECKING:
@@ -31,93 +25,14 @@ if TYPE_CHECKING:
     from conftest import Fairway
     from registries import Registry
 
-NAMES = ("ada", "bob")
-# What the setup script writes outside of /etc goes to a folder of the test's.
-_SPACE = """
-mount --bind "$1/etc" /etc
-mount --bind "$1/sbin" /usr/local/sbin
-mount -t tmpfs none /usr/local/bin
-mount -t tmpfs none /var/tmp
-export PATH="$1/bin:$PATH"
-useradd --no-create-home azureuser
-bash "$1/setup"
-/usr/local/sbin/fairway-people
-"""
-_SSH = """\
-Host {alias}
-    HostName 127.0.0.1
-    Port {port}
-    IdentityFile {key}
-    IdentitiesOnly yes
-    UserKnownHostsFile {known}
-    StrictHostKeyChecking yes
-"""
-
-
-@dataclass
-class Team:
-    """The cluster, and what each of its people has on a machine of their own."""
-
-    cluster: SlurmCluster
-    folder: Path
-    homes: Path
-
-    def config(self, name: str) -> Path:
-        """The person's ssh configuration."""
-        login = self.cluster.login
-        file = self.folder / f"{name}.ssh"
-        known = login.folder / "known_hosts"
-        text = _SSH.format(alias=login.alias, port=login.port, key=self.folder / name, known=known)
-        file.write_text(text)
-        return file
-
-    def ssh(self, name: str, command: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command on the login host as that person."""
-        words = ["ssh", "-F", str(self.config(name)), f"{name}@{self.cluster.login.alias}", command]
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
-
-    def project(self, name: str, folder: Path, **fields: str) -> Path:
-        """A folder from which the person submits, as after `targets sync --user NAME`."""
-        homes = {each: str(self.homes / each / "fairway") for each in NAMES}
-        record = {**self.cluster.target, "users": homes, **fields}
-        target = Target.model_validate(record).as_user(name)
-        folder.mkdir()
-        (folder / "fairway.yaml").write_text(json.dumps({"targets": [target.record()]}))
-        return folder
-
 
 @pytest.fixture
 def team(slurm_needed: None) -> Iterator[Team]:
-    """A cluster of two nodes with accounts that the environment's own program has made."""
-    with TemporaryDirectory(prefix="fairway-team-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        # A file that goes while it is copied is none that accounts need.
-        with contextlib.suppress(shutil.Error):
-            shutil.copytree("/etc", folder / "etc", symlinks=True)
-        for part in ("sbin", "bin"):
-            (folder / part).mkdir()
-        (folder / "bin" / "systemctl").symlink_to("/bin/true")
-        (folder / "setup").write_text(_accounts(folder).setup_script())
-        words = ["unshare", "--mount", "bash", "-euc", _SPACE, "bash", str(folder)]
-        subprocess.run(words, check=True, capture_output=True)
-        people = People(etc=folder / "etc", names=NAMES)
+    """A cluster of two nodes with the accounts."""
+    with accounts() as folder:
+        people = People(folder / "etc", NAMES)
         with SlurmCluster(nodes=2, people=people) as cluster:
-            yield Team(cluster, folder, folder / "home")
-
-
-def _accounts(folder: Path) -> Accounts:
-    people = []
-    for number, name in enumerate(NAMES):
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / name]
-        subprocess.run(words, check=True)
-        key = (folder / f"{name}.pub").read_text().strip()
-        people.append(Person(name=name, keys=(key,), uid=30001 + number))
-    return Accounts(
-        people=people,
-        homes=Homes(folder=str(folder / "home")),
-        containers=shutil.which("podman") is not None,
-    )
+            yield Team(folder, cluster, cluster.target, cluster.login.alias)
 
 
 class _Vault(KeyVault):

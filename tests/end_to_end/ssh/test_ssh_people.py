@@ -2,120 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
 import subprocess
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from registries import OPTIONS
-from waiting import PATIENCE, until
+from team import NAMES, Team, accounts
+from waiting import until
 
-from fairway_constructs.cloud_init.people import Accounts
-from fairway_core.environment import Person
-from fairway_core.environment.filesystems import Homes, SharedQueue
-from fairway_core.target import Target
 from fairway_simulator.machines import People
 from fairway_simulator.ssh.cluster import SshCluster, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from conftest import Fairway
     from registries import Registry
 
-NAMES = ("ada", "bob")
-# What the setup script writes outside of /etc goes to a folder of the test's; each node does it.
-_SPACE = """
-mount --bind "$1/etc" /etc
-mount --bind "$1/sbin" /usr/local/sbin
-mount -t tmpfs none /usr/local/bin
-mount --bind "$1/data" "$1/data"
-mount -t tmpfs none /var/tmp
-export PATH="$1/bin:$PATH"
-useradd --no-create-home azureuser
-bash "$1/setup"
-/usr/local/sbin/fairway-people
-/usr/local/sbin/fairway-people
-"""
-
-
-@dataclass
-class Team:
-    """The cluster, and what each of its people has on a machine of their own."""
-
-    cluster: SshCluster
-    folder: Path
-
-    @property
-    def homes(self) -> Path:
-        """On the file system that both nodes have."""
-        return self.folder / "data" / "home"
-
-    def config(self, name: str) -> Path:
-        """The person's ssh configuration."""
-        file, mine = self.folder / f"{name}.ssh", self.folder / name
-        text = (self.cluster.folder / "client_config").read_text()
-        file.write_text(text.replace(str(self.cluster.folder / "key"), str(mine)))
-        return file
-
-    def ssh(self, name: str, command: str, host: str = "n1") -> subprocess.CompletedProcess[str]:
-        """Runs a command on a node as that person."""
-        words = ["ssh", "-F", str(self.config(name)), f"{name}@{host}", command]
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
-
-    def project(self, name: str, folder: Path) -> Path:
-        """A folder from which the person submits, as after `targets sync --user NAME`."""
-        homes = {each: str(self.homes / each / "fairway") for each in NAMES}
-        target = Target.model_validate(self.cluster.target(users=homes)).as_user(name)
-        folder.mkdir()
-        (folder / "fairway.yaml").write_text(json.dumps({"targets": [target.record()]}))
-        return folder
-
 
 @pytest.fixture
 def team() -> Iterator[Team]:
-    """Two nodes with accounts that the environment's own program has made."""
+    """Two nodes with the accounts."""
     if lacking := missing():
         pytest.skip(lacking)
-    with TemporaryDirectory(prefix="fairway-team-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        # A file that goes while it is copied is none that accounts need.
-        with contextlib.suppress(shutil.Error):
-            shutil.copytree("/etc", folder / "etc", symlinks=True)
-        for part in ("sbin", "bin", "data"):
-            (folder / part).mkdir()
-        (folder / "data").chmod(0o1777)
-        (folder / "bin" / "systemctl").symlink_to("/bin/true")
-        (folder / "setup").write_text(_accounts(folder).setup_script())
-        words = ["unshare", "--mount", "bash", "-euc", _SPACE, "bash", str(folder)]
-        made = subprocess.run(words, check=False, capture_output=True, text=True)
-        assert made.returncode == 0, made.stderr
-        people = People(etc=folder / "etc", names=NAMES)
-        queue = folder / "data" / "fairway-queue"
+    with accounts(queue="pair") as folder:
+        people, queue = People(folder / "etc", NAMES), folder / "data" / "fairway-queue"
         with SshCluster(folder / "cluster", ["n1", "n2"], people=people, queue=queue) as cluster:
-            yield Team(cluster, folder)
-
-
-def _accounts(folder: Path) -> Accounts:
-    people, data = [], str(folder / "data")
-    for number, name in enumerate(NAMES):
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / name]
-        subprocess.run(words, check=True)
-        key = (folder / f"{name}.pub").read_text().strip()
-        people.append(Person(name=name, keys=(key,), uid=30001 + number))
-    queue = SharedQueue("pair", f"{data}/fairway-queue", data)
-    return Accounts(
-        people=people,
-        homes=Homes(f"{data}/home", data),
-        queue=queue,
-        containers=shutil.which("podman") is not None,
-    )
+            yield Team(folder, cluster, cluster.target(), "n1")
 
 
 def _facts(fairway: Fairway, run: str, **environment: str) -> dict[str, Any]:
