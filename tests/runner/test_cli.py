@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from endings import finished
 from typer.testing import CliRunner
 
 from fairway_cli import commands
@@ -24,15 +25,7 @@ PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 
 def ended(command: list[str | bytes], folder: Path, **environment: str) -> tuple[int, str, str]:
     """How a program ends in a folder: its exit code, output and errors."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=300,
-    )
+    done = finished(command, cwd=folder, env={**os.environ, **environment}, errors="replace")
     return done.returncode, done.stdout, done.stderr
 
 
@@ -49,9 +42,7 @@ def test_help_lists_every_command_and_imports_little() -> None:
         "except SystemExit: pass\n"
         "print('loaded:', {'pydantic', 'fairway_runner.runs.store'} & {*sys.modules})"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
-    )
+    done = finished([sys.executable, "-c", code], check=True)
     for name in NAMES:
         assert f" {name} " in done.stdout
     assert "Work in a session on a target's nodes, with your code kept" in done.stdout

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 
 from fairway_core.findings import UserError
 from fairway_runner.dev import ssh
@@ -307,9 +308,7 @@ class TestHost:
         assert not host.included
         file = home / ".ssh" / "fairway.d" / "dev-a.conf"
         assert file.stat().st_mode & 0o777 == 0o600
-        done = subprocess.run(
-            ["ssh", "-G", "-F", file, "dev-a"], capture_output=True, text=True, check=True
-        )
+        done = finished(["ssh", "-G", "-F", file, "dev-a"], check=True)
         facts = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
         assert facts["user"] == "me"
         folder = run.folder.parents[2]
@@ -330,7 +329,7 @@ class TestHost:
         ssh.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
         file = home / ".ssh" / "fairway.d" / "dev-a.conf"
         words = ["ssh", "-G", "-F", file, "dev-a"]
-        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        said = finished(words, check=True).stdout
         # What it takes for a token, such as %d, is replaced after this.
         assert f"identityfile {key}\n".replace("%", "%%") in said
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
@@ -17,6 +17,7 @@ from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
 from fairway_runner.jobs.job import Job
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
@@ -197,7 +198,7 @@ def in_shell(
             folder = tmp_path / "opt/microsoft" / family
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "topo.xml").write_text("<system/>")
-    return subprocess.run(
+    return finished(
         ["bash", "-euo", "pipefail", "-c", script],
         env={
             "PATH": os.environ["PATH"],
@@ -206,10 +207,6 @@ def in_shell(
             "LD_LIBRARY_PATH": "/usr/local/lib",
             **more,
         },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 
 from fairway_agent import state_files
 from fairway_agent.state_files import TaskState
 from fairway_boot import files
+
+if TYPE_CHECKING:
+    import subprocess
 
 pytestmark = pytest.mark.integration
 
@@ -73,7 +76,7 @@ def supervised(
         )
     )
     words = [sys.executable, "-P", "-c", FAULTS + PROGRAM, str(folder), *map(str, faults)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=300)
+    return finished(words)
 
 
 def state(folder: Path) -> dict[str, Any]:

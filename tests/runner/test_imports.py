@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import finished
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +40,7 @@ for name in fairway_hpc.__all__: getattr(fairway_hpc, name)"""
 def printed(folder: Path, code: str, *arguments: str) -> list[str]:
     """The last lines that a program writes to its standard error."""
     argv = f"import sys; sys.argv = ['fairway', *{arguments!r}]\n"
-    done = subprocess.run(
-        [sys.executable, "-c", argv + code], cwd=folder, capture_output=True, text=True, check=True
-    )
+    done = finished([sys.executable, "-c", argv + code], cwd=folder, check=True)
     return done.stderr.splitlines()
 
 
@@ -103,7 +101,7 @@ def test_supervisor_imports_the_standard_library_alone(repository: Path) -> None
     script += "tops = {name.partition('.')[0] for name in sys.modules}\n"
     script += "print(sorted(tops - set(sys.stdlib_module_names)))"
     command = [sys.executable, "-I", "-S", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = finished(command)
     assert done.stdout == "['__main__', 'fairway_agent', 'fairway_boot']\n", done.stderr
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 
 from fairway_agent import inside
 from fairway_agent.inside import Process, chosen
@@ -110,13 +111,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        inside_words(run, "0", [rank, *command], sys.executable),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return finished(inside_words(run, "0", [rank, *command], sys.executable))
 
 
 def test_inside_command_has_environment_and_folder_of_the_rank(

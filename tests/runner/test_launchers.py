@@ -10,12 +10,12 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import finished
 from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
@@ -150,9 +150,7 @@ def test_scripts_of_long_jobs_are_good_bash(tmp_path: Path) -> None:
         functions = re.findall(r"(?ms)^\w+\(\) \{\n.*?^\}$", script)
         assert sum(map(len, functions)) < 20_000 < len(script)
     shellcheck = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run(
-        [shellcheck, "--format=gcc", *tmp_path.glob("*.sh")], capture_output=True, text=True
-    )
+    done = finished([shellcheck, "--format=gcc", *tmp_path.glob("*.sh")])
     assert (done.stdout, done.returncode) == ("", 0)
 
 
@@ -171,10 +169,10 @@ def test_scripts_are_good_bash_and_clean_to_read(tmp_path: Path) -> None:
         assert text.endswith("\n"), name
     scripts = sorted(map(str, tmp_path.glob("*.sh")))
     shellcheck = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run([shellcheck, "--format=gcc", *scripts], capture_output=True, text=True)
+    done = finished([shellcheck, "--format=gcc", *scripts])
     assert (done.stdout, done.returncode) == ("", 0)
     for script in scripts:
-        done = subprocess.run(["bash", "-n", script], capture_output=True, text=True)
+        done = finished(["bash", "-n", script])
         assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from endings import finished
+
+if TYPE_CHECKING:
+    import subprocess
 
 pytestmark = pytest.mark.integration
 
@@ -22,12 +26,8 @@ example: {command: make train}
 
 def fairway(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs `fairway templates` in a folder."""
-    return subprocess.run(
-        [Path(sys.executable).with_name("fairway"), "templates", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
+    return finished(
+        [Path(sys.executable).with_name("fairway"), "templates", *arguments], cwd=folder
     )
 
 

@@ -14,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from endings import finished
 
 pytestmark = pytest.mark.integration
 
@@ -31,13 +32,10 @@ def submit(
     without the ranks."""
     fairway = Path(sys.executable).with_name("fairway")
     file = example if example.suffix else example / "job.yaml"
-    done = subprocess.run(
+    done = finished(
         [fairway, "submit", file, "--target", "local", "--watch", *arguments],
         cwd=folder,
         env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     done.stdout = re.sub(r"(?m)^\[\d+\] ", "", done.stdout)
     return done
@@ -83,13 +81,10 @@ def test_a_rank_reads_no_bashrc(repository: Path, examples: Path, tmp_path: Path
     path = f"{prefix / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     fairway = Path(sys.executable).with_name("fairway")
     job = examples / "intelmpi" / "job.yaml"
-    done = subprocess.run(
+    done = finished(
         [fairway, "submit", job, "--watch", "-s", "command=echo rank"],
         cwd=tmp_path,
         env={"PATH": path, "VIRTUAL_ENV": sys.prefix, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("rank\n") == 2

@@ -7,13 +7,14 @@ named as azhpc-images' `install_mpis.sh` names them, and a PATH without any of t
 from __future__ import annotations
 
 import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 from rendered import cluster_of, rendered
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
@@ -80,14 +81,7 @@ class Image:
             "FAIRWAY_PROCESSES_PER_NODE": "2",
             "FAIRWAY_WORLD_SIZE": "2",
         }
-        return subprocess.run(
-            [str(self.tools / "bash"), str(script)],
-            env=contract,
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        return finished([str(self.tools / "bash"), str(script)], env=contract, cwd=self.root)
 
 
 @pytest.fixture

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 from rendered import cluster_of, rendered
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
@@ -70,9 +71,7 @@ class Cluster:
             "FAIRWAY_PROCESSES_PER_NODE": "8",
             "FAIRWAY_WORLD_SIZE": str(resolved.world_size),
         }
-        return subprocess.run(
-            ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=300
-        )
+        return finished(["bash", "-c", script], env=environment)
 
 
 @pytest.fixture

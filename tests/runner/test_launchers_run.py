@@ -7,17 +7,20 @@ import hashlib
 import json
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 from rendered import cluster_of, rendered
 
 from fairway_agent import processes
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.task_logs import split_label
+
+if TYPE_CHECKING:
+    import subprocess
 
 pytestmark = pytest.mark.integration
 
@@ -72,13 +75,10 @@ class Engine:
         resolved, text = rendered(self.root, cluster_of(size), **{**defaults, **job})
         script = self.root / "launch.sh"
         script.write_text(text)
-        return subprocess.run(
+        return finished(
             ["bash", str(script)],
             env=self.contract(resolved.nodes, resolved.processes_per_node, list(resolved.outputs)),
             cwd=self.root,
-            capture_output=True,
-            text=True,
-            timeout=300,
         )
 
     def contract(self, nodes: int, width: int, outputs: list[str]) -> dict[str, str]:
@@ -163,9 +163,7 @@ def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
     launch = (engine.root / "launch.sh").read_text()
     contract = engine.contract(3, 2, [])
     (engine.root / "hosts").write_text("one\ntwo\none\n")
-    done = subprocess.run(
-        ["bash", "-c", launch], env=contract, capture_output=True, text=True, timeout=300
-    )
+    done = finished(["bash", "-c", launch], env=contract)
     assert done.stdout == "one slots=4\ntwo slots=2\n"
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 from rendered import cluster_of, rendered
 
 from fairway_core.target import KubernetesAccess, NodeRange, Target
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -137,9 +138,7 @@ class Nodes:
             "FAIRWAY_HOSTS": ",".join(HOSTS),
             "FAIRWAY_SCRATCH_DIR": str(self.root / "0/scratch"),
         }
-        return subprocess.run(
-            ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=300
-        )
+        return finished(["bash", "-c", script], env=environment)
 
 
 @pytest.fixture
@@ -421,9 +420,7 @@ def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Pa
         "FAIRWAY_HOSTS": "localhost",
         "FAIRWAY_SCRATCH_DIR": str(tmp_path / "nowhere"),
     }
-    done = subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=300
-    )
+    done = finished(["bash", "-c", script], env=environment)
     assert done.returncode == 69
     assert f"node localhost: the scratch directory {tmp_path}/nowhere does not exist" in done.stderr
 

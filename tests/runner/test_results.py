@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from endings import ends
+from endings import ends, finished
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.results import best, metric_name
@@ -159,7 +158,7 @@ def test_completion_reaches_the_shell(many: Path) -> None:
     asked = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": "fairway show dig"}
     program, variables = Path(sys.executable).with_name("fairway"), {**asked, "COMP_CWORD": "2"}
     command = ["env", *(f"{name}={value}" for name, value in variables.items()), str(program)]
-    done = subprocess.run(command, cwd=many, capture_output=True, text=True)
+    done = finished(command, cwd=many)
     assert sorted(done.stdout.split()) == ["digits-1", "digits-3", "digits-5"], done.stderr
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import finished
 
 from fairway_cli.main import main
 from fairway_cli.reviewing import Asked, asked_plainly, environment_in
@@ -66,13 +67,7 @@ def test_the_rest_is_left_to_typer(words: list[str]) -> None:
 
 
 def _run(*words: Any, **settings: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, "review", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        **settings,
-    )
+    return finished([*PROGRAM, "review", *map(str, words)], **settings)
 
 
 def test_the_program_ends_as_the_command_does(tmp_path: Path) -> None:
@@ -118,9 +113,7 @@ def test_typer_is_not_imported_for_it() -> None:
         f"sys.argv = ['fairway', 'review', {str(SAMPLES / 'grow.json')!r}, '--markdown']\n"
         "from fairway_cli.entry import main; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=300
-    )
+    done = finished([sys.executable, "-P", "-c", code])
     assert done.returncode == 0, done.stderr
     loaded = set(done.stderr.split())
     assert "fairway_core.review.review" in loaded

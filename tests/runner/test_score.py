@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import finished
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -15,6 +15,7 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.launcher import render_launcher
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
@@ -52,11 +53,7 @@ def shares(
         script.write_text(render_launcher(task, task.resolve(Target.local()), Target.local()))
         contract = {"FAIRWAY_INPUT_DATA": str(data), "FAIRWAY_TASK": str(number)}
         contract |= {"FAIRWAY_SHARED_DIR": str(shared or folder), "PATH": os.environ["PATH"]}
-        done.append(
-            subprocess.run(
-                ["bash", script], env=contract, capture_output=True, text=True, timeout=60
-            )
-        )
+        done.append(finished(["bash", script], env=contract))
     return done
 
 

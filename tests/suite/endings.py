@@ -1,11 +1,22 @@
-"""How commands and calls of a server end, in one line of a test."""
+"""How programs, commands and calls of a server end, in one line of a test."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from httpx import Response
+
+
+def finished(words: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program that has ended, with what it printed."""
+    return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, **options)
 
 
 def ends(done: tuple[int, str, str], code: int, *errors: str, printed: str | None = None) -> None:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from endings import answers
+from endings import answers, finished
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +137,5 @@ print(sorted(loaded & stacks))
 def test_the_server_loads_nothing_of_terraform(project: Path) -> None:
     paths = ["/", "/submit", "/targets", "/targets/local", "/environments", "/environments/demo"]
     paths += ["/api/v1/environments/demo/diagram", "/cost", "/compare", "/metrics"]
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, *paths], capture_output=True, text=True, check=False
-    )
+    done = finished([sys.executable, "-c", _SCRIPT, *paths])
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
