@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import refused
 
 from fairway_core.findings import Severity, UserError
 from fairway_core.target import Target
@@ -174,9 +175,7 @@ def test_job_that_needs_an_ability_is_refused_where_the_engine_lacks_it(
     if name not in said:
         require(job, target(name))
         return
-    with pytest.raises(UserError) as raised:
-        require(job, target(name))
-    [finding] = raised.value.findings
+    finding = refused(lambda: require(job, target(name)))
     assert (finding.id, finding.path) == ("not-supported", path)
     assert said[name] in f"{finding.message} {finding.hint}"
 
@@ -229,9 +228,7 @@ def test_share_that_no_node_can_give_is_refused_at_its_line(
     (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{field}\n")
     job_file = load_job(tmp_path / "job.yaml")
     nd = target(engine).model_copy(update={"vm_size": size})
-    with pytest.raises(UserError) as raised:
-        require_share(job_file.resolve(nd), nd, job_file.document)
-    [finding] = raised.value.findings
+    finding = refused(lambda: require_share(job_file.resolve(nd), nd, job_file.document))
     assert message in finding.message
     assert hint in finding.hint
     assert finding.location.line == 3
@@ -254,9 +251,7 @@ def test_a_rank_for_each_gpu_that_the_task_has(tmp_path: Path, fields: str, rank
 @pytest.mark.parametrize("name", ["gpus", "cores"])
 def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{name}: 4\nnodes: 2\n")
-    with pytest.raises(UserError) as raised:
-        load_job(tmp_path / "job.yaml").resolve(target("ssh"))
-    [finding] = raised.value.findings
+    finding = refused(lambda: load_job(tmp_path / "job.yaml").resolve(target("ssh")))
     wrong = f"`{name}`: a job of 2 nodes uses whole nodes: `{name}` is for one node"
     assert finding.message == wrong
     assert finding.hint == f"leave `{name}` out, or set `nodes: 1`"

@@ -6,12 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from endings import finished
+from endings import finished, refused
 from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.checks import check_job
-from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
 from fairway_runner.jobs.job import Job
@@ -36,9 +35,7 @@ def test_this_machine_has_no_profile() -> None:
 
 
 def test_a_size_that_is_not_known_is_a_mistake() -> None:
-    with pytest.raises(UserError) as caught:
-        profile("Standard_ND96isr_H100_v4")
-    [finding] = caught.value.findings
+    finding = refused(lambda: profile("Standard_ND96isr_H100_v4"))
     assert finding.message == "the target `cluster`: unknown VM size `Standard_ND96isr_H100_v4`"
     assert finding.hint == "did you mean `Standard_ND96isr_H100_v5`?"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from endings import refused
 
-from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.runs.store import RunStore
@@ -78,9 +78,7 @@ def test_a_folder_below_the_repository_has_its_rules_too(tree: Path) -> None:
 def test_only_tracked_files_of_an_ignored_folder_are_kept(tree: Path) -> None:
     write(tree, "whole/deep/y")
     for folder in (tree / "whole", tree / "whole/deep"):
-        with pytest.raises(UserError) as caught:
-            kept(folder)
-        (finding,) = caught.value.findings
+        finding = refused(lambda folder=folder: kept(folder))
         assert (finding.id, finding.path) == ("bad-code", "code.gitignore")
     git(tree, "add", "--force", "whole/deep/y")
     assert kept(tree / "whole") == ["deep/y"]
@@ -115,9 +113,7 @@ def test_without_a_work_tree_or_git_it_is_an_error_at_its_line(
         monkeypatch.setenv("PATH", path)
     job = load_job(tmp_path / "job.yaml")
     for prepared in (lambda: prepare(job, local(), RunStore.here()), lambda: CodeUpload.of(job)):
-        with pytest.raises(UserError) as caught:
-            prepared()
-        (finding,) = caught.value.findings
+        finding = refused(prepared)
         assert (finding.id, finding.path) == ("no-git", "code.gitignore")
         assert finding.location.line == 4
         assert str(tmp_path) in finding.message

@@ -7,9 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from endings import ends
+from endings import ends, refused
 
-from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.view import shown, varying
 
@@ -184,9 +183,7 @@ def test_from_python(job: Path) -> None:
     job.write_text("name: a\ncommand: x\n")
     assert load_job(job).sweep() is None
     job.write_text("name: a\ncommand: x\nsweep: {points: {files: '*.csv'}}\n")
-    with pytest.raises(UserError) as caught:
-        list(load_job(job).require_sweep().merged())
-    (finding,) = caught.value.findings
+    finding = refused(lambda: list(load_job(job).require_sweep().merged()))
     assert finding.path == "sweep.points.files"
     assert finding.location.line == 3
 

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import refused
 
 from fairway_core.findings import UserError
 from fairway_runner.jobs.job_file import load_job
@@ -91,9 +92,7 @@ def test_a_linked_folder_of_an_input_is_listed(project: Path) -> None:
     prepared = prepare(load_job(write(project)), local(), RunStore.here())
     assert files_of(prepared) == ["b.jpg", "deep/a.jpg", "more/z.jpg"]
     (project / "data/images/loop").symlink_to(".")
-    with pytest.raises(UserError) as caught:
-        prepare(load_job(write(project)), local(), RunStore.here())
-    (finding,) = caught.value.findings
+    finding = refused(lambda: prepare(load_job(write(project)), local(), RunStore.here()))
     assert finding.id == "bad-sweep"
     assert "data/images/loop" in finding.message
 
@@ -150,9 +149,7 @@ def test_what_cannot_be_listed_is_named(
     project: Path, files: Any, source: Any, path: str, message: str
 ) -> None:
     job = load_job(write(project, files, inputs={"images": source}))
-    with pytest.raises(UserError) as caught:
-        prepare(job, local(), RunStore.here())
-    [found] = caught.value.findings
+    found = refused(lambda: prepare(job, local(), RunStore.here()))
     assert (found.path, message in found.message) == (path, True)
     assert found.location is not None
     assert found.hint
@@ -167,9 +164,7 @@ def test_files_that_cannot_be_asked_for_are_one_point_and_a_warning(project: Pat
 
 def test_several_targets_are_refused(project: Path) -> None:
     choice = TargetSelection((find_target("pool"), find_target("pool")))
-    with pytest.raises(UserError) as caught:
-        prepare_for(load_job(write(project)), choice, RunStore.here())
-    [finding] = caught.value.findings
+    finding = refused(lambda: prepare_for(load_job(write(project)), choice, RunStore.here()))
     assert finding.id == "one-target"
     assert "lists the files of an input, which differ from target to target" in finding.message
     assert finding.location is not None

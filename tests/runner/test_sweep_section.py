@@ -2,6 +2,7 @@
 
 import pages
 import pytest
+from endings import refused
 
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError, format_finding
@@ -103,9 +104,7 @@ def test_sweep_section_reports_each_fault_as_a_finding() -> None:
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many"])
 def test_max_parallel_is_at_least_one(value: str) -> None:
     text = parse_yaml(f"max_parallel: {value}\npoints: {{repeat: 2}}\n", "sweep.yaml")
-    with pytest.raises(UserError) as caught:
-        Document(text, text.data).validate(Sweep)
-    assert caught.value.findings[0].path == "max_parallel"
+    assert refused(lambda: Document(text, text.data).validate(Sweep)).path == "max_parallel"
 
 
 def test_points_are_required() -> None:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import refused
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -102,18 +103,14 @@ def test_a_kubeconfig_is_looked_for_beside_the_file_that_names_it(
 def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> None:
     (folder / ".fairway").mkdir(exist_ok=True)
     (folder / ".fairway" / "targets.json").write_text(text)
-    with pytest.raises(UserError, match="cannot be read") as caught:
-        all_targets()
-    assert "fairway targets sync" in caught.value.findings[0].hint
+    assert "fairway targets sync" in refused(lambda: all_targets(), match="cannot be read").hint
 
 
 def test_a_host_by_hand_that_is_an_option_is_refused_at_its_line(folder: Path) -> None:
     access = "ssh: {host: -oProxyCommand=x, user: me, shared: /data}"
     text = f"targets:\n- name: lab\n  engine: ssh\n  nodes: {{min: 1, max: 1}}\n  {access}\n"
     (folder / "fairway.yaml").write_text(text)
-    with pytest.raises(UserError, match=r"`targets\.0\.ssh\.host`: this begins with `-`") as caught:
-        all_targets()
-    (finding,) = caught.value.findings
+    finding = refused(lambda: all_targets(), match=r"`targets\.0\.ssh\.host`: this begins with `-`")
     assert finding.location.line == 5
 
 
@@ -252,9 +249,7 @@ def test_a_stack_of_a_program_is_found_by_its_output(tmp_path: Path, is_hcl: boo
     else:
         _synthesized(tmp_path / "stacks/lab")
     _synthesized(tmp_path / "stacks/lab-network", "bastion_host")
-    with pytest.raises(UserError) as caught:
-        read_targets(tmp_path)
-    assert caught.value.findings[0].id in ("not-deployed", "missing-tool")
+    assert refused(lambda: read_targets(tmp_path)).id in ("not-deployed", "missing-tool")
 
 
 def _terraform(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:

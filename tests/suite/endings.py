@@ -5,13 +5,26 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from waiting import PATIENCE
 
+from fairway_core.findings import UserError
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from httpx import Response
+
+    from fairway_core.findings import Finding
+
+
+def refused(do: Callable[[], object], match: str | None = None) -> Finding:
+    """The only finding with which a call is refused."""
+    with pytest.raises(UserError, match=match) as caught:
+        do()
+    (finding,) = caught.value.findings
+    return finding
 
 
 def finished(words: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:

@@ -13,11 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.environment.homes import Homes, SharedQueue
 from waiting import PATIENCE
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
+from fairway_core.environment.filesystems import Homes, SharedQueue
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
