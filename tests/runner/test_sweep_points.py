@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from properties import tried
 
 from fairway_core.documents import Document, FieldError
+from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.sweep.models import Sweep
 from fairway_runner.jobs.sweep.points import points
@@ -97,6 +98,11 @@ def test_a_range_does_not_drift(bounds: tuple[float, float, float], expected: li
     assert axis.values == expected
     assert axis.count == len(expected)
     assert [type(value) for value in axis.values] == [type(value) for value in expected]
+
+
+def test_bounds_beyond_all_floats_are_refused() -> None:
+    with pytest.raises(UserError, match="the number is too large"):
+        Range(start=0, stop=10**400, step=1)
 
 
 def test_no_value_of_a_long_range_drifts() -> None:
