@@ -71,7 +71,11 @@ def findings_of(error: ValidationError, document: Source, model: type[BaseModel]
     for details in error.errors(include_url=False):
         by_path.setdefault(_document_path(details, document.data), []).append(details)
     # A fault deep inside a value says more than that the other branches of a union fail on it.
-    telling = [path for path in by_path if not any(_is_below(other, path) for other in by_path)]
+    telling = [
+        path
+        for path in by_path
+        if not any(len(other) > len(path) > 0 and other[: len(path)] == path for other in by_path)
+    ]
     # A key that is only misspelt is unknown, and not missing too.
     meant = {
         _meant_key(path, document, model)
@@ -88,10 +92,6 @@ def findings_of(error: ValidationError, document: Source, model: type[BaseModel]
 def _meant_key(path: DataPath, document: Source, model: type[BaseModel]) -> DataPath:
     near = nearest(str(path[-1]), fields_at(model, path[:-1], document.data))
     return (*path[:-1], near or path[-1])
-
-
-def _is_below(path: DataPath, ancestor: DataPath) -> bool:
-    return len(path) > len(ancestor) > 0 and path[: len(ancestor)] == ancestor
 
 
 def describe(value: Any) -> str:

@@ -19,7 +19,7 @@ from fairway_core.findings import Finding, Location, UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+    from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 
 _HINTS = {
@@ -210,7 +210,7 @@ class _Reader:
         if isinstance(node, MappingNode):
             value = self._mapping(node, path)
         elif isinstance(node, SequenceNode):
-            value = self._sequence(node, path)
+            value = [self.read(item, (*path, index)) for index, item in enumerate(node.value)]
         self._open.discard(id(node))
         return value
 
@@ -223,9 +223,6 @@ class _Reader:
         if self._visits > _ALIAS_FACTOR * len(self._distinct) + _ALIAS_ALLOWANCE:
             message = "aliases expand to far more than the file itself"
             self._fail("alias-bomb", message, node, "write out what you need of it")
-
-    def _sequence(self, node: SequenceNode, path: DataPath) -> list[Any]:
-        return [self.read(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: MappingNode, path: DataPath) -> dict[str, Any]:
         result: dict[str, Any] = {}

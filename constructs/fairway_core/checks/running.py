@@ -12,7 +12,7 @@ from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from fairway_core.checks.check import Asked
     from fairway_core.documents import Document
@@ -67,17 +67,25 @@ def _position(check: Check) -> tuple[int, int]:
     return list(Subject).index(check.subject), [*modules, module].index(module)
 
 
-def require_known(ids: Iterable[str]) -> None:
-    """Raises UserError, with the nearest id, for one that no check has."""
+def unknown(ids: Collection[str]) -> Iterator[tuple[int, str, str]]:
+    """The ids that no check has: the position of each, a message, and a hint with the nearest."""
     from fairway_core.checks.live import LIVE
 
-    known = [*(one.id for one in all_checks()), *LIVE]
-    for id in ids:  # noqa: A001
-        if id not in known:
+    if not REGISTERED.keys() >= set(ids):
+        all_checks()  # imports those that are not: one of them may be meant
+    known = (*REGISTERED, *LIVE)
+    for position, each in enumerate(ids):
+        if each not in known:
             from fairway_core.suggestions import did_you_mean
 
-            hint = did_you_mean(id, known) or "docs/checks.md lists them"
-            raise UserError.of("unknown-check", f"there is no check `{id}`", hint)
+            hint = did_you_mean(each, known) or "docs/checks.md lists them"
+            yield position, f"there is no check `{each}`", hint
+
+
+def require_known(ids: Collection[str]) -> None:
+    """Raises UserError, with the nearest id, for one that no check has."""
+    for _, message, hint in unknown(ids):
+        raise UserError.of("unknown-check", message, hint)
 
 
 def check_environment(

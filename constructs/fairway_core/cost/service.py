@@ -78,7 +78,8 @@ class PriceService:
         for _ in range(_MOST_PAGES):
             if page is None:
                 return
-            answer = self._get(page)
+            with self.watch() as watched:
+                answer = self._tried(page, watched)
             items = answer.get("Items")
             if not isinstance(items, list):
                 raise _failed("its answer has no `Items`")
@@ -87,10 +88,6 @@ class PriceService:
             if page is not None and _origin(page) != _origin(self.url):
                 raise _failed(f"its next page is elsewhere: {_origin(page)[1]}")
         raise _failed(f"more than {_MOST_PAGES} pages for one price")
-
-    def _get(self, url: str) -> dict[str, Any]:
-        with self.watch() as watched:
-            return self._tried(url, watched)
 
     def _tried(self, url: str, watched: Any) -> dict[str, Any]:
         reason, end, unreached = "", self.clock() + self.deadline, 0

@@ -166,7 +166,8 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
         size = vm_size(self.size)
         try:
             chosen = self.chosen_image
-            fitting = "" if self._fits(chosen) else default_image(size).alias
+            fits = chosen.fits(size, own=self.image_id is not None)
+            fitting = "" if fits else default_image(size).alias
         except UserError as error:
             raise as_field_error(error, ("image",)) from None
         if fitting:
@@ -205,9 +206,6 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
                 "use `eviction: delete`, or `os_disk: managed`",
                 ("os_disk",),
             )
-
-    def _fits(self, chosen: Image) -> bool:
-        return chosen.fits(vm_size(self.size), own=self.image_id is not None)
 
     @property
     def chosen_image(self) -> Image:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from fairway_core.environment.model import Environment
 from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_core.environment.people import Person
     from fairway_core.environment.slurm import Slurm
@@ -61,7 +62,10 @@ def read_environment(
 
     `environ` is where `${env:NAME}` looks, the process's own environment by default.
     """
-    document = _without_anchors(read(file))
+    document = read(file)
+    if isinstance(document.data, dict):
+        data = {key: item for key, item in document.data.items() if not key.startswith(_ANCHORS)}
+        document = replace(document, data=data)
     if isinstance(document.data, dict) and "command" in document.data:
         message = "this is a job file: it has `command:`"
         hint = f"check it with: fairway submit {file} --dry-run; an environment has `clusters:`"
@@ -90,14 +94,8 @@ def _with_repository_key(slurm: Slurm | None, document: Document) -> Slurm | Non
     """Slurm with the text of its repository's key in place of its file."""
     if slurm is None or isinstance(slurm.packages, str):
         return slurm
-    where = ("slurm", "packages", "key")
-    try:
+    with _at(("slurm", "packages", "key"), document):
         key = read_repository_key(slurm.packages.key, folder=Path(document.file).parent)
-    except UserError as error:
-        location = document.location(where)
-        raise UserError(
-            replace(finding, path=".".join(where), location=location) for finding in error.findings
-        ) from None
     packages = slurm.packages.model_copy(update={"key": key})
     return slurm.model_copy(update={"packages": packages})
 
@@ -116,33 +114,31 @@ def _said_of_idle(finding: Finding, document: Document) -> Finding:
     return replace(finding, message=f"{message} itself", hint=instead)
 
 
-def _without_anchors(document: Document) -> Document:
-    if not isinstance(document.data, dict):
-        return document
-    data = {key: item for key, item in document.data.items() if not key.startswith(_ANCHORS)}
-    return replace(document, data=data)
-
-
-def _own_keys(environment: Environment, document: Document, home: Path) -> tuple[str, ...]:
-    """The user's own key, where there is a machine that takes one; Batch's nodes take none."""
-    machine = environment.first_machine
-    if machine is None:
-        return ()
+@contextmanager
+def _at(path: DataPath, document: Document, *, of_key: bool = False) -> Iterator[None]:
+    """What is wrong with a key is said of the field at the path; a private one is not shown."""
     try:
-        return own_public_keys(home)
+        yield
     except UserError as error:
-        if any(finding.location for finding in error.findings):
-            raise
-        location, path = document.location(machine, of_key=True), ".".join(machine)
+        location = document.location(path, of_key=of_key)
+        if path[0] == "access" and any(each.id == "private-key" for each in error.findings):
+            location = replace(location, column=1, text="(not shown)", length=11)
+        dotted = ".".join(map(str, path))
         raise UserError(
-            replace(finding, path=path, location=location) for finding in error.findings
+            replace(finding, path=dotted, location=location) for finding in error.findings
         ) from None
 
 
 def _keys(environment: Environment, document: Document, home: Path) -> tuple[str, ...]:
-    if environment.access.ssh_keys is None:
-        return _own_keys(environment, document, home)
-    return _read(environment.access.ssh_keys, document, ("access", "ssh_keys"))
+    """Those of the file, or the user's own, where there is a machine that takes one; Batch's nodes
+    take none."""
+    if environment.access.ssh_keys is not None:
+        return _read(environment.access.ssh_keys, document, ("access", "ssh_keys"))
+    machine = environment.first_machine
+    if machine is None:
+        return ()
+    with _at(machine, document, of_key=True):
+        return own_public_keys(home)
 
 
 def _people(environment: Environment, document: Document) -> tuple[Person, ...]:
@@ -160,15 +156,7 @@ def _read(entries: Sequence[str], document: Document, where: DataPath) -> tuple[
     """The keys that a list of keys and files means, each once."""
     keys: dict[str, None] = {}
     for index, entry in enumerate(entries):
-        try:
+        with _at((*where, index), document):
             found = read_public_keys(entry, folder=Path(document.file).parent)
-        except UserError as error:
-            location = document.location((*where, index))
-            path = ".".join(map(str, (*where, index)))
-            if any(finding.id == "private-key" for finding in error.findings):
-                location = replace(location, column=1, text="(not shown)", length=11)
-            raise UserError(
-                replace(finding, path=path, location=location) for finding in error.findings
-            ) from None
         keys.update(dict.fromkeys(found))
     return tuple(keys)

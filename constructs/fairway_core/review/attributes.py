@@ -163,7 +163,7 @@ def _differences(
         return
     if path == _MANIFESTS and isinstance(old.value, str) and isinstance(new.value, str):
         old, new = _as_objects(old, new)
-    if isinstance(old.value, dict) and _is_mapping(new):
+    if isinstance(old.value, dict) and isinstance(new.value, dict):
         yield from _of_mappings(path, old, new, exact)
     elif old.value is None and not path:
         yield from _of_mappings(path, _Seen({}), new, exact)
@@ -185,10 +185,6 @@ def _as_objects(old: _Seen, new: _Seen) -> tuple[_Seen, _Seen]:
 
 def _hidden(seen: _Seen, hidden: bool) -> _Seen:
     return _Seen(seen.value, True, seen.unknown) if hidden and seen.value is not None else seen
-
-
-def _is_mapping(seen: _Seen) -> bool:
-    return isinstance(seen.value, dict)
 
 
 def _has_blocks(old: _Seen, new: _Seen) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
@@ -262,7 +263,7 @@ def digest_of_stack(
     content = {
         "stack": stack,
         "state": state,
-        "changes": sorted((_facts(change) for change in changes), key=_order),
+        "changes": sorted((_facts(change) for change in changes), key=itemgetter(0, 1)),
         "outputs": [[each.name, str(each.action), each.old, each.new] for each in outputs],
     }
     return _digest(content)
@@ -285,10 +286,6 @@ def _facts(change: Change) -> list[Any]:
         [[each.path, each.old, each.new] for each in change.attributes],
         change.created,
     ]
-
-
-def _order(facts: list[Any]) -> tuple[str, str]:
-    return facts[0], facts[1]
 
 
 def _digest(content: Any) -> str:

@@ -43,7 +43,11 @@ def markdown(review: Review) -> str:
 
 def body(review: Review) -> Iterator[str]:
     """The lines after these: costs, each stack, and the digest."""
-    yield from (*_cost(review), *_stacks(review), *_end(review))
+    yield from _cost(review)
+    for stack in review.stacks:
+        yield from ("", f"#### {code(stack.stack)}", "")
+        yield from list(_stack(stack)) or ["nothing would change"]
+    yield from ("", f"Digest: `{review.digest}`")
 
 
 def joined(lines: Iterable[str]) -> str:
@@ -60,11 +64,7 @@ def code(text: str) -> str:
     '<code>&#64;all &#60;b&#62;</code>'
     """
     # Line ends, and what turns the direction of text, would show another text than there is.
-    return f"<code>{_MEANT.sub(_entity, printable(text))}</code>"
-
-
-def _entity(found: re.Match[str]) -> str:
-    return f"&#{ord(found[0])};"
+    return f"<code>{_MEANT.sub(lambda found: f'&#{ord(found[0])};', printable(text))}</code>"
 
 
 def _written(line: Line) -> str:
@@ -130,13 +130,6 @@ def _cost(review: Review) -> Iterator[str]:
         yield from _folded("cost by resource", [f"- {line}" for line in rest])
 
 
-def _stacks(review: Review) -> Iterator[str]:
-    for stack in review.stacks:
-        yield from ("", f"#### {code(stack.stack)}", "")
-        body = list(_stack(stack))
-        yield from body or ["nothing would change"]
-
-
 def _stack(stack: StackReview) -> Iterator[str]:
     if stack.state == "waiting":
         yield _written(lines.waiting_line(stack))
@@ -181,10 +174,6 @@ def _folded(title: str, body: Iterable[str], *, is_open: bool = False) -> Iterat
         "</details>",
         "",
     )
-
-
-def _end(review: Review) -> Iterator[str]:
-    yield from ("", f"Digest: `{review.digest}`")
 
 
 LONGEST = 65_000

@@ -56,13 +56,11 @@ def _attributes_fit(found: Collection[AttributeChange], shown: Collection[Attrib
         if before is not None:
             if not (fits(each.old, before.old) and fits(each.new, before.new)):
                 return False
-        elif not any(_is_part(each.path, path) for path in unknown):
+        elif not any(
+            each.path == path or each.path.startswith((f"{path}.", f"{path}[")) for path in unknown
+        ):
             return False
     return all(_has_unknown(each.new) for each in known.values())
-
-
-def _is_part(path: str, of: str) -> bool:
-    return path == of or path.startswith((f"{of}.", f"{of}["))
 
 
 def _may_be_nothing(shown: Change) -> bool:

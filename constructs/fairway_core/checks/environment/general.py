@@ -6,15 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.regions import regions, regions_without_zones
-from fairway_core.checks.check import REGISTERED, Fault, Subject, check
-from fairway_core.checks.live import LIVE
+from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fairway_core.checks.check import Occurrence
     from fairway_core.environment import Environment
     from fairway_core.yaml_text import DataPath
 
@@ -70,25 +68,21 @@ def no_zones(environment: Environment) -> Iterator[Fault]:
         yield Fault(message, "set `zone: none`, and use LRS", path)
 
 
-def _texts(environment: Environment) -> Iterator[Occurrence]:
-    yield from _texts_in(environment.model_dump(mode="json", exclude_defaults=True), ())
-
-
-def _texts_in(value: Any, path: DataPath) -> Iterator[Occurrence]:
+def _texts_in(value: Any, path: DataPath) -> Iterator[tuple[DataPath, str]]:
     match value:
         case str():
-            yield path, {"text": value}
+            yield path, value
         case dict():
             for key, item in value.items():
-                yield (*path, key), {"text": key}
+                yield (*path, key), key
                 yield from _texts_in(item, (*path, key))
         case list():
             for index, item in enumerate(value):
                 yield from _texts_in(item, (*path, index))
 
 
-@check("terraform-expression", Severity.ERROR, Subject.ENVIRONMENT, at=_texts)
-def terraform_expression(text: str) -> Iterator[Fault]:
+@check("terraform-expression", Severity.ERROR, Subject.ENVIRONMENT)
+def terraform_expression(environment: Environment) -> Iterator[Fault]:
     """Text that Terraform would read as an expression and evaluate.
 
     Wrong:
@@ -97,11 +91,14 @@ def terraform_expression(text: str) -> Iterator[Fault]:
     Right:
         tags: {owner: research@example.com, ticket: "ML-1234"}
     """
-    if match := _EXPRESSION.search(text):
-        yield Fault(
-            f"Terraform would evaluate `{text[match.start() :][:60]}`",
-            "write the value itself, or read it from a variable: ${env:NAME}",
-        )
+    data = environment.model_dump(mode="json", exclude_defaults=True)
+    for path, text in _texts_in(data, ()):
+        if match := _EXPRESSION.search(text):
+            yield Fault(
+                f"Terraform would evaluate `{text[match.start() :][:60]}`",
+                "write the value itself, or read it from a variable: ${env:NAME}",
+                path,
+            )
 
 
 @check("unknown-check", Severity.ERROR, Subject.ENVIRONMENT)
@@ -114,14 +111,7 @@ def unknown_check(environment: Environment) -> Iterator[Fault]:
     Right:
         checks: {ignore: [no-budget]}
     """
-    ignored = environment.checks.ignore
-    if not REGISTERED.keys() >= set(ignored):
-        # Those of plans and jobs are imported only where one of them may be meant.
-        from fairway_core.checks.running import all_checks
+    from fairway_core.checks.running import unknown
 
-        all_checks()
-    known = (*REGISTERED, *LIVE)
-    for index, id_ in enumerate(ignored):
-        if id_ not in known:
-            hint = did_you_mean(id_, known) or "docs/checks.md lists them"
-            yield Fault(f"there is no check `{id_}`", hint, ("checks", "ignore", index))
+    for index, message, hint in unknown(environment.checks.ignore):
+        yield Fault(message, hint, ("checks", "ignore", index))
