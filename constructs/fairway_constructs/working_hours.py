@@ -16,7 +16,7 @@ from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdenti
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import give_role, own_role, subscription_of
 from fairway_constructs.unique_name import unique_name
-from fairway_core.catalog.regions import windows_time_zone
+from fairway_core.catalog.limits import windows_time_zone
 from fairway_core.environment.schedule import minutes
 
 if TYPE_CHECKING:

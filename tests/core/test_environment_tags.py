@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_core.catalog.regions import regions
+from fairway_core.catalog.limits import regions
 from fairway_core.checks import check_environment
 from fairway_core.environment import read_environment
 from fairway_core.findings import Finding, Severity, UserError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fairway_core.catalog.regions import windows_time_zone
+from fairway_core.catalog.limits import windows_time_zone
 from fairway_core.catalog.tables import table
 from fairway_core.environment import Cluster, Schedule
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from fairway_cli.commands.environments import ask_for_the_rest
 from fairway_cli.main import Commands, app
 from fairway_core.catalog import vm_sizes
-from fairway_core.catalog.regions import regions
+from fairway_core.catalog.limits import regions
 from fairway_core.checks import check_environment
 from fairway_core.documents import load
 from fairway_core.environment import load_environment, read_environment

@@ -43,7 +43,6 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
         "plan.kubernetes",
         "plan.servers",
         "plan.access",
-        "plan.grants",
     ),
     Subject.JOB: ("job",),
 }

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_core.catalog import vm_sizes
-from fairway_core.catalog.regions import regions
+from fairway_core.catalog.limits import regions
 from fairway_core.cost.meters import GLOBAL, all_meters
 from fairway_core.cost.prices import FOLDER, Price, read_prices
 from fairway_core.cost.service import PriceService

@@ -5,6 +5,7 @@
 2
 """
 
+from fairway_core.environment.access import Person
 from fairway_core.environment.addresses import Proxy
 from fairway_core.environment.batch import BatchCluster
 from fairway_core.environment.cluster import Cluster, Repair, Spot
@@ -16,7 +17,6 @@ from fairway_core.environment.loading import LoadedEnvironment, load_environment
 from fairway_core.environment.model import Environment
 from fairway_core.environment.network import Dns, Existing, Firewall
 from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
-from fairway_core.environment.people import Person
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.services import Budget, Monitoring
 from fairway_core.environment.slurm import Slurm, SlurmNodes

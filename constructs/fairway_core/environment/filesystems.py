@@ -16,10 +16,10 @@ from fairway_core.environment.nfs_server import NfsServer
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from fairway_core.environment.access import Person
     from fairway_core.environment.cluster import Cluster
     from fairway_core.environment.clusters import AnyCluster
     from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
-    from fairway_core.environment.people import Person
 
 
 AnyFileSystem = Annotated[

@@ -18,7 +18,7 @@ from fairway_core.findings import Finding, UserError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from fairway_core.environment.people import Person
+    from fairway_core.environment.access import Person
     from fairway_core.environment.slurm import Slurm
     from fairway_core.yaml_text import DataPath
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fairway_core.catalog.regions import windows_time_zone
+from fairway_core.catalog.limits import windows_time_zone
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.values import accepted_by
 from fairway_core.fields import each_once

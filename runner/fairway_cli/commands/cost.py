@@ -188,7 +188,7 @@ def _region(name: str | None, prices: Path | None) -> str | None:
         hint = "for example eastus"
         raise UserError.of("unknown-region", f"--region: Azure has no region `{name}`", hint)
     if prices is None:
-        from fairway_core.catalog.regions import require_region
+        from fairway_core.catalog.limits import require_region
 
         require_region("--region", name, "is it a new one? give its prices: --prices FILE")
     return name

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import image, limit, vm_size
-from fairway_core.catalog.regions import regions_without_zones
+from fairway_core.catalog.limits import regions_without_zones
 from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import UserError
 
@@ -115,7 +115,7 @@ def validated(option: str, kind: Any, value: str) -> Any:
 
 
 def _region(text: str) -> str:
-    from fairway_core.catalog.regions import require_region
+    from fairway_core.catalog.limits import require_region
     from fairway_core.environment.values import Location
 
     location: str = validated("--location", Location, text)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.catalog import limit, vm_size
 from fairway_core.catalog.disks import disk_kind
-from fairway_core.catalog.regions import regions, regions_without_zones
+from fairway_core.catalog.limits import regions, regions_without_zones
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 

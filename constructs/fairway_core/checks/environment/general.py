@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog.regions import regions, regions_without_zones
+from fairway_core.catalog.limits import regions, regions_without_zones
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.findings import Severity
 from fairway_core.suggestions import did_you_mean
