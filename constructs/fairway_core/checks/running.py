@@ -128,21 +128,19 @@ def check_stack(
 def check_plan(
     plan: Mapping[str, Any],
     *,
-    allow: Collection[str] = (),
     others: Collection[Mapping[str, Any]] = (),
     own: Collection[str] = (),
 ) -> list[Finding]:
     """What a plan would take away, as `terraform show -json` writes it.
 
-    `allow` holds the addresses of resources whose loss is meant, `others` the changes of other
-    stacks' plans, and `own` the ids of the environment's own identities.
+    `others` are the changes of other stacks' plans, and `own` the ids of the environment's own
+    identities.
     """
     from fairway_core.checks.resource_change import ResourceChange
 
     parts = {
         "changes": tuple(map(ResourceChange.of, plan.get("resource_changes", ()))),
         "others": tuple(map(ResourceChange.of, others)),
-        "allow": frozenset(allow),
         "own": frozenset(own),
     }
     return [finding for _, _, finding in _run(Subject.PLAN, parts)]

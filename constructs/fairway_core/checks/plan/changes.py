@@ -25,7 +25,7 @@ _MACHINE = "azurerm_linux_virtual_machine"
 _RESIZED = (_DISK, _MACHINE, _SUBNET)
 
 
-def _changes(changes: Changes, allow: Collection[str]) -> Iterator[Occurrence]:
+def _changes(changes: Changes) -> Iterator[Occurrence]:
     changes = [one for one in changes if one.acts]
     gone = frozenset(str(each.get("id")) for each in deleted(changes))
     created = frozenset(
@@ -34,8 +34,8 @@ def _changes(changes: Changes, allow: Collection[str]) -> Iterator[Occurrence]:
         if each.type == _CONTAINER and each.actions == ["create"]
     )
     for each in changes:
-        is_new = each.actions == ["create"] and each.type != LIFE_CYCLE  # takes nothing away
-        if not is_new and each.address not in allow:
+        # What is new takes nothing away.
+        if each.actions != ["create"] or each.type == LIFE_CYCLE:
             yield (each.address,), {"change": each, "gone": gone, "created": created}
 
 
