@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import Field
@@ -49,17 +49,49 @@ def apply_defaults(document: Document, model: type[BaseModel]) -> Document:
     defaults = data.get("defaults") if isinstance(data, dict) else None
     if not isinstance(defaults, dict):
         return document
-    merged, locations = dict(data), dict(document.overrides)
+    merged, inherited = dict(data), _Inherited(document, dict(document.overrides))
     for singular, plural in _SECTIONS.items():
         fields, items = defaults.get(singular), data.get(plural)
         if not isinstance(fields, dict):
             continue
         _require_known(document, model, singular)
         if isinstance(items, dict):
-            merged[plural] = {
-                name: _filled(document, model, singular, name, locations) for name in items
-            }
-    return replace(document, data=merged, overrides=locations)
+            merged[plural] = {}
+            for name, given in items.items():
+                own = {} if given is None else given
+                filled = {plural: {name: {**fields, **own}}} if isinstance(own, dict) else {}
+                known = fields_at(model, (plural, name), filled)
+                fit = {key: value for key, value in fields.items() if key in known}
+                path, source = (plural, name), ("defaults", singular)
+                merged[plural][name] = inherited.merge(own, fit, path, source)
+    return replace(document, data=merged, overrides=inherited.locations)
+
+
+@dataclass
+class _Inherited:
+    """Puts defaults under values, and remembers where all that is inherited really stands."""
+
+    document: Document
+    locations: dict[DataPath, Location]
+
+    def merge(self, own: Any, default: Any, path: DataPath, source: DataPath) -> Any:
+        if not isinstance(own, dict) or not isinstance(default, dict):
+            return own
+        result = dict(own)
+        for key, value in default.items():
+            below, origin = (*path, key), (*source, key)
+            if key in own:
+                result[key] = self.merge(own[key], value, below, origin)
+            else:
+                result[key] = value
+                self._note(value, below, origin)
+        return result
+
+    def _note(self, value: Any, path: DataPath, source: DataPath) -> None:
+        self.locations[path] = self.document.location(source)
+        parts = value.items() if isinstance(value, dict) else ()
+        for key, item in enumerate(value) if isinstance(value, list) else parts:
+            self._note(item, (*path, key), (*source, key))
 
 
 def typed_as(path: DataPath) -> DataPath:
@@ -101,59 +133,6 @@ def _require_known(document: Document, model: type[BaseModel], singular: str) ->
             )
     if findings:
         raise UserError(findings)
-
-
-def _filled(
-    document: Document,
-    model: type[BaseModel],
-    singular: str,
-    name: str,
-    locations: dict[DataPath, Location],
-) -> Any:
-    plural = _SECTIONS[singular]
-    fields = document.data["defaults"][singular]
-    own = document.data[plural][name]
-    own = {} if own is None else own
-    if not isinstance(own, dict):
-        return own
-    known = fields_at(model, (plural, name), {plural: {name: {**fields, **own}}})
-    fit = {key: value for key, value in fields.items() if key in known}
-    return _merged(own, fit, (plural, name), ("defaults", singular), document, locations)
-
-
-def _merged(
-    own: Any,
-    default: Any,
-    path: DataPath,
-    source: DataPath,
-    document: Document,
-    locations: dict[DataPath, Location],
-) -> Any:
-    if not isinstance(own, dict) or not isinstance(default, dict):
-        return own
-    result = dict(own)
-    for key, value in default.items():
-        below, origin = (*path, key), (*source, key)
-        if key in own:
-            result[key] = _merged(own[key], value, below, origin, document, locations)
-        else:
-            result[key] = value
-            _note(value, below, origin, document, locations)
-    return result
-
-
-def _note(
-    value: Any,
-    path: DataPath,
-    source: DataPath,
-    document: Document,
-    locations: dict[DataPath, Location],
-) -> None:
-    """Remembers where the inherited value, and everything in it, really stands."""
-    locations[path] = document.location(source)
-    parts = value.items() if isinstance(value, dict) else ()
-    for key, item in enumerate(value) if isinstance(value, list) else parts:
-        _note(item, (*path, key), (*source, key), document, locations)
 
 
 _REFERENCE = re.compile(r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
