@@ -51,8 +51,8 @@ def test_infiniband_is_lost(before: Any, after: Any, lost: str | None) -> None:
 def test_a_pool_loses_it_too() -> None:
     before = {"vm_size": SIZE.upper(), "inter_node_communication": "Enabled"}
     after = {**before, "inter_node_communication": "Disabled"}
-    assert "lost-infiniband" in _found("azurerm_batch_pool", before, after, "delete create")
-    assert _found("azurerm_batch_pool", before, before) == {}
+    assert "lost-infiniband" in _found(POOL, before, after, "delete create")
+    assert _found(POOL, before, before) == {}
 
 
 @pytest.mark.parametrize(
@@ -77,66 +77,92 @@ def test_nodes_keep_what_they_were_made_with(
         assert attribute in found["mixed-nodes"]
 
 
-def test_extensions_alone_come_to_nodes_that_stay_as_they_are() -> None:
-    """Reimaging a node for another person's account would lose its disk for nothing."""
-    before = {"instances": 2, "extension": [{"name": "a"}], "custom_data": "a"}
-    found = _found(SET, before, {**before, "extension": [{"name": "b"}]})["mixed-nodes"]
-    assert "would keep the old extension until each is brought up to date" in found
-    both = {**before, "extension": [{"name": "b"}], "custom_data": "b"}
-    assert "until each is reimaged" in _found(SET, before, both)["mixed-nodes"]
+POOL = "azurerm_batch_pool"
+KUBERNETES = "azurerm_kubernetes_cluster"
+NODE_POOL = "azurerm_kubernetes_cluster_node_pool"
+CLOSED = {"local_account_disabled": True, "private_cluster_enabled": True}
+MADE = {"instances": 2, "extension": [{"name": "a"}], "custom_data": "a"}
+FIXED = {"node_count": 3, "auto_scaling_enabled": False}
 
 
-def test_a_set_without_nodes_has_none_to_mix() -> None:
-    before = {"instances": 0, "custom_data": "a"}
-    assert _found(SET, before, {**before, "custom_data": "b"}) == {}
+def _of_pool(dedicated: int, low: int = 0, **more: Any) -> dict[str, Any]:
+    scale = {"target_dedicated_nodes": dedicated, "target_low_priority_nodes": low}
+    return {"fixed_scale": [scale], **more}
 
 
-def test_plan_rules_report_removed_nodes_as_lost_and_not_as_mixed() -> None:
-    found = _found(SET, {"instances": 4, "sku": "a"}, {"instances": 3, "sku": "b"})
-    assert "the 3 nodes of" in found["mixed-nodes"]
-    assert "the 1 node of" in found["lost-nodes"]
+@pytest.mark.parametrize(
+    ("type_", "before", "after", "said"),
+    [
+        # Reimaging a node for another person's account would lose its disk for nothing.
+        (
+            SET,
+            MADE,
+            {**MADE, "extension": []},
+            {"mixed-nodes": "the old extension until each is brought up to date"},
+        ),
+        (
+            SET,
+            MADE,
+            {**MADE, "extension": [], "custom_data": "b"},
+            {"mixed-nodes": "until each is reimaged"},
+        ),
+        (SET, {**MADE, "instances": 0}, {**MADE, "instances": 0, "custom_data": "b"}, {}),
+        (
+            SET,
+            {"instances": 4, "sku": "a"},
+            {"instances": 3, "sku": "b"},
+            {"mixed-nodes": "the 3 nodes of", "lost-nodes": "the 1 node of"},
+        ),
+        (
+            SET,
+            {**MADE, "upgrade_mode": "Automatic"},
+            {**MADE, "custom_data": "b"},
+            {"mixed-nodes": "Azure would reimage the 2 nodes of"},
+        ),
+        (POOL, _of_pool(3, 2), None, {"lost-nodes": "the 5 nodes of"}),
+        (POOL, {"fixed_scale": []}, None, {"lost-nodes": "the nodes of"}),
+        (POOL, _of_pool(2), None, {"lost-nodes": "its jobs stay in the account without nodes"}),
+        # A node does not change its kind.
+        (POOL, _of_pool(3, 0), _of_pool(1, 3), {"lost-nodes": "the 2 nodes of"}),
+        (POOL, _of_pool(3, 0), {"auto_scale": [{}]}, {}),
+        (
+            NODE_POOL,
+            {"node_count": 0, "auto_scaling_enabled": True},
+            None,
+            {"lost-nodes": "the nodes of"},
+        ),
+        (NODE_POOL, FIXED, {**FIXED, "node_count": 1}, {"lost-nodes": "the 2 nodes of"}),
+        (NODE_POOL, FIXED, {**FIXED, "node_count": 4}, {}),
+        (KUBERNETES, CLOSED, None, {"lost-cluster": "every job in the cluster ends"}),
+        (
+            NODE_POOL,
+            {"orchestrator_version": "1.33"},
+            {"orchestrator_version": "1.34"},
+            {"upgraded-nodes": "for Kubernetes 1.34 in place of 1.33"},
+        ),
+    ],
+)
+def test_plan_rules_report_what_becomes_of_nodes(
+    type_: str, before: Any, after: Any, said: dict[str, str]
+) -> None:
+    found = _found(type_, before, after, "update" if after else "delete")
+    assert {id_: said[id_] in found[id_] for id_ in found} == dict.fromkeys(said, True)
 
 
-def test_azure_reimages_where_the_mode_says_so() -> None:
-    before = {"instances": 3, "custom_data": "a", "upgrade_mode": "Automatic"}
-    found = _found(SET, before, {**before, "custom_data": "b"})
-    assert "Azure would reimage the 3 nodes of" in found["mixed-nodes"]
+@pytest.mark.parametrize(
+    ("type_", "nodes", "path"),
+    [(POOL, _of_pool(3), "max_tasks_per_node"), (NODE_POOL, FIXED, "vm_size")],
+)
+def test_plan_rules_report_nodes_that_are_replaced(type_: str, nodes: Any, path: str) -> None:
+    found = _found(type_, nodes, nodes, "delete create", replace_paths=[[path]])
+    said = f"the 3 nodes of `{type_}.x` would be destroyed and recreated, as {path} cannot be"
+    assert said in found["lost-nodes"]
 
 
 def test_settings_in_another_form_are_the_same() -> None:
     """The provider reads JSON back without spaces."""
     old, new = ({"extension": [{"settings": text}]} for text in ('{"a":1}', '{"a": 1}'))
     assert _found(SET, {"instances": 2, **old}, {"instances": 2, **new}) == {}
-
-
-@pytest.mark.parametrize(
-    ("scale", "said"),
-    [
-        ([{"target_dedicated_nodes": 3, "target_low_priority_nodes": 2}], "the 5 nodes of"),
-        ([], "the nodes of"),
-    ],
-)
-def test_the_nodes_of_a_pool_are_counted_where_that_is_known(scale: Any, said: str) -> None:
-    found = _found("azurerm_batch_pool", {"fixed_scale": scale}, None, "delete")
-    assert said in found["lost-nodes"]
-
-
-def test_plan_rules_report_a_pool_replaced_by_other_task_slots() -> None:
-    pool = {"fixed_scale": [{"target_dedicated_nodes": 3, "target_low_priority_nodes": 0}]}
-    before, after = ({**pool, "max_tasks_per_node": count} for count in (1, 8))
-    change = {"replace_paths": [["max_tasks_per_node"]]}
-    found = _found("azurerm_batch_pool", before, after, "delete create", **change)
-    assert "the 3 nodes of `azurerm_batch_pool.x` would be destroyed" in found["lost-nodes"]
-    assert "max_tasks_per_node" in found["lost-nodes"]
-
-
-def test_a_node_of_a_pool_does_not_change_its_kind() -> None:
-    before, after = (
-        {"fixed_scale": [{"target_dedicated_nodes": one, "target_low_priority_nodes": other}]}
-        for one, other in ((3, 0), (1, 3))
-    )
-    assert "the 2 nodes of" in _found("azurerm_batch_pool", before, after)["lost-nodes"]
-    assert "lost-nodes" not in _found("azurerm_batch_pool", before, {"auto_scale": [{}]})
 
 
 SERVER = {"fairway-role": "nfs-server", "fairway-name": "home"}
@@ -603,12 +629,6 @@ def test_a_server_is_one_at_any_address() -> None:
     assert found.message.startswith("the file server `home` would be destroyed")
 
 
-def test_the_jobs_of_a_pool_that_goes_stay() -> None:
-    pool = {"fixed_scale": [{"target_dedicated_nodes": 2}]}
-    found = _found("azurerm_batch_pool", pool, None, "delete")
-    assert "its jobs stay in the account without nodes" in found["lost-nodes"]
-
-
 def test_plan_rules_do_not_warn_of_network_rules_made_by_fairway() -> None:
     group = "azurerm_network_security_group"
     gateway = {**RULE, "source_address_prefix": "GatewayManager", "destination_port_range": "443"}
@@ -691,11 +711,6 @@ def test_a_life_cycle_of_an_account_that_is_there_is_looked_at_whatever_names_it
     assert "after 1 days, before: after 3650 days" in found.message
 
 
-KUBERNETES = "azurerm_kubernetes_cluster"
-NODE_POOL = "azurerm_kubernetes_cluster_node_pool"
-CLOSED = {"local_account_disabled": True, "private_cluster_enabled": True}
-
-
 def _open_to(*ranges: str) -> dict[str, Any]:
     profile = [{"authorized_ip_ranges": list(ranges)}] if ranges else []
     return {"local_account_disabled": True, "api_server_access_profile": profile}
@@ -748,20 +763,3 @@ def test_the_address_of_a_gateway_that_is_made_with_the_api_server_is_not_known_
     assert [each.message for each in found if each.id == "api-server-opened"] == (
         [f"the API server of `{KUBERNETES}.x` {said}"] if said else []
     )
-
-
-def test_nodes_of_kubernetes_that_go() -> None:
-    fixed = {"node_count": 3, "auto_scaling_enabled": False}
-    forced = {"replace_paths": [["vm_size"]]}
-    found = _found(NODE_POOL, fixed, fixed, "delete create", **forced)
-    assert "the 3 nodes of" in found["lost-nodes"]
-    assert "as vm_size cannot be changed in place" in found["lost-nodes"]
-    scaled = {"node_count": 0, "auto_scaling_enabled": True}
-    assert "the nodes of" in _found(NODE_POOL, scaled, None, "delete")["lost-nodes"]
-    fewer = _found(NODE_POOL, fixed, {**fixed, "node_count": 1})
-    assert "the 2 nodes of" in fewer["lost-nodes"]
-    assert "lost-nodes" not in _found(NODE_POOL, fixed, {**fixed, "node_count": 4})
-    gone = _found(KUBERNETES, CLOSED, None, "delete")
-    assert "every job in the cluster ends" in gone["lost-cluster"]
-    newer = _found(NODE_POOL, {"orchestrator_version": "1.33"}, {"orchestrator_version": "1.34"})
-    assert "for Kubernetes 1.34 in place of 1.33" in newer["upgraded-nodes"]
