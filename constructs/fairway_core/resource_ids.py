@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from fairway_core.documents import FieldError
+from fairway_core.documents import FieldError, matching
 
 _GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers"
 _RESOURCE_GROUP = "/subscriptions/{subscription}/resourceGroups/{name}"
@@ -112,15 +112,6 @@ def _id_of(kind: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _object_id(text: str) -> str:
-    if not re.fullmatch(GUID, text):
-        raise FieldError(
-            f"`{text}` is not the object id of a user or a group",
-            "az ad signed-in-user show --query id --output tsv",
-        )
-    return text
-
-
 VirtualNetworkId = Annotated[str, _id_of("virtual network")]
 SubnetId = Annotated[str, _id_of("subnet")]
 ImageVersionId = Annotated[str, _id_of("version of a gallery image")]
@@ -131,4 +122,11 @@ VaultId = Annotated[str, _id_of("key vault")]
 RegistryId = Annotated[str, _id_of("container registry")]
 ResourceGroupId = Annotated[str, _id_of("resource group")]
 StorageAccountId = Annotated[str, _id_of("storage account")]
-ObjectId = Annotated[str, AfterValidator(_object_id)]
+ObjectId = Annotated[
+    str,
+    matching(
+        GUID,
+        "`{}` is not the object id of a user or a group",
+        "az ad signed-in-user show --query id --output tsv",
+    ),
+]

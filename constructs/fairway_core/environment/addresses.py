@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, matching
 from fairway_core.environment.values import WIDEST_RANGE
 
 
@@ -82,7 +82,11 @@ def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:
 _URL = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5}")
 _LARGEST_PORT = 65_535
 # Names, addresses and ranges, also with a leading dot: nothing that ends a list or a line.
-_NAME = re.compile(r"[A-Za-z0-9.*][A-Za-z0-9.:/_-]*")
+_DIRECT_NAME = matching(
+    r"[A-Za-z0-9.*][A-Za-z0-9.:/_-]*",
+    "`{}` is neither a name nor an address",
+    "write names, names with a leading dot, addresses or ranges, each as an item",
+)
 
 
 def _proxy_url(url: str) -> str:
@@ -109,15 +113,6 @@ def _port(url: str) -> int | None:
         return None
 
 
-def _direct_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise FieldError(
-            f"`{name}` is neither a name nor an address",
-            "write names, names with a leading dot, addresses or ranges, each as an item",
-        )
-    return name
-
-
 ProxyUrl = Annotated[str, AfterValidator(_proxy_url)]
 
 
@@ -132,7 +127,7 @@ class Proxy(Model, defer_build=True):
     """The proxy's address for http, for example http://proxy.example.com:3128."""
     https: ProxyUrl | None = None
     """The proxy's address for https; by default that for http."""
-    no_proxy: tuple[Annotated[str, AfterValidator(_direct_name)], ...] = ()
+    no_proxy: tuple[Annotated[str, _DIRECT_NAME], ...] = ()
     """Further hosts to reach without the proxy: names, `.example.com` for a domain and all its
     hosts, addresses, ranges."""
 

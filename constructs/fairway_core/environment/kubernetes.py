@@ -98,13 +98,11 @@ _RELEASE = matching(
 )
 
 
-def _tag(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", text) or text == "latest":
-        raise FieldError(
-            f"`{text}` is not the tag of an exact version",
-            "its maker's release notes have it, for example doca3.2.0-25.10-1.2.8.0-2",
-        )
-    return text
+_TAG = matching(
+    r"(?!latest$)[A-Za-z0-9_][A-Za-z0-9._-]{0,127}",
+    "`{}` is not the tag of an exact version",
+    "its maker's release notes have it, for example doca3.2.0-25.10-1.2.8.0-2",
+)
 
 
 def _namespace(text: str) -> str:
@@ -348,18 +346,18 @@ class Operators(Model, defer_build=True):
 
     gpu: Annotated[str, _RELEASE] = "v26.3.3"
     """NVIDIA's GPU operator, which installs drivers if a pool has GPUs."""
-    gpu_driver: Annotated[str, AfterValidator(_tag)] | None = None
+    gpu_driver: Annotated[str, _TAG] | None = None
     """The GPU driver, for example "580.105.08"; by default the one of the operator's release, whose
     notes say which drivers it takes."""
     network: Annotated[str, _RELEASE] = "v26.4.0"
     """NVIDIA's network operator, which offers InfiniBand to pods if a pool has it."""
-    infiniband_driver: Annotated[str, AfterValidator(_tag)] = "doca3.2.0-25.10-1.2.8.0-2"
+    infiniband_driver: Annotated[str, _TAG] = "doca3.2.0-25.10-1.2.8.0-2"
     """NVIDIA's DOCA driver, which the network operator installs: a tag of its image
     `nvcr.io/nvidia/mellanox/doca-driver`."""
-    device_plugin: Annotated[str, AfterValidator(_tag)] = "network-operator-v25.10.0"
+    device_plugin: Annotated[str, _TAG] = "network-operator-v25.10.0"
     """The plugin that offers InfiniBand adapters to pods: a tag of its image
     `nvcr.io/nvidia/mellanox/sriov-network-device-plugin`."""
-    lustre: Annotated[str, AfterValidator(_tag)] = "v0.4.0"
+    lustre: Annotated[str, _TAG] = "v0.4.0"
     """The CSI driver of Managed Lustre, if a pool mounts one: a tag of its repository on GitHub."""
     kueue: Annotated[str, _RELEASE] = "0.19.2"
     """Kueue, which queues jobs and admits one when there is quota for all of its pods."""

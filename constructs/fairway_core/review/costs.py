@@ -67,17 +67,12 @@ class CostReview:
     @property
     def hourly(self) -> float | None:
         """The sum of the known differences; None where none is known and some is not."""
-        return self._sum([each.difference for each in self.changes])
+        return _sum(each.difference for each in self.changes)
 
     @property
     def hourly_at_minimum(self) -> float | None:
         """The same with the least number of nodes that clusters have."""
-        return self._sum([each.at_minimum for each in self.changes])
-
-    @staticmethod
-    def _sum(differences: Sequence[float | None]) -> float | None:
-        known = [each for each in differences if each is not None]
-        return None if differences and not known else sum(known)
+        return _sum(each.at_minimum for each in self.changes)
 
     @property
     def known(self) -> tuple[int, int]:
@@ -134,8 +129,8 @@ def _cost_change(
         stack=change.stack,
         address=change.address,
         what="; ".join(line.part.what for line in after or before),
-        before=_known(before),
-        after=_known(after),
+        before=_sum(line.hourly.maximum for line in before),
+        after=_sum(line.hourly.maximum for line in after),
         difference=_difference([(each.most, each.price) for each in more]),
         at_minimum=_difference([(each.least, each.price) for each in more]),
         whole=all(each.price for each in more),
@@ -143,16 +138,14 @@ def _cost_change(
 
 
 def _difference(more: Sequence[tuple[float, Price | None]]) -> float | None:
-    """The known part of it; None where there is one and nothing of it is known."""
-    known = [count * price.hourly for count, price in more if count and price]
-    return None if not known and any(count for count, _ in more) else sum(known)
+    return _sum(count * price.hourly if price else None for count, price in more if count)
 
 
-def _known(lines: Sequence[Line]) -> float | None:
-    """What the priced parts cost an hour; 0 for no resource, None where no part is priced."""
-    amounts = [line.hourly.maximum for line in lines]
-    known = [amount for amount in amounts if amount is not None]
-    return None if amounts and not known else sum(known)
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """The known part of it; 0 for nothing, None where nothing of it is known."""
+    given = list(amounts)
+    known = [amount for amount in given if amount is not None]
+    return None if given and not known else sum(known)
 
 
 def _only_region(plan: Plan) -> str:
