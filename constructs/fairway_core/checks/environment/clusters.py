@@ -63,12 +63,10 @@ def retiring(kept: VmSize | Image, today: datetime.date) -> Iterator[Fault]:
     security updates. A size that is off already is an error when the file is read.
 
     Wrong:
-        clusters:
-          cpu: {engine: ssh, size: Standard_HC44rs, nodes: 2, mounts: [data]}
+        clusters: {cpu: {engine: ssh, size: Standard_HC44rs, nodes: 2, mounts: [data]}}
 
     Right:
-        clusters:
-          cpu: {engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}
+        clusters: {cpu: {engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}}
     """
     end = kept.retirement_date
     if end is None:
@@ -87,12 +85,10 @@ def no_new_capacity(size: VmSize) -> Iterator[Fault]:
     """A VM size that Azure still runs but no longer expands: it may refuse new quota.
 
     Wrong:
-        clusters:
-          box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}
+        clusters: {box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}}
 
     Right:
-        clusters:
-          box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}
+        clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}
     """
     if size.status == "no-new-capacity":
         yield Fault(f"Azure adds no new capacity for `{size.name}`", _take(size.successor))
@@ -112,12 +108,10 @@ def no_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     or each job of Slurm takes one node, ignore this check.
 
     Wrong:
-        clusters:
-          pair: {engine: ssh, size: Standard_ND96is_H100_v5, nodes: 2, mounts: [data]}
+        clusters: {pair: {engine: ssh, size: Standard_ND96is_H100_v5, nodes: 2, mounts: [data]}}
 
     Right:
-        clusters:
-          pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
+        clusters: {pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}}
     """
     if nodes > 1 and not size.rdma:
         hint = "`fairway sizes --rdma` lists the sizes that have it"
@@ -139,12 +133,10 @@ def no_imex(size: VmSize, nodes: int) -> Iterator[Fault]:
     NVLink. If an image of your own starts it, ignore this check.
 
     Wrong:
-        clusters:
-          pair: {engine: ssh, size: Standard_ND128isr_GB300_v6, nodes: 2, mounts: [data]}
+        clusters: {pair: {engine: ssh, size: Standard_ND128isr_GB300_v6, nodes: 2, mounts: [data]}}
 
     Right:
-        clusters:
-          pair: {engine: ssh, size: Standard_ND96isr_H200_v5, nodes: 2, mounts: [data]}
+        clusters: {pair: {engine: ssh, size: Standard_ND96isr_H200_v5, nodes: 2, mounts: [data]}}
     """
     if nodes > 1 and size.nvlink_nodes > 1:
         yield Fault(
@@ -159,12 +151,10 @@ def unused_infiniband(size: VmSize, nodes: int) -> Iterator[Fault]:
     """A size with InfiniBand for jobs of one node: you pay for a fabric that is not used.
 
     Wrong:
-        clusters:
-          box: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 1}
+        clusters: {box: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 1}}
 
     Right:
-        clusters:
-          box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}
+        clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}
     """
     if nodes == 1 and size.rdma:
         yield Fault(
@@ -187,8 +177,7 @@ def floating_image(environment: Environment) -> Iterator[Fault]:
             mounts: [data]
 
     Right:
-        clusters:
-          pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}
+        clusters: {pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}}
     """
     for name, cluster in environment.machine_clusters.items():
         image = cluster.chosen_image

@@ -134,14 +134,12 @@ def ending_kubernetes(environment: Environment, today: datetime.date) -> Iterato
     Wrong:
         kubernetes: {version: "1.34", upgrades: {}}
         clusters:
-          cpu:
-            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
 
     Right:
         kubernetes: {version: "1.36", upgrades: {}}
         clusters:
-          cpu:
-            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
     """
     end = _end_of_version(environment)
     if end and 0 <= (end - today).days <= _NOTICE_DAYS:
@@ -158,14 +156,12 @@ def ended_kubernetes(environment: Environment, today: datetime.date) -> Iterator
     Wrong:
         kubernetes: {version: "1.33", upgrades: {}}
         clusters:
-          cpu:
-            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
 
     Right:
         kubernetes: {version: "1.36", upgrades: {}}
         clusters:
-          cpu:
-            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
     """
     end = _end_of_version(environment)
     if end and end < today:
@@ -181,14 +177,12 @@ def no_node_updates(environment: Environment) -> Iterator[Fault]:
     Wrong:
         kubernetes: {version: "1.36"}
         clusters:
-          cpu:
-            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
 
     Right:
         kubernetes: {version: "1.36", upgrades: {day: Sunday, start: "01:00"}}
         clusters:
-          cpu:
-            {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
     """
     spec = environment.orchestrator
     if spec is not None and spec.upgrades is None:

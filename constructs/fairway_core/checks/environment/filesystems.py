@@ -55,16 +55,11 @@ def starved_gpus(limits_mbps: Mapping[str, float], gpus: int) -> Iterator[Fault]
     the catalogue as `gpu_read_mbps`.
 
     Wrong:
-        clusters:
-          nd: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 12, mounts: [data]}
+        clusters: {nd: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 12, mounts: [data]}}
 
     Right:
-        filesystems:
-          data:
-            size: Standard_D96s_v6
-            disks: {count: 12, iops: 5000, mbps: 500}
-        clusters:
-          nd: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 12, mounts: [data]}
+        filesystems: {data: {size: Standard_D96s_v6, disks: {count: 12, iops: 5000, mbps: 500}}}
+        clusters: {nd: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 12, mounts: [data]}}
     """
     binding = min(limits_mbps, key=lambda what: limits_mbps[what])
     gives, wanted = int(limits_mbps[binding]), gpus * limit("gpu_read_mbps")
@@ -86,14 +81,12 @@ def disks_need_a_zone(environment: Environment) -> Iterator[Fault]:
 
     Wrong:
         zone: none
-        filesystems:
-          data: {disks: {kind: premium_v2}}
+        filesystems: {data: {disks: {kind: premium_v2}}}
 
     Right:
         location: northcentralus
         zone: none
-        filesystems:
-          data: {disks: {kind: premium_v2}}
+        filesystems: {data: {disks: {kind: premium_v2}}}
     """
     location = environment.location
     if environment.zone_number or location not in regions() - regions_without_zones():
