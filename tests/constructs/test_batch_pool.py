@@ -65,14 +65,6 @@ def test_named_ranges_get_in_and_nodes_report_from_their_way_out(synthesize: Syn
     }
 
 
-def test_small_ranges_are_written_address_by_address(synthesize: Synthesize) -> None:
-    allowed = [IPv4Network("8.8.8.8/32"), IPv4Network("8.8.4.4/31"), IPv4Network("9.9.9.8/30")]
-    profile = _account(synthesize, allowed=allowed)["network_profile"]
-    assert profile["account_access"]["ip_rule"] == [
-        {"ip_range": each} for each in ("8.8.8.8", "8.8.4.4", "8.8.4.5", "9.9.9.8/30")
-    ]
-
-
 def test_nodes_with_an_endpoint_need_no_way_in_from_outside(synthesize: Synthesize) -> None:
     profile = _account(synthesize, allowed=[HOME])["network_profile"]
     assert profile["node_management_access"] == {"default_action": "Deny"}

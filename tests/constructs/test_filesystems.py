@@ -16,6 +16,7 @@ from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nfs_server import NfsServer
+from fairway_constructs.registry import Registry
 from fairway_constructs.storage import Storage
 from fairway_core.environment import Backup, Disks
 from fairway_core.findings import UserError
@@ -105,15 +106,6 @@ class TestNetApp:
             resources["azurerm_netapp_volume"]["netapp-data-volume"]["throughput_in_mibps"] == 1000
         )
 
-    def test_volumes_share_one_account(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            for name in ("data", "more"):
-                NetApp(stack, name, subnet=SUBNET, **NETAPP)
-
-        resources = _resources(synthesize, build)
-        assert list(resources["azurerm_netapp_account"]) == ["netapp"]
-        assert set(resources["azurerm_netapp_pool"]) == {"netapp-data-pool", "netapp-more-pool"}
-
 
 class TestLustre:
     def _import(self) -> BlobImport:
@@ -162,7 +154,7 @@ class TestLustre:
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_file_systems_with_data_are_protected_from_destruction(
+def test_what_holds_data_is_protected_from_destruction(
     synthesize: Synthesize, protect: bool
 ) -> None:
     def build(stack: Stack) -> None:
@@ -170,9 +162,14 @@ def test_file_systems_with_data_are_protected_from_destruction(
         NetApp(stack, "b", subnet=SUBNET, **NETAPP)
         Lustre(stack, "c", subnet=SUBNET, **LUSTRE)
         NfsServer(stack, "d", path="/d", backup=Backup(), subnet=SUBNET)
+        Storage(stack, containers=["datasets"])
+        Registry(stack)
 
     resources = _resources(partial(synthesize, protect=protect), build)
     holders = {
+        "azurerm_managed_disk.nfs-d-disk-0",
+        "azurerm_storage_account.storage",
+        "azurerm_container_registry.registry",
         "azurerm_storage_account.files-a-account",
         "azurerm_netapp_volume.netapp-b-volume",
         "azurerm_managed_lustre_file_system.lustre-c-system",
@@ -184,8 +181,9 @@ def test_file_systems_with_data_are_protected_from_destruction(
         kept = resources[kind][name].get("lifecycle", {}).get("prevent_destroy", False)
         assert kept is protect
         assert (f"${{{holder}.id}}" in locks) is protect
-    share = resources["azurerm_storage_share"]["files-a-share"]
-    assert ("lifecycle" in share) is protect
+    inside = resources["azurerm_storage_share"] | resources["azurerm_storage_container"]
+    for body in inside.values():
+        assert ("lifecycle" in body) is protect
 
 
 class TestBackup:

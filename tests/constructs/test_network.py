@@ -138,13 +138,6 @@ def test_nodes_reach_each_other_on_every_port(synthesize: Synthesize) -> None:
     assert rule["protocol"] == "*"
 
 
-def test_network_resources_are_tagged(synthesize: Synthesize) -> None:
-    resources = _network(synthesize)["resource"]
-    for kind in ("virtual_network", "network_security_group", "public_ip", "nat_gateway"):
-        for resource in resources[f"azurerm_{kind}"].values():
-            assert resource["tags"] == {"owner": "me", "environment": "lab"}
-
-
 def test_nothing_outside_the_network_gets_in_and_the_last_rule_refuses_it(
     synthesize: Synthesize,
 ) -> None:
@@ -170,12 +163,6 @@ def test_a_named_range_may_use_ssh_and_nothing_else(synthesize: Synthesize) -> N
 
 
 class TestBastion:
-    def test_network_has_no_bastion_by_default(self, synthesize: Synthesize) -> None:
-        resources = _network(synthesize)["resource"]
-        assert "azurerm_bastion_host" not in resources
-        assert "bastion" not in resources["azurerm_subnet"]
-        assert list(resources["azurerm_public_ip"]) == ["nat-address"]
-
     def test_bastion_host_is_in_the_subnet_azurebastionsubnet_with_tunneling(
         self, synthesize: Synthesize
     ) -> None:

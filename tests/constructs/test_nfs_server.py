@@ -33,16 +33,10 @@ SPEC: dict[str, Any] = {
 
 @pytest.fixture
 def resources(synthesize: Synthesize) -> dict[str, Any]:
-    """A server that is protected."""
-    return _resources(synthesize, protect=True)
-
-
-def _resources(synthesize: Synthesize, *, protect: bool) -> dict[str, Any]:
-    def build(stack: Stack) -> NfsServer:
-        return NfsServer(stack, "data", subnet=SUBNET, **SPEC)
-
-    document: dict[str, Any] = synthesize(build, protect=protect)["resource"]
-    return document
+    """A server, and what it consists of."""
+    document = synthesize(lambda stack: NfsServer(stack, "data", subnet=SUBNET, **SPEC))
+    found: dict[str, Any] = document["resource"]
+    return found
 
 
 def test_nfs_server_disks_are_separate_resources_in_the_zone_of_the_vm(
@@ -67,22 +61,6 @@ def test_nfs_server_disks_are_separate_resources_in_the_zone_of_the_vm(
                 "managed_disk_id": f"${{azurerm_managed_disk.nfs-data-disk-{number}.id}}",
             }.items()
         )
-
-
-def test_protected_disks_are_destroyed_neither_by_terraform_nor_by_hand(
-    resources: dict[str, Any],
-) -> None:
-    for disk in resources["azurerm_managed_disk"].values():
-        assert disk["lifecycle"]["prevent_destroy"] is True
-    scopes = {lock["scope"] for lock in resources["azurerm_management_lock"].values()}
-    assert scopes == {f"${{azurerm_managed_disk.nfs-data-disk-{n}.id}}" for n in range(3)}
-    assert "lifecycle" not in resources["azurerm_linux_virtual_machine"]["nfs-data-server"]
-
-
-def test_unprotected_disks_can_be_destroyed(synthesize: Synthesize) -> None:
-    resources = _resources(synthesize, protect=False)
-    assert "azurerm_management_lock" not in resources
-    assert all("lifecycle" not in d for d in resources["azurerm_managed_disk"].values())
 
 
 def test_the_vm_lets_only_keys_in_and_has_no_public_address(resources: dict[str, Any]) -> None:

@@ -94,24 +94,6 @@ def test_a_name_that_azure_refuses_is_refused_before(synthesize: Synthesize) -> 
         _storage(synthesize, account="Contoso-Data")
 
 
-def test_protected_data_is_destroyed_neither_by_terraform_nor_by_hand(
-    synthesize: Synthesize,
-) -> None:
-    resources = _storage(synthesize)["resource"]
-    assert resources["azurerm_storage_account"]["storage"]["lifecycle"]["prevent_destroy"] is True
-    for container in resources["azurerm_storage_container"].values():
-        assert container["lifecycle"]["prevent_destroy"] is True
-    lock = resources["azurerm_management_lock"]["storage-lock"]
-    assert lock["lock_level"] == "CanNotDelete"
-    assert lock["scope"] == "${azurerm_storage_account.storage.id}"
-
-
-def test_unprotected_data_can_be_destroyed(synthesize: Synthesize) -> None:
-    resources = _storage(partial(synthesize, protect=False))["resource"]
-    assert "azurerm_management_lock" not in resources
-    assert "lifecycle" not in resources["azurerm_storage_account"]["storage"]
-
-
 def test_every_grant_of_an_identity_says_why(synthesize: Synthesize) -> None:
     def build(stack: Stack) -> None:
         nodes = Identity(stack, "nodes")
@@ -221,15 +203,6 @@ class TestRegistry:
         assert registry["public_network_access_enabled"] is True
         for premium in ("network_rule_set", "retention_policy_in_days", "zone_redundancy_enabled"):
             assert premium not in registry
-
-    def test_registry_is_locked_unless_protection_is_off(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> Registry:
-            return Registry(stack)
-
-        lock = synthesize(build)["resource"]["azurerm_management_lock"]["registry-lock"]
-        assert lock["scope"] == "${azurerm_container_registry.registry.id}"
-        registry = self._registry(partial(synthesize, protect=False))
-        assert "lifecycle" not in registry
 
     def test_nodes_may_pull_and_nothing_else(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
