@@ -469,7 +469,7 @@ class Resource(_Element, TerraformResource):
 
     def reference(self, path: str) -> str:
         """A reference to any attribute, for example "identity[0].principal_id"."""
-        return self.get_string_attribute(path)
+        return _reference(self, path)
 
 
 class DataSource(_Element, TerraformDataSource):
@@ -504,7 +504,12 @@ class DataSource(_Element, TerraformDataSource):
 
     def reference(self, path: str) -> str:
         """A reference to any attribute, for example "identity[0].principal_id"."""
-        return self.get_string_attribute(path)
+        return _reference(self, path)
+
+
+def _reference(element: _Element, path: str) -> str:
+    """What `get_string_attribute` answers, without the checks of cdktf's before it asks."""
+    return str(jsii.invoke(element, "getStringAttribute", [path]))
 
 
 def _address(element: TerraformElement, scope: Construct, id: str) -> str:  # noqa: A002

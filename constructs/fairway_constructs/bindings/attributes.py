@@ -51,7 +51,7 @@ class StringAttribute(_Attribute[str]):
     def _read(self, element: _Element) -> str:
         known: dict[str, str] = vars(element).setdefault("_tokens", {})
         if self._name not in known:
-            known[self._name] = element.get_string_attribute(self._name)
+            known[self._name] = element.reference(self._name)
         return known[self._name]
 
 
