@@ -9,8 +9,8 @@ from fairway_constructs.azurerm.storage_share import StorageShare
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.scope import client_config
 from fairway_constructs.service import Service
-from fairway_constructs.unique_name import client_config
 from fairway_core.environment import AzureFiles as AzureFilesSpec
 from fairway_core.naming import unique_suffix
 

@@ -20,8 +20,8 @@ from fairway_constructs.cdk import Component
 from fairway_constructs.identity import give_role
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.scope import client_config, unique_name
 from fairway_constructs.service import Diagnostics, Service
-from fairway_constructs.unique_name import client_config, unique_name
 from fairway_constructs.vault import key_vault
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from fairway_constructs.azurerm.consumption_budget_subscription import (
     TimePeriod,
 )
 from fairway_constructs.cdk import Component, Lifecycle
-from fairway_constructs.unique_name import client_config
+from fairway_constructs.scope import client_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
-from fairway_constructs.unique_name import client_config
+from fairway_constructs.scope import client_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,9 +17,8 @@ from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.scope import once, place_of
+from fairway_constructs.scope import client_config, once, place_of
 from fairway_constructs.server_vm import private_interface, server_vm
-from fairway_constructs.unique_name import client_config
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.environment import NfsServer as NfsServerSpec

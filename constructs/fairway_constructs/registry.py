@@ -12,8 +12,8 @@ from fairway_constructs.azurerm.container_registry import (
 from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.scope import unique_name
 from fairway_constructs.service import Diagnostics, Service
-from fairway_constructs.unique_name import unique_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,7 @@ from fairway_constructs.azurerm.virtual_machine_run_command import Source, Virtu
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import terraform_text
 from fairway_constructs.identity import Identity
-from fairway_constructs.scope import place_of
-from fairway_constructs.unique_name import client_config
+from fairway_constructs.scope import client_config, place_of
 from fairway_core.environment.access import data_roles, researchers_of
 
 if TYPE_CHECKING:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.existing import parts_of_id, stop_unless
 from fairway_constructs.placement import Placement
 from fairway_core.findings import UserError
-from fairway_core.naming import Naming
+from fairway_core.naming import Naming, unique_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
+
 
 T = TypeVar("T")
 
@@ -129,3 +131,20 @@ class _ExistingGroup(Component):
             value=group_id,
             description="Where everything stands",
         )
+
+
+def client_config(scope: Construct) -> DataClientConfig:
+    """Who runs Terraform, and in which subscription; read once a stack."""
+    inside = surroundings(scope)
+    return inside.addresses.shared("current", lambda: DataClientConfig(inside.stack, "current"))
+
+
+def unique_name(scope: Construct, kind: str, *parts: str) -> str:
+    """A name of that kind and these parts, which Terraform completes from the subscription's id.
+
+    >>> unique_name(stack, "key_vault", place)  # doctest: +SKIP
+    'h100-kv${substr(sha256(join("-", [data.azurerm_client_config.current…, "h100"])), 0, 8)}'
+    """
+    place = place_of(scope)
+    suffix = unique_suffix(client_config(scope).subscription_id, place.environment)
+    return place.name(kind, *parts, suffix=suffix)

@@ -29,8 +29,8 @@ from fairway_constructs.azurerm.storage_management_policy import (
 from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.scope import unique_name
 from fairway_constructs.service import Diagnostics, Service
-from fairway_constructs.unique_name import unique_name
 from fairway_core.catalog.tables import look_up
 from fairway_core.catalog.terraform_types import blob_host
 from fairway_core.naming import check_name

@@ -13,9 +13,8 @@ from fairway_constructs.azurerm.resource_group_template_deployment import (
 from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.scope import place_of
+from fairway_constructs.scope import client_config, place_of, unique_name
 from fairway_constructs.service import Diagnostics, Service
-from fairway_constructs.unique_name import client_config, unique_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,10 @@ from fairway_constructs.cloud_init.slurm import SlurmNode
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.researchers import serve_page
+from fairway_constructs.scope import client_config
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.login import SlurmLoginNode
 from fairway_constructs.slurm.scheduler import SlurmScheduler, let_scale
-from fairway_constructs.unique_name import client_config
 from fairway_core.environment.filesystems import homes, scheduler_mounts
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import partitions_of, slurm_partitions

@@ -12,8 +12,8 @@ from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.environment_stack import EnvironmentStack
 from fairway_constructs.network_access import public_ranges
+from fairway_constructs.scope import client_config
 from fairway_constructs.storage import Storage
-from fairway_constructs.unique_name import client_config
 from fairway_core.environment import AzurermState
 from fairway_core.findings import UserError
 from fairway_stacks.state import local_state

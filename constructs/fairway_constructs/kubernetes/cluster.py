@@ -25,8 +25,8 @@ from fairway_constructs.cdk import Lifecycle, Timeouts
 from fairway_constructs.identity import Identity, give_role, own_role
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.researchers import give_researcher
+from fairway_constructs.scope import client_config, unique_name
 from fairway_constructs.service import Diagnostics, Service
-from fairway_constructs.unique_name import client_config, unique_name
 from fairway_core.environment.kubernetes import (
     MAX_PODS,
     NODES_GROUP,
