@@ -68,7 +68,7 @@ def _start(programs: Path, folder: Path, running: ExitStack) -> Path:
     config = _write_credentials(folder, first + 2)
     start("etcd", _store_flags(folder, first))
     start("kube-apiserver", _api_flags(folder, first))
-    client = Client.of_kubeconfig(config, folder)
+    client = Client.of_kubeconfig(config)
     _wait_for(client)
     start("kube-controller-manager", _controller_flags(folder, config))
     start("kube-scheduler", {"kubeconfig": config, "leader_elect": "false", "secure_port": 0})

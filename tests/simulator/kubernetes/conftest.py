@@ -1,8 +1,4 @@
-"""A cluster that kubectl speaks to: the stand-in, or that which FAIRWAY_KUBECONFIG names.
-
-With a foreign API server the nodes are still the stand-in's: they are a plain client. What only
-the stand-in can do (orders of faults, Kueue without Kueue, streams into its containers) is skipped.
-"""
+"""A cluster of the stand-in's that kubectl speaks to, and manifests of Jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import os
 import secrets
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,16 +17,20 @@ from fairway_simulator.kubernetes.cluster import kubectl_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @dataclass
 class Space:
     """A namespace of a cluster, by kubectl."""
 
-    kubeconfig: Path
+    cluster: KubernetesCluster
     name: str
-    cluster: KubernetesCluster | None
-    """The stand-in, where it is one."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """That of an administrator."""
+        return self.cluster.kubeconfig
 
     def run(
         self, *words: str, stdin: str | bytes | None = None
@@ -89,13 +88,11 @@ class Space:
 @pytest.fixture(scope="session")
 def _kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
     """A cluster of three nodes for all tests of a worker, each in a namespace of its own."""
-    _require(missing())
+    if lacking := missing():
+        pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("kubernetes")
-    if named := os.environ.get("FAIRWAY_KUBECONFIG"):
-        yield Space(Path(named), "default", None)
-        return
     with KubernetesCluster(folder, backoff=0.1, restart_pause=0.1) as cluster:
-        yield Space(cluster.kubeconfig, "default", cluster)
+        yield Space(cluster, "default")
 
 
 @pytest.fixture
@@ -104,31 +101,23 @@ def space(_kubernetes: Space) -> Iterator[Space]:
     name = f"test-{secrets.token_hex(4)}"
     made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     _kubernetes.create(made)
-    found = Space(_kubernetes.kubeconfig, name, _kubernetes.cluster)
+    found = Space(_kubernetes.cluster, name)
     found.wait("serviceaccount/default", "create")
     yield found
-    if found.cluster is not None:
-        found.cluster.faults.clear()
+    found.cluster.faults.clear()
     _kubernetes.do("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture
 def space_of() -> Any:
     """The namespace of a stand-in that a test starts for itself."""
-    return lambda cluster: Space(cluster.kubeconfig, cluster.namespace, cluster)
+    return lambda cluster: Space(cluster, cluster.namespace)
 
 
 @pytest.fixture
 def cluster(space: Space) -> KubernetesCluster:
     """The stand-in itself."""
-    if space.cluster is None:
-        pytest.skip("only the stand-in can be told this")
     return space.cluster
-
-
-def _require(lacking: str) -> None:
-    if lacking:
-        pytest.skip(lacking)
 
 
 def job(name: str, command: str, **spec: Any) -> dict[str, Any]:
@@ -191,8 +180,7 @@ def jobs(tmp_path: Path) -> Makers:
 
 @dataclass
 class Makers:
-    """Makers of manifests, whose pods find `folder` at /go: so one speaks with them also where
-    their API server does not know the way to the stand-in's nodes."""
+    """Makers of manifests, whose pods find `folder` at /go."""
 
     folder: Path
 

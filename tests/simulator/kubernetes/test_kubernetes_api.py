@@ -34,9 +34,9 @@ def _map(name: str, **data: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def client(space: Space, tmp_path: Any) -> Client:
+def client(space: Space) -> Client:
     """A client without kubectl, which may do everything."""
-    return Client.of_kubeconfig(space.kubeconfig, tmp_path)
+    return Client.of_kubeconfig(space.kubeconfig)
 
 
 @pytest.fixture
