@@ -51,7 +51,7 @@ class MetadataService(Server):
             return f"{owner.rpartition('/')[2]}_{number}"
         return self._machine.rpartition("/")[2]
 
-    def plan(self, kind: str, not_before: str = "") -> str:
+    def plan(self, kind: str) -> str:
         """Announces an event for the machine; answers with its id."""
         event = {
             "EventId": str(uuid.uuid4()).upper(),
@@ -59,7 +59,7 @@ class MetadataService(Server):
             "ResourceType": "VirtualMachine",
             "Resources": [self.name],
             "EventStatus": "Scheduled",
-            "NotBefore": not_before,
+            "NotBefore": "",
             "EventSource": "Platform",
         }
         self.events.append(event)

@@ -63,9 +63,9 @@ class ResourcePath:
             return f"{self.namespace}/{kinds}"
         return self._pairs[-2] if self.is_resource else self._pairs[-1]
 
-    def parent(self, levels: int = 1) -> ResourcePath:
+    def parent(self) -> ResourcePath:
         """The resource in which this one lies."""
-        return ResourcePath("/" + "/".join(self.parts[: -2 * levels]))
+        return ResourcePath("/" + "/".join(self.parts[:-2]))
 
     def parent_of_action(self) -> ResourcePath:
         """The resource to which something is done, which is named last: …/SCALE_SET/delete."""

@@ -44,13 +44,13 @@ class Azurite:
     It runs under a supervisor, so that it ends even where this process is killed.
     """
 
-    def __init__(self, folder: Path, containers: Iterable[str], key: str | None = None) -> None:
+    def __init__(self, folder: Path, containers: Iterable[str]) -> None:
         found = program()
         if found is None:
             raise AzuriteMissing("npm install --prefix .venv/azurite azurite")
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder.resolve()
-        self._key = key or base64.b64encode(secrets.token_bytes(64)).decode()
+        self._key = base64.b64encode(secrets.token_bytes(64)).decode()
         self._pid, self._log = self._folder / "azurite.pid", self._folder / "azurite.log"
         for file in (self._pid, self._log):
             file.write_bytes(b"")

@@ -18,9 +18,9 @@ class Outcome:
     failure: dict[str, Any] | None = None
 
 
-def failure(code: str, message: str, *, category: str = "usererror", **details: object) -> Any:
+def failure(code: str, message: str, **details: object) -> Any:
     """A failureInfo in its wire form."""
-    info: dict[str, Any] = {"category": category, "code": code, "message": message}
+    info: dict[str, Any] = {"category": "usererror", "code": code, "message": message}
     if details:
         info["details"] = [{"name": name, "value": str(v)} for name, v in details.items()]
     return info

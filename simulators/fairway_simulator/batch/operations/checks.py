@@ -14,12 +14,11 @@ _MOST_FILES = 100
 _LONGEST_IDS = 64_000  # see the description of BatchTaskDependencies.task_ids in azure-batch
 
 
-def identifier(body: dict[str, Any], name: str = "id") -> str:
+def identifier(body: dict[str, Any]) -> None:
     """The id in a body: at most 64 letters, digits, hyphens and underscores."""
-    value = required(body, name)
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise invalid_property(name, value, "1 to 64 of [A-Za-z0-9_-]")
-    return value
+    value = required(body, "id")
+    if not _ID.fullmatch(value):
+        raise invalid_property("id", value, "1 to 64 of [A-Za-z0-9_-]")
 
 
 def required(body: dict[str, Any], name: str) -> Any:

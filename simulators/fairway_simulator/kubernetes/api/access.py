@@ -59,7 +59,7 @@ class Access:
         self._lock = threading.Lock()
 
     def issue(
-        self, user: str, groups: Sequence[str] = (), seconds: float = 10**9, node: str = ""
+        self, user: str, groups: Sequence[str], seconds: float = 10**9, node: str = ""
     ) -> str:
         """A new token for somebody, or for a pod of theirs on that `node`."""
         token = secrets.token_urlsafe(32)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # without vowels: no words come of it
 
 
-def suffix(length: int = 5) -> str:
+def suffix() -> str:
     """What makes a name another than any before."""
-    return "".join(secrets.choice(_LETTERS) for _ in range(length))
+    return "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
 def complete(resource: Resource, found: Object) -> None:

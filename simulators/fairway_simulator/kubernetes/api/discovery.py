@@ -9,11 +9,7 @@ from fairway_simulator.kubernetes.api import schemas
 from fairway_simulator.kubernetes.api.resources import REVIEWS, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fairway_simulator.kubernetes.api.store import Object
-
-    Column = Callable[[Object], Any]
+    from collections.abc import Sequence
 
 
 _ALL = ("pods", "services", "deployments", "jobs")

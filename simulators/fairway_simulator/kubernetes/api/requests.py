@@ -111,7 +111,7 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, message)
 
 
-def expired(message: str = "The resourceVersion for the provided list is too old.") -> ApiError:
+def expired(message: str) -> ApiError:
     """410: what happened since is not known any more."""
     return ApiError(410, message, "Expired")
 

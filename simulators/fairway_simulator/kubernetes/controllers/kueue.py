@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ _ALL = "all"
 class Kueue(Controller):
     """Its webhook and its controllers; `clock` is that by which they wait."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
         self._not_before: dict[str, float] = {}
