@@ -13,7 +13,7 @@ from kubernetes_validate import validate
 from fairway_agent import control
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import manifests, settings, submit
-from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, of_run
+from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, of_run, parse
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import RunPlan
 from fairway_simulator.kubernetes.api.schemas import newest
@@ -361,3 +361,16 @@ def test_kubernetes_settings_are_read_from_target_and_job(tmp_path: Any) -> None
         each for each in pod_of(made(SWEEP, settings=found))["volumes"] if each["name"] == "shm"
     ]
     assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": "512Mi"}
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("1", 1), ("500m", 0.5), ("1Ki", 1024), ("2M", 2_000_000), ("1e3", 1000)]
+)
+def test_quantities(text: str, amount: float) -> None:
+    assert float(parse(text)) == amount
+
+
+@pytest.mark.parametrize("text", ["", "x", "1 G", "1KK", "--1"])
+def test_kubernetes_quantity_parse_refuses_other_text(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity"):
+        parse(text)

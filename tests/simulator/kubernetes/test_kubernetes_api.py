@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import until
 
-from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
 from fairway_simulator.kubernetes.api import patches
 from fairway_simulator.kubernetes.api.resources import CONFIG_MAPS, PODS
@@ -360,16 +359,3 @@ def test_strategic_patches_merge_lists_by_their_keys() -> None:
 def test_sets_of_indexes(indexes: set[int], text: str) -> None:
     assert spelled(indexes) == text
     assert parsed(text) == indexes
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"), [("1", 1), ("500m", 0.5), ("1Ki", 1024), ("2M", 2_000_000), ("1e3", 1000)]
-)
-def test_quantities(text: str, amount: float) -> None:
-    assert float(parse(text)) == amount
-
-
-@pytest.mark.parametrize("text", ["", "x", "1 G", "1KK", "--1"])
-def test_kubernetes_quantity_parse_refuses_other_text(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a quantity"):
-        parse(text)
