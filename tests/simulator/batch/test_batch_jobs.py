@@ -88,17 +88,22 @@ def test_the_wall_clock_time_of_a_job_ends_it(service: Any, client: Any) -> None
     assert client.get_job("j").execution_info.termination_reason == "MaxWallClockTimeExpiry"
 
 
+def on(start: int, end: int) -> dict[str, Any]:
+    """Dependencies on the tasks with these numbers."""
+    return {"taskIdRanges": [{"start": start, "end": end}]}
+
+
 def test_tasks_wait_for_those_that_they_depend_on(service: Any, client: Any) -> None:
     make(client, usesTaskDependencies=True, onAllTasksComplete="noaction")
     log = "echo $AZ_BATCH_TASK_ID >>$AZ_BATCH_NODE_MOUNTS_DIR/shared/order"
-    add(client, "last", log, dependsOn={"taskIds": ["middle"]})
-    add(client, "middle", log, dependsOn={"taskIdRanges": [{"start": 1, "end": 3}]})
-    assert client.get_task("j", "middle").state == "active"
+    add(client, "last", log, dependsOn=on(4, 4))
+    add(client, "4", log, dependsOn=on(1, 3))
+    assert client.get_task("j", "4").state == "active"
     for name in "123":
         add(client, name, log)
     service.wait_for_task("j", "last")
     order = (service.shared_folder / "order").read_text().split()
-    assert (sorted(order[:3]), order[3:]) == (["1", "2", "3"], ["middle", "last"])
+    assert (sorted(order[:3]), order[3:]) == (["1", "2", "3"], ["4", "last"])
 
 
 @pytest.mark.parametrize(("action", "state"), [("block", "active"), ("satisfy", "completed")])
@@ -108,7 +113,7 @@ def test_a_failure_blocks_dependents_unless_it_satisfies_them(
     make(client, usesTaskDependencies=True)
     condition = {"default": {"dependencyAction": action}}
     add(client, "1", "exit 3", exitConditions=condition)
-    add(client, "2", dependsOn={"taskIds": ["1"]})
+    add(client, "2", dependsOn=on(1, 1))
     service.wait_for_task("j", "1")
     if state == "completed":
         service.wait_for_task("j", "2")

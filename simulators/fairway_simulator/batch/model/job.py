@@ -10,8 +10,6 @@ from fairway_simulator.batch.model.entity import Entity, parse_time, wire_time
 from fairway_simulator.batch.wire.bodies import UNLIMITED, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fairway_simulator.batch.model.outcome import Attempt
 
 _DEFAULTS: dict[str, Any] = {
@@ -206,8 +204,9 @@ class Dependencies:
 
     def add(self, task: str, wanted: dict[str, Any] | None) -> bool:
         """Notes what a new task waits for; whether it waits for nothing."""
-        unmet = {key for key in _ids(wanted or {}) if key not in self._satisfied}
-        if unmet:
+        ranges = (wanted or {}).get("taskIdRanges") or ()
+        ids = {str(n) for each in ranges for n in range(int(each["start"]), int(each["end"]) + 1)}
+        if unmet := ids - self._satisfied:
             self._unmet[task] = unmet
         for key in unmet:
             self._waiting[key].add(task)
@@ -223,14 +222,6 @@ class Dependencies:
                 del self._unmet[key]
                 ready.append(key)
         return ready
-
-
-def _ids(depends_on: dict[str, Any]) -> Iterator[str]:
-    for task_id in depends_on.get("taskIds") or ():
-        yield str(task_id).lower()
-    for span in depends_on.get("taskIdRanges") or ():
-        for number in range(int(span["start"]), int(span["end"]) + 1):
-            yield str(number)
 
 
 class Schedule(Entity):
