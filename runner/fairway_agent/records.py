@@ -228,7 +228,8 @@ class JsonRecord:
         """Unfit where a field is of its kind and yet none that it may be."""
 
     def to_json(self) -> dict[str, object]:
-        facts = {name: _plain(getattr(self, name)) for name in _readers(type(self))}
+        record: Any = self
+        facts = {each.name: _plain(getattr(self, each.name)) for each in fields(record)}
         if self.SPARSE:
             facts = {name: value for name, value in facts.items() if value is not None}
         return {"version": self.VERSION, **facts} if self.VERSION else facts

@@ -12,9 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import processes
 from fairway_agent.resources import CORES, numbers_of, ranges
-from fairway_boot.cluster import own_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,6 +78,8 @@ class Others(Enum):
 
 def make(folder: Path, others: Others = Others.GONE) -> None:
     """Makes a task's own folder, and removes what others have left beside it."""
+    from fairway_agent import processes  # who copies files looks at none
+
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = list(folder.parent.iterdir())
     # After the look: a task has a process before it makes its folder.
@@ -95,6 +95,9 @@ def make(folder: Path, others: Others = Others.GONE) -> None:
 
 
 def _end_leftovers(own: str) -> None:
+    from fairway_agent import processes
+    from fairway_boot.cluster import own_name
+
     name, mine = own_name(), _share_of(own)
 
     def is_left(variable: str) -> bool:

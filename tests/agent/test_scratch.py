@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
-from fairway_agent import scratch
+from fairway_agent import processes, scratch
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share
 
@@ -103,9 +103,9 @@ class TestScratch:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Other tests of this machine may have tasks on it.
-        inside = scratch.processes.environments
+        inside = processes.environments
         mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
-        monkeypatch.setattr(scratch.processes, "environments", mine)
+        monkeypatch.setattr(processes, "environments", mine)
         monkeypatch.setattr(scratch, "_GRACE", 0.0)
         names = {"FAIRWAY_RUN": "sweep-a"}
         other = self.start(self.lease("1", 2, 3), FAIRWAY_TASK="1", **names)
