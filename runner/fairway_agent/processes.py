@@ -125,7 +125,15 @@ def _folders(mark: str) -> Iterator[str]:
         yield os.path.realpath("#".join(parts[:end]))
 
 
-def sessions_with(is_meant: Callable[[str], bool]) -> set[int]:
+def sessions_with(variable: str) -> set[int]:
+    """The sessions of processes that were started with a variable, as `NAME=value`."""
+    meant = os.fsencode(variable)
+    return sessions_of_all(
+        int(name) for name, text in _each("environ") if meant in text.split(b"\0")
+    )
+
+
+def sessions_where(is_meant: Callable[[str], bool]) -> set[int]:
     """The sessions of processes that were started with such a variable, as `NAME=value`."""
     return _sessions(lambda variables: any(map(is_meant, variables)))
 
@@ -290,7 +298,7 @@ class Guard:
             for line in lines:
                 change = sessions.add if line[0] == "+" else sessions.discard
                 change(int(line[1:]))
-        end_all(lambda: sessions | sessions_with(is_mark), grace)
+        end_all(lambda: sessions | sessions_where(is_mark), grace)
 
 
 # The kernel takes 24.8 days at most (epoll_wait: milliseconds in an int). Callers look again

@@ -108,7 +108,7 @@ def _end_leftovers(own: str) -> None:
         is_same = mine is None or theirs is None or not mine.isdisjoint(theirs)
         return is_same and name in variable.rpartition("#")[2].split(",")
 
-    processes.end(processes.sessions_with(is_left) - {os.getsid(0)}, _GRACE)
+    processes.end(processes.sessions_where(is_left) - {os.getsid(0)}, _GRACE)
 
 
 def _share_of(variable: str) -> set[int] | None:

@@ -198,9 +198,7 @@ def test_the_program_in_a_daemons_container_hears_of_its_end(host: Host) -> None
     )
     process = host.start("sh", "-c", f"{sys.executable} {program}; exit $?")
     until(ready.exists)
-    processes.signal_sessions(
-        processes.sessions_with(f"_FAIRWAY_MARK={host.mark}".__eq__), signal.SIGTERM
-    )
+    processes.signal_sessions(processes.sessions_with(f"_FAIRWAY_MARK={host.mark}"), signal.SIGTERM)
     process.communicate(timeout=300)
     assert process.returncode == 11
 

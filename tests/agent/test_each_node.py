@@ -104,7 +104,7 @@ def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iter
         program = programs / "fairway-each-node"
     mark = f"FAIRWAY_TASK={tmp_path}"
     yield Task(tmp_path, program, environment | {"FAIRWAY_TASK": str(tmp_path)})
-    processes.end_all(lambda: processes.sessions_with(mark.__eq__), 0)
+    processes.end_all(lambda: processes.sessions_with(mark), 0)
 
 
 def test_fanout_runs_the_command_verbatim_on_each_node_with_its_rank(task: Task) -> None:

@@ -159,7 +159,7 @@ class Fairway:
             if is_local:  # a test beside this one may have a run of the same ID
                 left = processes.sessions_of(run, Nodes.MARK)
             else:
-                left = processes.sessions_with(f"FAIRWAY_RUN={run.name}".__eq__)
+                left = processes.sessions_with(f"FAIRWAY_RUN={run.name}")
             processes.kill(left)
 
     @staticmethod

@@ -246,7 +246,7 @@ def test_launcher_ends_processes_left_by_a_rank(
     program(engine.bin / launcher, f'#!/bin/sh\nexec {programs / launcher} "$@"\n')
     done = engine.run(template=template, command=LEFT, nodes=1)
     assert lines(done) == ["trained", "trained"]
-    assert not processes.sessions_with(f"FAIRWAY_SCRATCH_DIR={engine.root}/scratch".__eq__)
+    assert not processes.sessions_with(f"FAIRWAY_SCRATCH_DIR={engine.root}/scratch")
 
 
 def test_a_rank_ends_when_what_its_command_leaves_has_said_its_last(engine: Engine) -> None:

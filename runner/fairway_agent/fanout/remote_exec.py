@@ -166,7 +166,7 @@ def _as_rsh(host: str, words: list[str]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(_PATIENCE)
         mark = f"{scratch.LEASE}={os.environ.get(scratch.LEASE)}"
-        processes.kill(processes.sessions_with(mark.__eq__) | {os.getsid(0)})
+        processes.kill(processes.sessions_with(mark) | {os.getsid(0)})
     elif reached:
         reached.unlink(missing_ok=True)
     return code

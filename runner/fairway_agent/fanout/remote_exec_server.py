@@ -78,7 +78,7 @@ class Served:
         return _GRACE if self.told is None else max(0.0, self.told + _GRACE - time.monotonic())
 
     def sessions(self) -> set[int]:
-        return {self.process.pid} | processes.sessions_with(self.mark.__eq__)
+        return {self.process.pid} | processes.sessions_with(self.mark)
 
 
 def serve(served: Served, part: bytes) -> int:

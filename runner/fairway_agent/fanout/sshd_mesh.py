@@ -268,7 +268,7 @@ ORIGINAL = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
 def sessions(base: Path) -> set[int]:
     """The sessions here that other nodes have started, with those that MPI's daemons make."""
     noted = {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
-    return noted | processes.sessions_with(f"{_MARK}={base}".__eq__) if noted else noted
+    return noted | processes.sessions_with(f"{_MARK}={base}") if noted else noted
 
 
 def served(base: Path) -> set[int]:

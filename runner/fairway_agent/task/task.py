@@ -106,7 +106,7 @@ class Task:
     def sessions(self) -> set[int]:
         """All sessions in which its processes are here: a daemon has one of its own."""
         mark = f"{self.nodes.MARK}={self.nodes.mark(self)}"
-        return {self.session} | processes.sessions_with(mark.__eq__) | self.nodes.sessions(self)
+        return {self.session} | processes.sessions_with(mark) | self.nodes.sessions(self)
 
     def addresses(self) -> list[str]:
         """The addresses of its nodes, or this machine as often as it wants nodes."""
