@@ -30,8 +30,7 @@ from fairway_agent.resources import NeverFits
 from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
 from fairway_agent.task import launch
 from fairway_agent.task.attempts import Attempts, Patience
-from fairway_agent.task.nodes import Nodes
-from fairway_agent.task.task import MACHINE_STOPPED, Task
+from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, Over
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
-from fairway_agent.task.nodes import Nodes
-from fairway_agent.task.task import Task
+from fairway_agent.task.task import Nodes, Task
 
 if TYPE_CHECKING:
     from pathlib import Path

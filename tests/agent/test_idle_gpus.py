@@ -20,8 +20,7 @@ from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.state_files import ERROR
 from fairway_agent.task import launch, task
 from fairway_agent.task.attempts import has_retry
-from fairway_agent.task.nodes import Nodes
-from fairway_agent.task.task import Task
+from fairway_agent.task.task import Nodes, Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,9 +30,8 @@ from fairway_agent.supervisor import Supervisor
 from fairway_agent.task import attempts as attempts_of
 from fairway_agent.task import launch, scheduled
 from fairway_agent.task.attempts import Attempts, Patience, after_attempt
-from fairway_agent.task.nodes import Loss, Nodes
 from fairway_agent.task.scheduled import run_attempts
-from fairway_agent.task.task import Task
+from fairway_agent.task.task import Loss, Nodes, Task
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:

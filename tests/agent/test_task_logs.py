@@ -16,9 +16,8 @@ from properties import tried
 from fairway_agent import state_files
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task import launch
-from fairway_agent.task.nodes import Nodes
 from fairway_agent.task.scheduled import Scheduled, keep_before
-from fairway_agent.task.task import Task
+from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_logs import (
     MASK,
     Mask,

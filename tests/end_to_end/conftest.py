@@ -21,7 +21,7 @@ from registries import Registry, registry
 from waiting import PATIENCE, until
 
 from fairway_agent import processes
-from fairway_agent.task.nodes import Nodes
+from fairway_agent.task.task import Nodes
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import ssh

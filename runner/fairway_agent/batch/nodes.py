@@ -19,7 +19,7 @@ from fairway_agent.fanout import launchers, sshd_mesh
 from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.machine import Host
 from fairway_agent.state_files import NODE, PREEMPTION
-from fairway_agent.task.nodes import Nodes
+from fairway_agent.task.task import Nodes
 from fairway_agent.task_logs import print_line
 from fairway_boot.http import Failure
 from fairway_boot.imds import Event, Metadata

@@ -32,14 +32,9 @@ from fairway_agent.resources import Share, device_files, own_cores, ports_beside
 from fairway_agent.shared import receive
 from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.attempts import Attempts
-from fairway_agent.task.nodes import Loss, SharedNodes, is_prepared, scratch_folder
-from fairway_agent.task.scheduled import (
-    ENDED,
-    Scheduled,
-    read_secrets,
-    run_attempts,
-    task_in,
-)
+from fairway_agent.task.scheduled import ENDED, Scheduled, read_secrets, run_attempts, task_in
+from fairway_agent.task.shared_nodes import SharedNodes, is_prepared, scratch_folder
+from fairway_agent.task.task import Loss
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:

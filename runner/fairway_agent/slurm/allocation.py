@@ -26,7 +26,7 @@ from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampler import sampler
 from fairway_agent.slurm import container
 from fairway_agent.slurm.jobs import ENDED
-from fairway_agent.task.nodes import SharedNodes, is_prepared, scratch_folder
+from fairway_agent.task.shared_nodes import SharedNodes, is_prepared, scratch_folder
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 

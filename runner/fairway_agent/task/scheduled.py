@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.limits import Watch
     from fairway_agent.spec import RunPlan, TaskSpec
-    from fairway_agent.task.nodes import Nodes
+    from fairway_agent.task.task import Nodes
 
 _ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
 _START_PAUSE = 10.0  # seconds between two starts, where what keeps the task from it may pass

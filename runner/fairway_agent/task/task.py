@@ -1,24 +1,27 @@
-"""One task of a run: an attempt of it from its start on, and its state."""
+"""One task of a run: how its nodes are reached, an attempt from its start on, and its state."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import time
 from collections import Counter
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import control, job_facts, outputs, processes, state_files, task_logs
+from fairway_agent.fanout import launchers
 from fairway_agent.figures.sampler import Sampling
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import CANCEL
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
-from fairway_agent.task.nodes import Nodes
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
+    from collections.abc import Sequence
+    from typing import BinaryIO
 
     from fairway_agent.figures.idle import IdleWatch
     from fairway_agent.machine import Host
@@ -27,6 +30,132 @@ if TYPE_CHECKING:
 
 MACHINE_STOPPED = "its machine was stopped"
 _STRAY_GRACE = 2.0  # seconds for what a finished task left running
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Nodes that an attempt has lost: the cause for which it counts, what a person is told, and the
+    addresses of those that could not be reached any more."""
+
+    cause: str
+    reason: str
+    addresses: Sequence[str] = ()
+
+
+class Nodes:
+    """How a task's nodes are reached, and where its files lie on them. Here they are this machine,
+    which the ranks of a task share; other kinds override what differs."""
+
+    # Not FAIRWAY_…, which launchers pass on to other nodes.
+    MARK: ClassVar = "_FAIRWAY_MARK"
+    # How a launcher reaches them; see `fanout.launchers`.
+    WAY: ClassVar = "local"
+    # Whether the script is started on its node by this very process.
+    IS_HERE: ClassVar = True
+    # Whether a lost node counts as a failure of the task where the job has no limit for it.
+    LOSSES_ARE_FAILURES: ClassVar = True
+
+    def mark(self, task: Task) -> str:
+        """The value of `MARK` in its processes' environment: it begins with the run's folder."""
+        return f"{task.run_folder}#{task.name}"
+
+    def prepare(self, task: Task) -> None:
+        """Makes them ready for the next attempt."""
+
+    def command(self, task: Task, script: Path) -> list[str]:
+        """The command line that runs the script: in the job's container, but for the setup."""
+        inside: list[str] = []
+        if task.is_contained:
+            from fairway_agent import container  # most jobs have none
+
+            inside = container.entry(task.run_folder)
+        return [*inside, "bash", str(script)]
+
+    def sessions(self, task: Task) -> set[int]:
+        """The sessions of processes here that were started from other nodes."""
+        return set()
+
+    def signal(self, task: Task, number: signal.Signals) -> None:
+        """Sends the task's programs the signal, wherever they run."""
+        processes.signal_sessions(task.sessions(), number)
+
+    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
+        """The sampling of the nodes during an attempt; none if something else samples them."""
+        return Sampling()
+
+    def clean(self, task: Task, code: int) -> None:
+        """Ends what an attempt with this exit code has left on the other nodes."""
+
+    def leave(self, task: Task) -> None:
+        """Removes what lies there of a task that has ended."""
+        shutil.rmtree(task.folder / "scratch", ignore_errors=True)
+
+    def loss(self, task: Task) -> Loss | None:
+        """Returns the nodes that the last attempt has lost; None if it has lost none."""
+
+    def setup_failed(self, task: Task) -> bool:
+        """True if the attempt ended because the job's setup failed on one of the nodes."""
+        return False
+
+    def facts(self, task: Task) -> dict[str, Any]:
+        """The fields of the task's state that say where it runs, and for which submission."""
+        return {}
+
+    def record(self, task: Task, status: TaskState) -> None:
+        task.states.write(task.folder / state_files.FILE, status)
+
+    def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
+        """Returns the watch on the task's idle GPUs, adapted to how these nodes are sampled."""
+        return watch
+
+    def directories(self, task: Task) -> dict[str, Path]:
+        """The directories of the contract, by variable, which are made for each attempt."""
+        return {
+            "FAIRWAY_SHARED_DIR": task.run_folder / "shared",
+            "FAIRWAY_SCRATCH_DIR": task.folder / "scratch",
+            "FAIRWAY_CHECKPOINT_DIR": Path(
+                task.spec.checkpoint or task.run_folder / "checkpoints" / task.name
+            ),
+        }
+
+    def session_folder(self, task: Task) -> Path:
+        """Where MPI's launchers make a folder of the attempt's own: one that nobody can guess. The
+        run's folder may be on the network, and its path too long for a socket."""
+        return Path(os.environ.get("TMPDIR") or "/tmp", f"fairway-{os.urandom(8).hex()}")  # noqa: S108 - as above
+
+    def contract(self, task: Task) -> dict[str, str]:
+        """The variables that these nodes add to the contract."""
+        return {}
+
+    def reach(self, task: Task, path: str) -> dict[str, str]:
+        """The variables by which the launcher reaches them."""
+        return launchers.contract(self.WAY, path, nodes=len(task.addresses()))
+
+    def log_file(self, task: Task) -> Path:
+        """The file from which what the task prints can be read."""
+        return task.folder / "log.txt"
+
+    def open_log(self, task: Task) -> BinaryIO:
+        """Where what it prints is kept."""
+        return self.log_file(task).open("ab")
+
+    def append_log_line(self, task: Task, line: str) -> None:
+        """Adds a line of Fairway's own to the log."""
+        task_logs.append(self.log_file(task), line)
+
+    def written(self, task: Task) -> Path:
+        """The folder in which its outputs are, each in a folder of its own, as it writes them."""
+        return task.folder / "work"
+
+    def kept(self, task: Task) -> Path:
+        """Where what each task of the run has kept lies, in TASK/outputs."""
+        return task.run_folder / "tasks"
+
+    def collect(self, task: Task, *, succeeded: bool) -> None:
+        """Keeps the outputs that are to be kept; OSError where that fails."""
+        if task.spec.outputs:
+            kept = task.folder / "outputs"
+            outputs.collect(self.written(task), kept, task.spec.outputs, succeeded=succeeded)
 
 
 @dataclass

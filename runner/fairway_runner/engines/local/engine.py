@@ -230,7 +230,7 @@ def _tell(run: RunFolder, number: signal.Signals) -> RunState:
 
 def _end_all(run: RunFolder) -> None:
     from fairway_agent import processes
-    from fairway_agent.task.nodes import Nodes
+    from fairway_agent.task.task import Nodes
 
     processes.end(processes.sessions_of(run.folder, Nodes.MARK), _CANCEL_GRACE)
 
