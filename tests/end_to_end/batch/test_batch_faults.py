@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.fanout.launchers import free_port
 from fairway_simulator.batch import Fault
 
 if TYPE_CHECKING:
@@ -130,17 +129,6 @@ class TestGivingUp:
         assert (done.returncode, run.id in done.stdout) == (0, True)
         assert "Azure Batch has not answered" in done.stderr
 
-    def test_a_simulator_that_does_not_run_is_named(
-        self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        address = f"http://127.0.0.1:{free_port()}"
-        monkeypatch.setenv("AZURE_BATCH_ENDPOINT", address)
-        for command in (("nodes", "list", "batch-sim"), ("list", "--target", "batch-sim")):
-            done = waiting.fairway.within(*command)
-            assert done.returncode == 5
-            assert f"nothing listens at {address}" in done.stderr
-            assert "bin/batch-simulator --background" in done.stderr
-
     def test_batch_submit_with_an_unreachable_pool_records_no_run(self, waiting: Waiting) -> None:
         waiting.service.faults.add(Fault("status", status=503))
         done = waiting.fairway.within(
@@ -208,20 +196,6 @@ class TestCredentials:
 
 class TestIdsThatExist:
     """Another job, or a task, has the id already."""
-
-    def test_a_task_that_is_there_already_is_left_alone(self, waiting: Waiting) -> None:
-        # The answer to the first request is lost after it took effect.
-        fault = Fault("cut", path="addtaskcollection", applied=True, count=5)
-        waiting.service.faults.add(fault)
-        run = waiting.submit(waiting.many(1_000))
-        assert waiting.tasks(run) == list(range(1_000))
-
-    def test_a_quota_that_is_used_up_is_named(self, waiting: Waiting) -> None:
-        waiting.service.limit_jobs(0)
-        done = waiting.fairway.within("submit", waiting.many(2), "--target", "batch-sim")
-        assert done.returncode == 5
-        assert "ActiveJobAndScheduleQuotaReached" in done.stderr
-        assert "JobNotFound" not in done.stderr
 
     def test_a_job_of_somebody_else_with_that_id(self, waiting: Waiting) -> None:
         run = waiting.submit(waiting.many(2), "--run-id", "taken")

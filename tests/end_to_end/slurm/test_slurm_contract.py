@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from staged import check_staging, services
 
 from fairway_simulator.slurm import SlurmCluster
-from fairway_simulator.ssh.services import CONTAINER, Services, running
+from fairway_simulator.ssh.services import running
 
 if TYPE_CHECKING:
     from conftest import Fairway
@@ -101,36 +102,14 @@ def test_hydra_starts_its_ranks_everywhere(
 def test_inputs_are_staged_and_secrets_read_on_the_nodes(
     fairway: Fairway, slurm_needed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the nodes' identity; each node has the inputs, nobody's log the secret."""
-    blobs = {"words/a": b"alpha", "words/sub/b": b"beta"}
     with (
-        running(Services(blobs=blobs, secrets={"hub": "hunter2-secret"})) as services,
-        SlurmCluster(nodes=3, variables={"FAIRWAY_METADATA_URL": services.url}) as slurm,
+        running(services()) as there,
+        SlurmCluster(nodes=3, variables={"FAIRWAY_METADATA_URL": there.url}) as slurm,
     ):
         monkeypatch.setenv("FAIRWAY_SSH_CONFIG", slurm.environment["FAIRWAY_SSH_CONFIG"])
-        storage = {"account_url": services.url, "containers": [CONTAINER]}
-        target = {**slurm.target, "storage": storage, "vault_url": services.url}
-        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
-        job = fairway.job(
-            'echo "$(hostname) $(cat $FAIRWAY_INPUT_WORDS/sub/b) $(cat $FAIRWAY_INPUT_ALL/words/a)'
-            ' $TOKEN $(printf %s "$TOKEN" | wc -c)"',
-            template="every-node",
-            nodes=3,
-            inputs={
-                "words": {"from": f"{CONTAINER}:words/"},
-                "all": {"from": f"{CONTAINER}:", "stage": "shared"},
-            },
-            secrets={"TOKEN": "keyvault:hub"},
-        )
-        printed = fairway.watch(job, *TARGET)
-        lines = sorted(line for line in printed.splitlines() if line.startswith("sim-"))
-        assert lines == [f"{name} beta alpha *** 14" for name in slurm.node_names()]
-        copied = [path for path in services.requests if "/words/a" in path and "comp=" not in path]
-        assert len(copied) == 4, "once a node, and once in the shared folder"
         assert slurm.shared is not None
-        for path in [*slurm.shared.rglob("*"), *(slurm.folder / "state").rglob("*")]:
-            if path.is_file():
-                assert b"hunter2-secret" not in path.read_bytes(), path
+        folders = slurm.shared, slurm.folder / "state"
+        check_staging(fairway, there, slurm.target, slurm.node_names(), *folders)
 
 
 def installed(repository: Path, package: str) -> Path:
@@ -190,9 +169,3 @@ class TestContainers:
         )
         assert fairway.watch(job, *TARGET).count("in=1") == 3
         assert apptainer.read_text().count("apptainer exec ") == 3
-
-    def test_mpi_over_several_is_refused(self, fairway: Fairway) -> None:
-        job = fairway.job("true", nodes=2, container={"image": "ubuntu:24.04"})
-        refused = fairway("submit", job, *TARGET)
-        assert refused.returncode == 2
-        assert "`openmpi` cannot start ranks in containers on several nodes" in refused.stderr

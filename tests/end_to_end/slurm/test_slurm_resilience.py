@@ -280,20 +280,6 @@ class TestCutOff:
         gate.open()
         outcome(fairway, run)
 
-    def test_logs_go_on_when_the_connection_was_cut(
-        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
-    ) -> None:
-        command = f"echo one; read <{gate.path}; echo two"
-        run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
-        following = fairway.start("logs", run, "--follow")
-        assert following.stdout is not None
-        assert following.stdout.readline() == "one\n"
-        slurm.login.cut()
-        gate.open()
-        slurm.login.start()
-        assert following.stdout.read() == "two\n"
-        assert following.wait(PATIENCE) == 0
-
     def test_a_scheduler_that_restarts_is_waited_for(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
     ) -> None:

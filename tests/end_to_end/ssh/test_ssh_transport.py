@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from staged import check_staging, services
 from waiting import until
 
 from fairway_agent.fanout.launchers import free_port
@@ -230,35 +231,12 @@ def test_the_doctor_says_what_is_wrong(cluster: SshCluster, monkeypatch: Any) ->
 
 
 def test_inputs_are_staged_and_secrets_read_on_the_nodes(fairway: Any, cluster: SshCluster) -> None:
-    """By the nodes' identity; each node has the inputs, nobody's log the secret."""
-    blobs = {"words/a": b"alpha", "words/sub/b": b"beta"}
-    with running(Services(blobs=blobs, secrets={"hub": "hunter2-secret"})) as services:
+    with running(services()) as there:
         for host in cluster.hosts.values():
             host.kill()
-            host.environment = {**host.environment, "FAIRWAY_METADATA_URL": services.url}
+            host.environment = {**host.environment, "FAIRWAY_METADATA_URL": there.url}
             host.start()
-        storage = {"account_url": services.url, "containers": [CONTAINER]}
-        target = cluster.target(storage=storage, vault_url=services.url)
-        (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
-        job = fairway.job(
-            'echo "$(hostname) $(cat $FAIRWAY_INPUT_WORDS/sub/b) $(cat $FAIRWAY_INPUT_ALL/words/a)'
-            ' $TOKEN $(printf %s "$TOKEN" | wc -c)"',
-            template="every-node",
-            nodes=3,
-            inputs={
-                "words": {"from": f"{CONTAINER}:words/"},
-                "all": {"from": f"{CONTAINER}:", "stage": "shared"},
-            },
-            secrets={"TOKEN": "keyvault:hub"},
-        )
-        printed = fairway.watch(job, "-t", "pair")
-        lines = sorted(line for line in printed.splitlines() if line.startswith("n"))
-        assert lines == [f"n{n} beta alpha *** 14" for n in (1, 2, 3)]
-        copied = [path for path in services.requests if "/words/a" in path and "comp=" not in path]
-        assert len(copied) == 4, "once a node, and once in the shared folder"
-        for path in cluster.shared.rglob("*"):
-            if path.is_file():
-                assert b"hunter2-secret" not in path.read_bytes(), path
+        check_staging(fairway, there, cluster.target(), cluster.hosts, cluster.shared)
 
 
 def test_data_is_staged_to_a_mount_once(fairway: Any, cluster: SshCluster, tmp_path: Path) -> None:
