@@ -364,6 +364,9 @@ def test_plan_rules_report_newly_trusted_tokens_as_wider_grant() -> None:
     said = "would let repo:evil/fork:main of https://token.example.com act as its identity"
     assert said in _found(kind, None, other, "create")["wider-grant"]
     assert said in _found(kind, ours, other)["wider-grant"]
+    for key in ("issuer", "subject"):  # known after apply
+        unknown = {name: value for name, value in ours.items() if name != key}
+        assert "act as its identity" in _found(kind, ours, unknown)["wider-grant"]
     assert _found(kind, ours, ours) == {}
     assert _found(kind, ours, None, "delete") == {}
 
@@ -724,6 +727,8 @@ def _open_to(*ranges: str) -> dict[str, Any]:
         (_open_to("203.0.113.0/24"), _open_to("203.0.113.0/24", "8.8.8.0/24"), "admit 8.8.8.0/24"),
         (_open_to("203.0.113.0/24"), _open_to(), "would be open to every address"),
         (None, _open_to(), "would be open to every address"),
+        (None, _open_to("8.8.8.8/24"), "would admit 8.8.8.8/24"),
+        (None, _open_to("10.0.0.5/8"), ""),
         (None, CLOSED, ""),
         (_open_to(), _open_to("203.0.113.0/24"), ""),
         (_open_to("203.0.113.0/24"), _open_to("203.0.113.0/24"), ""),

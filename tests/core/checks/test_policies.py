@@ -134,6 +134,7 @@ def test_the_disk_of_a_gateway_counts_too(tmp_path: Path) -> None:
     assert _found(tmp_path, policies + POOL) == []
     (found,) = _found(tmp_path, policies + POOL, ", gateway: true")
     assert (found.path, "the disk of the gateway" in found.message) == ("access.gateway", True)
+    assert "customer_managed_key" not in found.hint
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from fairway_core.review.lines import attribute_lines, change_line
 from fairway_core.review.markdown import MARK, code, markdown
 from fairway_core.review.plan import read_plan
@@ -85,6 +87,24 @@ class TestMarkdown:
         base = [read_plan(f"c={make_plan('c', changed[0])}")]
         already = markdown(review(base, base=base))
         assert "<details>\n<summary>1 what the base" in already
+        given_up = markdown(review([read_plan(f"c={make_plan('d')}")], base=base))
+        assert "<details>\n<summary>1 what only the base" in given_up
+
+    @pytest.mark.parametrize(("count", "said"), [(1, "1 resource "), (2, "2 resources ")])
+    def test_review_markdown_counts_drift_without_another_value(
+        self, make_plan: Any, count: int, said: str
+    ) -> None:
+        change = {"actions": ["update"], "before": {"tags": None}, "after": {"tags": {}}}
+        drift = [
+            {"address": f"{GROUP}{n}", "type": "azurerm_resource_group", "change": change}
+            for n in range(count)
+        ]
+        (line,) = [
+            each
+            for each in markdown(_review(make_plan("a", resource_drift=drift))).splitlines()
+            if "(not drift)" in each
+        ]
+        assert line.startswith(said)
 
     def test_a_loss_that_is_allowed_says_so(self, make_plan: Any) -> None:
         plan = read_plan(make_plan("a", (DISK, "delete", {"name": "a"})))
@@ -153,6 +173,10 @@ class TestMarkdown:
         assert comment.count("azurerm_subnet.new") == 200
         assert "300 created" in comment
         assert "and 100 more" in comment
+        mixed = [read_plan(f"c={make_plan('b', *new, *old)}")]
+        both = markdown(review(mixed, base=mixed))
+        assert both.count("azurerm_subnet.old") == 300
+        assert both.count("azurerm_subnet.new") == 200
 
     def test_review_markdown_puts_data_loss_first(self, make_plan: Any) -> None:
         file = make_plan("a", (GROUP, "create", None, {}), (DISK, "delete", {"name": "a"}))
