@@ -30,7 +30,7 @@ Occurrence = tuple["DataPath", Mapping[str, Any]]
 
 
 class Subject(StrEnum):
-    """What a check looks at, and the arguments that its rule may have."""
+    """The subject of a check, with the arguments that its rule may have."""
 
     ENVIRONMENT = "environment"
     """`environment`, and `today`, the date against which retirements are set."""

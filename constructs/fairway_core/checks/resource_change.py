@@ -95,7 +95,7 @@ class ResourceChange:
 
     @property
     def fate(self) -> str:
-        """What becomes of a resource that goes, as what follows on "would be"."""
+        """The end of a resource that goes, as what follows on "would be"."""
         return "destroyed and recreated" if "create" in self.actions else "destroyed"
 
     def shown(self, side: str) -> Mapping[str, Any]:

@@ -81,9 +81,8 @@ def _services(environment: Environment) -> Iterator[_Resource]:
         yield "storage account", without_meter("azurerm_storage_account", "storage account")
     if environment.storage.has_endpoint:
         yield "storage account", endpoint
-    if environment.registry is not None and not environment.registry.existing:
-        sku = environment.registry.sku
-        yield "registry", [Part(sku, f"registry/{sku}"), *endpoint]
+    if registry := environment.new_registry:
+        yield "registry", [Part(registry.sku, f"registry/{registry.sku}"), *endpoint]
     if environment.has_vault:
         yield "vault", [*without_meter("azurerm_key_vault", "vault"), *endpoint]
     if environment.has_pools:

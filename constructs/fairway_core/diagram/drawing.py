@@ -144,7 +144,7 @@ class _Drawing:
         }
         monitoring = environment.monitoring
         there = {
-            "registry": registry and not registry.existing,
+            "registry": environment.new_registry,
             "vault": environment.has_vault,
             "slurm-vault": environment.scheduler,
             "batch": environment.has_pools,

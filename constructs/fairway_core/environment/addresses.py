@@ -17,8 +17,8 @@ from fairway_core.environment.values import WIDEST_RANGE
 
 @dataclass(frozen=True, kw_only=True)
 class SubnetRole:
-    """What there is a subnet for. `everywhere` every network has it; others have it where something
-    needs it, such as a `filesystem` whose subnet holds nothing else.
+    """A purpose of a subnet. With `everywhere` every network has one; others are there where
+    something needs them, such as a `filesystem` whose subnet holds nothing else.
 
     `uses_services` holds for who reads and writes Blob storage and secrets. In a `delegated` subnet
     another service makes what is in it, which needs no way out.

@@ -102,7 +102,7 @@ class HasNodes:
 
     @property
     def counts(self) -> Counts:
-        """How many nodes there are to pay for: at rest the least number of them runs."""
+        """Numbers of nodes to pay for: at rest the least number of them runs."""
         return Counts(self.node_range.min, self.node_range.max, self.node_range.min)
 
     @property
@@ -122,7 +122,7 @@ class HasSystemDisk(HasNodes):
 
     @property
     def has_local_disk(self) -> bool:
-        """Whether system disks are on the nodes themselves, where they are lost with the node."""
+        """True if system disks are on the nodes themselves, and lost with them."""
         if self.os_disk is not None:
             return self.os_disk == "local"
         return fits_local_disk(self.size, self.os_gib)

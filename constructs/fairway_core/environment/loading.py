@@ -116,7 +116,7 @@ def _said_of_idle(finding: Finding, document: Document) -> Finding:
 
 @contextmanager
 def _at(path: DataPath, document: Document, *, of_key: bool = False) -> Iterator[None]:
-    """What is wrong with a key is said of the field at the path; a private one is not shown."""
+    """Says what is wrong with a key of the field at the path; a private one is not shown."""
     try:
         yield
     except UserError as error:
@@ -130,8 +130,8 @@ def _at(path: DataPath, document: Document, *, of_key: bool = False) -> Iterator
 
 
 def _keys(environment: Environment, document: Document, home: Path) -> tuple[str, ...]:
-    """Those of the file, or the user's own, where there is a machine that takes one; Batch's nodes
-    take none."""
+    """The keys of the file, or the user's own, where there is a machine that takes one; Batch's
+    nodes take none."""
     if environment.access.ssh_keys is not None:
         return _read(environment.access.ssh_keys, document, ("access", "ssh_keys"))
     machine = environment.first_machine

@@ -185,6 +185,11 @@ class Environment(Model):
         return None
 
     @property
+    def new_registry(self) -> Registry | None:
+        """The container registry that is made; None where there is none, or another's."""
+        return None if self.registry is None or self.registry.existing else self.registry
+
+    @property
     def has_vault(self) -> bool:
         """Whether there is a vault: asked for, or for the key of the storage account."""
         return self.vault is not None or self.storage.customer_managed_key
@@ -283,7 +288,7 @@ class Environment(Model):
             )
         services = {
             "vault": self.has_vault or self.scheduler is not None,
-            "registry": self.registry is not None and not self.registry.existing,
+            "registry": self.new_registry is not None,
             "Batch account": self.has_pools,
         }
         # The services with private endpoints, as private_links.toml has them.

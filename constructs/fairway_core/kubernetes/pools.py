@@ -28,7 +28,7 @@ _SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effec
 
 
 def access_of(target: Target) -> KubernetesAccess:
-    """How the pods of a target's jobs are made; it has the engine `kubernetes`."""
+    """The section of a target with the engine `kubernetes`."""
     assert target.kubernetes is not None, "a target with this engine has the section"
     return target.kubernetes
 

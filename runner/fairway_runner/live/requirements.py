@@ -167,7 +167,7 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
         yield "Microsoft.Batch"
     if environment.has_vault or environment.scheduler is not None:
         yield "Microsoft.KeyVault"
-    if environment.registry is not None and not environment.registry.existing:
+    if environment.new_registry:
         yield "Microsoft.ContainerRegistry"
     if _has(environment, "schedule"):
         yield "Microsoft.Logic"

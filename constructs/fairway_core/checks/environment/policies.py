@@ -121,10 +121,10 @@ def _keys(environment: Environment) -> Iterator[Occurrence]:
 
 def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str, ...], str, bool]]:
     """What of that kind is made and has Azure's own keys, and whether it could have another."""
-    storage, registry = environment.storage, environment.registry
+    storage = environment.storage
     if kind == "storage" and not storage.existing and not storage.customer_managed_key:
         yield ("storage",), "the storage account", True
-    if kind == "registry" and registry is not None and not registry.existing:
+    if kind == "registry" and environment.new_registry:
         yield ("registry",), "the registry", False
     if kind == "batch" and environment.has_pools:
         yield ("clusters",), "the Batch account", False

@@ -276,7 +276,7 @@ def wider_grant(changes: Changes, own: Collection[str]) -> Iterator[Fault]:
 def _granted(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any], own: bool
 ) -> Iterator[tuple[str, str]]:
-    """What is granted, and what to do instead."""
+    """Each right that is granted, and a narrower way."""
     if "permissions" in after:
         added = sorted(_allowed(after) - _allowed(before))
         if not before:
