@@ -1,4 +1,10 @@
-"""Azure Batch's formula language: scenarios in it, and checks of a user's own formula."""
+"""Azure Batch's formula language: scenarios in it, and checks of a user's own formula.
+
+The language cannot define functions, and remembers nothing from one evaluation to the
+next but the targets themselves: `before` is the target that the last one set. A fraction of a
+node is cut off by the service. All that is used here is documented in "automatic scaling
+formula for Batch" of Azure's documentation.
+"""
 
 from __future__ import annotations
 

@@ -259,7 +259,15 @@ _MARKERS = {marker: {"": repr(marker)} for marker in (HIDDEN, UNKNOWN)}
 def digest_of_stack(
     stack: str, state: str, changes: Iterable[Change], outputs: Iterable[OutputChange]
 ) -> str:
-    """The digest of one stack, as `sha256:…`."""
+    """The digest of one stack, as `sha256:…`: two plans with the same digest do the same.
+
+    It is over JSON of whether the stack is planned, failed or waits; each resource that is not left
+    as it is, by address, with its type, provider, action, the attributes that change from what to
+    what (all of them where it is created), those that force a replacement, and the address that it
+    had; and each output that changes. A secret value and one that is known only after apply stand
+    in it as just that. Left out are drift, findings, costs, what is allowed, the order of
+    resources, the time, and versions.
+    """
     content = {
         "stack": stack,
         "state": state,

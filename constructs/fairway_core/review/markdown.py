@@ -1,4 +1,11 @@
-"""Reviews as comments of a pull request, in GitHub's Markdown."""
+"""Reviews as comments of a pull request, in GitHub's Markdown.
+
+Whatever comes from a plan is untrusted: somebody's pull request names the resources, and may have
+written anything into a review. It is written inside `<code>`, where nobody is mentioned and nothing
+is linked, and characters that mean something to Markdown or HTML are written as entities where they
+stand so that they do. The most important lines come first: a comment that is too long may be cut at
+any character; in one of several environments none takes the room of another.
+"""
 
 from __future__ import annotations
 

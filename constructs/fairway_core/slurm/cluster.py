@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+# Ubuntu's own have the names of its distribution. All others are built as SchedMD does:
+# `slurm-smd…`, with the same programs at the same paths, but without the account of Slurm.
 _DISTRIBUTION = "slurm-client", "slurmctld", "slurmd", "slurmdbd"
 # Slurm reads what the three releases before have left. Source: Slurm's upgrade guide.
 _BACK = 3
@@ -92,9 +94,6 @@ Source: Azure documentation, AKS cluster identity permissions; "Azure permission
 
 READS_OPERATIONS = "Microsoft.Compute/locations/operations/read"
 """Why Azure could not make an instance: operations lie beside the resources, at the location."""
-
-
-# Of jobs that name none, where no account is asked for.
 
 
 # Where programs, prolog and epilog of the project lie on schedulers and nodes.

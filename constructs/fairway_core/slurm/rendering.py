@@ -154,6 +154,8 @@ def _templates() -> Templates:
     return templates
 
 
+# Commands for accounting may each be given again: what is there stays, and has the values of the
+# last time. Source: SchedMD, sacctmgr(1); Slurm documentation, "Preemption" and "Resource limits".
 _NORMAL = "normal"
 # Of jobs that name none, where no account is asked for.
 _DEFAULT = "default"
