@@ -8,7 +8,7 @@ from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
-from fairway_constructs.scope import client_config
+from fairway_constructs.scope import client_config, unique_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,15 +130,15 @@ def subscription_of(scope: Construct) -> str:
 
 
 def own_role(
-    scope: Construct, key: str, *, name: str, description: str, actions: Sequence[str]
+    scope: Construct, key: str, *parts: str, description: str, actions: Sequence[str]
 ) -> str:
-    """The id of a new role. It is made for the subscription, where alone one can be made, and
-    allows nothing before it is given to somebody on a resource."""
+    """The id of a new role, whose name has these parts. It is made for the subscription, where
+    alone one can be made, and allows nothing before it is given to somebody on a resource."""
     subscription = subscription_of(scope)
     return RoleDefinition(
         scope,
         key,
-        name=name,
+        name=unique_name(scope, "role_definition", *parts),
         scope_=subscription,
         description=description,
         permissions=[Permissions(actions=list(actions))],

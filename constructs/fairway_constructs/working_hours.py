@@ -15,7 +15,6 @@ from fairway_constructs.azurerm.resource_group_template_deployment import (
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import give_role, own_role, subscription_of
-from fairway_constructs.scope import unique_name
 from fairway_core.catalog.limits import windows_time_zone
 from fairway_core.environment.schedule import minutes
 
@@ -135,7 +134,7 @@ class WorkingHours(Component):
         return own_role(
             self,
             f"{name}-role",
-            name=unique_name(self, "role_definition", name),
+            name,
             description=f"Schedules of {place.environment} {what}",
             actions=actions,
         )
@@ -294,7 +293,7 @@ class IdleStop(Component):
         role_id = own_role(
             self,
             "idle-role",
-            name=unique_name(self, "role_definition", "idle"),
+            "idle",
             description=f"Machines of {place.environment} stop themselves",
             actions=[each for each in _ACTIONS if each.endswith("/deallocate/action")],
         )

@@ -25,7 +25,7 @@ from fairway_constructs.cdk import Lifecycle, Timeouts
 from fairway_constructs.identity import Identity, give_role, own_role
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.researchers import give_researcher
-from fairway_constructs.scope import client_config, unique_name
+from fairway_constructs.scope import client_config
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.environment.kubernetes import (
     MAX_PODS,
@@ -163,7 +163,7 @@ class KubernetesCluster(Service):
         role = own_role(
             self,
             "kubernetes-role",
-            name=unique_name(self, "role_definition", "kubernetes"),
+            "kubernetes",
             description=f"Kubernetes of {place.environment} puts nodes into placement groups",
             actions=(PLACES,),
         )

@@ -14,7 +14,7 @@ from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
 from fairway_constructs.identity import give_role, own_role, subscription_of
 from fairway_constructs.monitoring import agent_on_machine
-from fairway_constructs.scope import place_of, unique_name
+from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_core.catalog import image, vm_size
@@ -202,7 +202,6 @@ def let_scale(
     scales = own_role(
         scope,
         "slurm-role",
-        name=unique_name(scope, "role_definition"),
         description=f"The Slurm scheduler of {place.environment} starts and deletes nodes",
         actions=(*SCALES, *([PLACES] if placements else ())),
     )
@@ -216,7 +215,7 @@ def let_scale(
     told = own_role(
         scope,
         "slurm-operations-role",
-        name=unique_name(scope, "role_definition", "operations"),
+        "operations",
         description=f"The Slurm scheduler of {place.environment} reads why Azure made no node",
         actions=(READS_OPERATIONS,),
     )
