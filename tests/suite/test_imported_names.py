@@ -47,7 +47,7 @@ def file_of(module: str) -> Path | None:
 
 
 def exists(dotted: str) -> bool:
-    """Whether a name leads to a module of ours or a name in one, and maybe on from there."""
+    """True for the name of a module of ours, or of something in one and maybe on from there."""
     module, name = dotted, ""
     while not (file := file_of(module)) and "." in module:
         module, _, name = module.rpartition(".")

@@ -262,7 +262,7 @@ def index_of(pod: Object) -> int:
 
 
 def is_indexed(job: Object) -> bool:
-    """Whether a Job's pods have indexes; one whose pods have none has one pod at a time."""
+    """True for a Job whose pods have indexes; one whose pods have none has one pod at a time."""
     return bool(job["spec"]["completionMode"] == "Indexed")
 
 
