@@ -29,7 +29,7 @@ class Space:
 
     @property
     def kubeconfig(self) -> Path:
-        """That of an administrator."""
+        """The kubeconfig of an administrator."""
         return self.cluster.kubeconfig
 
     def run(

@@ -43,7 +43,7 @@ class Pool(Entity):
         self.allocation_transition = now
         self.resize_errors: list[dict[str, Any]] = []
         self.limit: int | None = None
-        """How many nodes the quota allows it; None for any number."""
+        """The nodes that the quota allows it; None for any number."""
 
     @property
     def slots(self) -> int:

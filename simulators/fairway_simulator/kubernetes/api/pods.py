@@ -1,5 +1,7 @@
-"""What is done with a pod beside writing it: binding, eviction, logs and exec, whose bytes pass
-between two connections in one thread, as TLS connections allow no more."""
+"""Requests about a pod beside those that write it: binding, eviction, logs and exec.
+
+Bytes pass between two connections in one thread, as TLS connections allow no more.
+"""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Scheduler(Controller):
 
 
 def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
-    """What the containers of a pod ask for together."""
+    """The sum of what the containers of a pod ask for."""
     total: Counter[str] = Counter()
     for container in spec.get("containers") or ():
         for name, text in (container.get("resources", {}).get("requests") or {}).items():
