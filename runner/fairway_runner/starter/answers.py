@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
 
 
-ENGINES = ("ssh", "slurm", "batch")
-_ENGINE = "ssh"
-LOCATION, BUDGET, EMAIL = "southcentralus", 1500, PLACEHOLDER
-_SIZES = {
-    "ssh": "Standard_NC40ads_H100_v5",
-    "slurm": "Standard_ND96isr_H100_v5",
-    "batch": "Standard_ND96asr_v4",
+# Of each engine for clusters, the usual one first, a size and how many nodes of it.
+ENGINES = {
+    "ssh": ("Standard_NC40ads_H100_v5", 1),
+    "slurm": ("Standard_ND96isr_H100_v5", 4),
+    "batch": ("Standard_ND96asr_v4", 4),
 }
-_NODES = {"ssh": 1, "slurm": 4, "batch": 4}
+_USUAL = {"engine": "ssh", "location": "southcentralus", "budget": 1500, "email": PLACEHOLDER}
 _EMAIL = re.compile(
     r"[^@\s\"'{}\[\],#*&!?|>%`-][^@\s\"'{}\[\],#]*@[^@\s\"'{}\[\],#]+\.[^@\s\"'{}\[\],#]+"
 )
@@ -41,17 +39,17 @@ class Answers:
     """The region, the cluster, what it may cost a month in USD, and who hears of that. `nodes` is
     the number of nodes, or the largest where they come and go."""
 
-    location: str = LOCATION
-    engine: str = _ENGINE
-    size: str = _SIZES[_ENGINE]
-    nodes: int = 1
-    budget: int = BUDGET
-    email: str = EMAIL
+    location: str
+    engine: str
+    size: str
+    nodes: int
+    budget: int
+    email: str
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Answers:
         """The given answers, by option, and the usual ones; UserError where Azure refuses one."""
-        engine = checked("engine", given.get("engine") or _ENGINE)
+        engine = checked("engine", given.get("engine") or usual("engine"))
         found = {
             name: checked(name, usual(name, engine) if given.get(name) is None else given[name])
             for name in ("location", "size", "nodes", "budget", "email")
@@ -68,15 +66,8 @@ class Answers:
 
 def usual(name: str, engine: str | None = None) -> Any:
     """Returns the default of an option that was not given, for that engine or the usual one."""
-    engine = engine or _ENGINE
-    return {
-        "engine": _ENGINE,
-        "location": LOCATION,
-        "size": _SIZES[engine],
-        "nodes": _NODES[engine],
-        "budget": BUDGET,
-        "email": EMAIL,
-    }[name]
+    size, nodes = ENGINES[engine or "ssh"]
+    return {**_USUAL, "size": size, "nodes": nodes}[name]
 
 
 def of_account() -> dict[str, str]:
@@ -161,7 +152,7 @@ def _count(option: str, most: int) -> Any:
 def _address(text: str) -> str:
     if not _EMAIL.fullmatch(text):
         message = f"--email: `{text}` is not an email address"
-        raise UserError.of("bad-value", message, f"for example {EMAIL}")
+        raise UserError.of("bad-value", message, f"for example {PLACEHOLDER}")
     return text
 
 

@@ -161,7 +161,7 @@ class Settings:
     """Settings of a new project: the environment's name, the answers, keys for SSH."""
 
     name: str
-    answers: Answers = field(default_factory=Answers)
+    answers: Answers = field(default_factory=lambda: Answers.of({}))
     ssh_keys: tuple[str, ...] = ()
     project_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     source: Source = field(default_factory=installed_source)
