@@ -312,6 +312,7 @@ echo "$*" >>{folder}/calls
 case "$*" in
     *"image exists"*) exec test -e {folder}/image ;;
     *pull*) sleep 0.2; echo sha256:abc; {pull} ;;
+    *"rm --force"*) exit 1 ;;  # somebody else has removed it meanwhile
     *ps*--filter=label=fairway.run*) cat {folder}/names ;;
     *ps*) cat {folder}/names; echo fairway-database ;;
 esac
@@ -422,3 +423,4 @@ def test_containers_of_killed_tasks_are_removed_and_no_others(program: Path) -> 
     podman.fetch([str(program)], IMAGE, dict(os.environ))
     calls = (program.parent / "calls").read_text().splitlines()
     assert [call for call in calls if call.startswith("rm")] == [f"rm --force {names[0]}"]
+    assert calls[-1] == f"pull --quiet {IMAGE}"

@@ -13,6 +13,7 @@ import pytest
 from fairway_agent import processes, scratch
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share
+from fairway_agent.spec import Staged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,17 @@ def script(tmp_path: Path) -> Path:
     file.chmod(0o750)
     os.utime(file, (1, 2))
     return file
+
+
+def test_input_folder_is_where_the_job_says_or_one_for_the_same_blobs(tmp_path: Path) -> None:
+    data, again, other = (
+        scratch.input_folder(tmp_path, Staged(name, "inputs", path, "shared"))
+        for name, path in (("data", "words/"), ("again", "words/"), ("data", "images/"))
+    )
+    assert data == again != other
+    assert data.parent == tmp_path / "inputs"
+    there = Staged("data", "inputs", "words/", "shared", to="/data/words")
+    assert str(scratch.input_folder(tmp_path, there)) == "/data/words"
 
 
 def is_copy(file: Path) -> bool:

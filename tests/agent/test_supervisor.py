@@ -16,6 +16,7 @@ import pytest
 
 from fairway_agent import limits, state_files, supervisor
 from fairway_agent.limits import Held
+from fairway_agent.resources import Wanted
 from fairway_agent.spec import LAST, Budget, Output, Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, Over, TaskState
 from fairway_agent.supervisor import Supervisor
@@ -167,6 +168,18 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supe
     with left, right:
         plan = RunPlan("job-a", str(tmp_path), max_duration=3600.0)
         yield Supervisor(tmp_path, plan, SimpleNamespace(pid=1), left, right), clock  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("wanted", "state"), [(None, "running"), (Wanted(gpus=1), "queued")])
+def test_run_whose_tasks_want_a_part_of_the_node_begins_queued(
+    made: tuple[Supervisor, Any], tmp_path: Path, wanted: Wanted | None, state: str
+) -> None:
+    run, _ = made
+    (tmp_path / "tasks.jsonl").write_text(TaskSpec(0, wanted=wanted).line())
+    started, ready = os.pipe()
+    run._begin(ready)
+    os.close(started)
+    assert run.recorded.state == state
 
 
 def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor, Any]) -> None:

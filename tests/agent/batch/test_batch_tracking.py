@@ -278,6 +278,22 @@ def test_a_run_without_limits_leaves_no_word(folders: Folders, clock: Any) -> No
     assert not folders.shared.exists()
 
 
+def test_batch_record_writes_an_ending_for_idle_gpus_and_for_an_end_alone(
+    folders: Folders, clock: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "work" / "logs" / FILE
+    mine = Mine(folders, RunPlan("job-a", "/x"))
+    mine.running(1e9)
+    assert not file.exists()
+    mine.task.record(replace(mine.task.status("failed"), exit_code=3))
+    assert json.loads(file.read_text())["state"]["state"] == "failed"
+    file.unlink()
+    watched: Any = SimpleNamespace(reason=None)
+    mine.task.idle = watched
+    mine.running(1e9)
+    assert json.loads(file.read_text())["state"]["state"] == "running"
+
+
 def test_batch_ending_file_holds_state_limit_and_reason_of_the_task(
     folders: Folders, clock: Any, tmp_path: Path
 ) -> None:
