@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import shutil
+import tarfile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pool import Files
+from pool import Files, refused
 
+from fairway_agent import state_files
 from fairway_agent.spec import RunPlan
-from fairway_agent.state_files import TaskState
+from fairway_agent.state_files import RunState, TaskState
+from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import cancelling, client, poller
-from fairway_runner.engines.batch.adoption import write_history
+from fairway_runner.engines.batch.adoption import adopt, write_history
 from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 
     from conftest import MakeRun
 
-    from fairway_runner.runs.store import Run
+    from fairway_runner.runs.store import Run, RunStore
 
 ENDED_JOB = {
     "id": "r-1",
@@ -91,6 +96,70 @@ def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., 
     storage: Any = SimpleNamespace(blobs=lambda *_: ())
     Poller(account, storage).refresh([run], logs=False)
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
+
+
+@pytest.mark.parametrize(
+    ("before", "state", "said"),
+    [("running", "queued", "submission was interrupted"), ("cancelled", "cancelled", "by hand")],
+)
+def test_batch_run_whose_submission_was_cut_off_says_so_unless_it_has_ended(
+    made: Callable[..., Run], before: str, state: str, said: str
+) -> None:
+    run, nobody = made(), SimpleNamespace()
+    State("r-1", 0).write(run)
+    state_files.write(run.folder, RunState(before, reason="by hand"))
+    Poller(nobody, nobody).refresh([run], logs=False)  # type: ignore[arg-type]
+    assert run.state == state
+    assert (run.status.reason or "").startswith(said)
+
+
+@pytest.mark.parametrize("status", [409, 503])
+def test_batch_job_that_no_node_could_be_prepared_for_is_ended_once(status: int) -> None:
+    """Another command may have ended it meanwhile."""
+    ended: list[str] = []
+
+    def terminate(job: str, _why: str) -> None:
+        ended.append(job)
+        raise refused(status)
+
+    info = {"result": "Failure", "failureInfo": {"code": "ScriptFailed"}}
+    preparation = [{"nodeId": "n", "jobPreparationTaskExecutionInfo": info}]
+    account: Any = SimpleNamespace(terminate_job=terminate)
+    account.preparation, account.nodes = lambda _: preparation, lambda: [{"id": "n"}]
+    own = Poller(account, SimpleNamespace())  # type: ignore[arg-type]
+    job = {"id": "r-1", "state": "active"}
+    if status == 409:
+        found = own._end_unprepared(RunState("queued"), job, ended=True)
+        assert (found.state, "ScriptFailed" in (found.reason or "")) == ("failed", True)
+    else:
+        with pytest.raises(ServiceError):
+            own._end_unprepared(RunState("queued"), job, ended=True)
+    assert ended == ["r-1"]
+
+
+def test_batch_adopt_takes_the_plain_files_of_a_run_and_nothing_else(
+    made: Callable[..., Run], store: RunStore
+) -> None:
+    run = made()
+    record = {name: (run.folder / name).read_bytes() for name in ("run.json", "plan.json")}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, data in {**record, "../../outside": b"x", "state.json": b"{}"}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+        link = tarfile.TarInfo("job.yaml")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    shutil.rmtree(run.folder)
+    job = {"id": "r-1", "state": "active", "metadata": [{"name": client.RUN, "value": "r-1"}]}
+    account: Any = SimpleNamespace(jobs=lambda: [job], tasks=lambda *_: ())
+    storage: Any = Files(stored={client.record_blob("r-1"): packed.getvalue()})
+    adopt(store, account, storage)
+    names = {path.name for path in run.folder.iterdir()}
+    assert names == {*record, "engine.json", "state.json", "lock"}
+    assert {name: (run.folder / name).read_bytes() for name in record} == record
+    assert not [*store.base.glob("outside"), *store.base.parent.glob("outside")]
 
 
 def test_tasks_of_an_earlier_submission_are_counted_too(made: Callable[..., Run]) -> None:

@@ -184,8 +184,11 @@ def _adopt(
         with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:
             for entry in archive:
                 # A record holds these plain files and nothing else, no matter who wrote it.
-                source = archive.extractfile(entry) if entry.name in RECORD else None
-                if source is not None:
+                if (
+                    entry.name in RECORD
+                    and entry.isfile()
+                    and (source := archive.extractfile(entry))
+                ):
                     (draft / entry.name).write_bytes(source.read())
         if run != submitted:
             _rename(draft, run, job)
