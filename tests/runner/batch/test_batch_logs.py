@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pool import Files, refused
@@ -217,3 +217,28 @@ class TestAttempts:
         service.say("0", b"third\n")
         assert look(run, service, status("succeeded", started=3.0))[0] == 2
         assert run.log_text(0) == "first\nsecond\nthird\n"
+
+
+def test_batch_log_of_a_failed_task_ends_with_what_its_other_failed_nodes_printed(
+    make_run: MakeRun, service: Files
+) -> None:
+    run, root = make_run("r-1", [{"nodes": 5}, {}], engine="batch"), "job-1/0"
+    where = {"taskRootDirectory": root}
+    subtasks = [
+        {"id": 1, "result": "failure", "nodeInfo": {**where, "nodeId": "gone"}},
+        {"id": 2, "result": "success", "nodeInfo": {**where, "nodeId": "n2"}},
+        {"id": 3, "result": "failure"},
+        {"id": 4, "result": "Failure", "nodeInfo": {**where, "nodeId": "n4"}},
+    ]
+    printed = {("n2", f"{root}/stdout.txt"): b"well\n", ("n4", f"{root}/stdout.txt"): b"one\ntwo"}
+
+    def node_file(node: str, name: str, *_: int) -> bytes:
+        if node == "gone":
+            raise refused()
+        return printed[node, name]
+
+    account: Any = service
+    account.subtasks, account.node_file = lambda *_: subtasks, node_file
+    service.say("0", b"main\n")
+    look(run, service, replace(status("failed"), exit_code=1), status())
+    assert run.log_text(0) == "main\n[node 4] one\n[node 4] two\n"

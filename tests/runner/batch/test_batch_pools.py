@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,11 @@ OURS = "maxNodes = 2;\n$TargetDedicatedNodes = min(maxNodes, 0);"
         ({"taskSlotsPerNode": 2}, {"nodes": 2}, "too-many-slots"),
         ({}, {"nodes": 3}, "too-few-nodes: fairway pool resize spot 3"),
         ({"targetDedicatedNodes": 1}, {"nodes": 2}, "too-few-nodes: fairway pool resize spot 2"),
+        (
+            {"targetDedicatedNodes": 0, "targetLowPriorityNodes": 1},
+            {"nodes": 2},
+            "too-few-nodes: fairway pool resize spot 2",
+        ),
         ({"enableAutoScale": True, "autoScaleFormula": OURS}, {"nodes": 3}, "too-many-nodes"),
         (
             {"targetDedicatedNodes": 3, "resizeErrors": [{"code": "AccountCoreQuotaReached"}]},
@@ -229,6 +235,22 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> BatchEngine:
     found = BatchEngine.__new__(BatchEngine)
     found._poller = SimpleNamespace(refresh=lambda *_, **__: None)  # type: ignore[assignment]
     return found
+
+
+def test_batch_doctor_says_what_is_wrong_with_storage_and_with_the_pool(
+    engine: BatchEngine,
+) -> None:
+    def blobs(container: str, _: str) -> Any:
+        raise refusal(404, f"no container {container}")
+
+    calls = SimpleNamespace(soon=contextlib.nullcontext, is_here=False)
+    there: Any = account(nodes=(BROKEN,), **HELD)
+    storage: Any = SimpleNamespace(blobs=blobs, calls=calls)
+    there.calls, engine.account, engine.storage = calls, there, storage
+    found = [each.message for each in engine.doctor()]
+    assert found[:2] == ["no container outputs", "no container code"]
+    assert len(found) == 3
+    assert "tvm-1" in found[2]
 
 
 def test_a_run_that_has_not_begun_has_no_host(

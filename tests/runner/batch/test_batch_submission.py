@@ -62,6 +62,12 @@ def test_batch_submission_names_tasks_that_are_not_taken_and_the_reason(
     assert caught.value.findings[0].message == said
 
 
+def test_batch_submission_whose_tasks_are_all_taken_at_its_deadline_is_complete() -> None:
+    made = sending({"status": "success"})
+    made._add_chunk("job", TASKS)
+    assert made.accepted == len(TASKS)
+
+
 def test_batch_submission_failure_does_not_stop_later_calls() -> None:
     """The others of its threads are told to stop, and nobody after them."""
     failed = sending(refused(400, "Bad"))

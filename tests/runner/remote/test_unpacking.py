@@ -125,6 +125,17 @@ def test_a_file_fetched_from_this_machine_stays_when_it_comes_anew(tmp_path: Pat
     assert (tmp_path / "fetched").read_text() == "first"
 
 
+def test_upload_on_this_machine_adds_to_a_folder_that_is_there(tmp_path: Path) -> None:
+    code, there = tmp_path / "code", tmp_path / "there"
+    for folder in (code, there):
+        folder.mkdir()
+        (folder / f"{folder.name}.py").touch()
+    (code / "latest").symlink_to("code.py")
+    Here().upload(code, str(there), deadline=0.0)
+    assert {path.name for path in there.iterdir()} == {"code.py", "there.py", "latest"}
+    assert (there / "latest").is_symlink()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could give files to another")
 @pytest.mark.parametrize("line", [connection.UNPACK, remote_host.SHIP], ids=["files", "programs"])
 def test_unpacking_on_a_host_makes_files_of_its_own_user(line: str, tmp_path: Path) -> None:
