@@ -53,7 +53,8 @@ def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> R
     file.write_text(f"name: a\ncommand: 'true'\ninputs:\n  model: {json.dumps(source)}\n")
     job_file, target = load_job(file), Target.local()
     job, engine = job_file.resolve(target), engine_for(target)
-    return resolve_inputs(job_file, job, engine, store, "a-a", asks=asks)
+    usual: Any = {"coming": (), "going": (), "copies": True}
+    return resolve_inputs(job_file, job, engine, store, "a-a", asks=asks, **usual)
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,8 @@ def test_files_that_cannot_be_asked_for_are_one_point_and_a_warning(project: Pat
 
 def test_several_targets_are_refused(project: Path) -> None:
     choice = TargetSelection((find_target("pool"), find_target("pool")))
-    finding = refused(lambda: prepare_for(load_job(write(project)), choice, RunStore.here()))
+    job = load_job(write(project))
+    finding = refused(lambda: prepare_for(job, choice, RunStore.here(), copies=True))
     assert finding.id == "one-target"
     assert "lists the files of an input, which differ from target to target" in finding.message
     assert finding.location is not None

@@ -157,6 +157,7 @@ def _best(name: str = "model", **which: str) -> Any:
         ({"command": "a", "target": ["a", "b"]}, "there is no target `a`", '"a",'),
         (_best("modle", metric="loss"), "the step `train` keeps no output `modle`", '"modle"'),
         (_best(metric="los"), "the step `train` has no metric `los`", '"model"'),
+        (_best(metric="speed"), "no metric `speed`", "one of: loss, norm"),
         (_best(), "the step `train` has 2 metrics", "add metric: loss or norm"),
         (
             _best(metric="norm"),
@@ -176,6 +177,18 @@ def test_steps_mistake_in_the_job_of_a_step_starts_nothing(
 def test_commands_for_one_job_say_so(tmp_path: Path, here: RunFairway) -> None:
     write(tmp_path, {"train": TRAIN}, template="plain")
     ends(here("render", "steps.yaml"), 2, "this needs a single job", '"steps": {')
+
+
+def test_steps_with_code_elsewhere_list_the_files_beside_the_job(
+    tmp_path: Path, here: RunFairway
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "a.csv").touch()
+    names = {"file": "", "name": "", "stem": ""}
+    swept = {"command": "a", "params": names, "sweep": {"points": {"files": "*.csv"}}}
+    write(tmp_path, {"each": swept}, template="plain", code={"path": "src"})
+    code, out, err = here("submit", "steps.yaml", "--dry-run")
+    assert (code, out, err) == (0, "pipe is valid; it would start 1 step on local\n", "")
 
 
 def test_a_dry_run_starts_nothing(tmp_path: Path, here: RunFairway) -> None:

@@ -15,6 +15,7 @@ from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.store import Run
+from fairway_runner.submit.prepare import prepare
 from fairway_runner.submit.run_plan import inputs_of, require_readable, secret_values
 from fairway_runner.submit.submission import earlier, repeat, resume
 
@@ -120,6 +121,18 @@ def test_submission_secrets_are_accepted_where_they_can_be_read() -> None:
 def test_submission_refuses_invalid_values(tmp_path: Path, field: str, value: object) -> None:
     with pytest.raises(UserError):
         _job(tmp_path, _pool(), **{field: value})
+
+
+def test_submission_records_what_frees_the_nodes_of_a_job_that_says_how(
+    tmp_path: Path, store: RunStore
+) -> None:
+    for release in (None, "rm -r /scratch/cache"):
+        setup = {"command": "true", "release": release}
+        job_file, _ = _job(tmp_path, _pool(), setup=setup, template="plain")
+        lines = prepare(job_file, _pool(), store, asks=False).lines
+        assert "setup.jsonl" in lines
+        assert ("release.jsonl" in lines) is (release is not None)
+    assert "rm -r /scratch/cache" in str(lines["release.jsonl"])
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def _choose(folder: Path, *names: str, **fields: Any) -> TargetSelection:
 
 def _prepare(folder: Path, *names: str, **fields: Any) -> PreparedRun:
     choice = _choose(folder, *names, **{"template": "plain", **fields})
-    return prepare_for(load_job(folder / "job.yaml"), choice, RunStore.here())
+    return prepare_for(load_job(folder / "job.yaml"), choice, RunStore.here(), copies=True)
 
 
 def _names(choice: TargetSelection) -> tuple[str, ...]:
@@ -221,7 +221,10 @@ class TestPreparing:
         monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: pytest.fail("asked"))
         choice = _choose(project, *NAMES, template="plain")
         job_file = load_job(project / "job.yaml")
-        assert prepare_for(job_file, choice, RunStore.here(), asks=False).record.target == "nd"
+        assert (
+            prepare_for(job_file, choice, RunStore.here(), copies=True, asks=False).record.target
+            == "nd"
+        )
 
 
 def _state(available: str, *states: str) -> Any:
@@ -492,7 +495,7 @@ class TestCheapest:
             for name in ("spot", "a100")
         ]
         job_file = load_job(project / "job.yaml")
-        prepared = prepare_for(job_file, found, RunStore.here(), asks=False)
+        prepared = prepare_for(job_file, found, RunStore.here(), copies=True, asks=False)
         assert [each.id for each in prepared.warnings] == ["no-earlier-run"] * 2
 
     def test_a_target_that_is_away_is_asked_once(

@@ -60,10 +60,10 @@ def resolve_inputs(
     store: RunStore,
     run_id: str,
     *,
-    coming: Collection[str] = (),
-    going: Collection[str] = (),
-    copies: bool = True,
-    asks: bool = True,
+    coming: Collection[str],
+    going: Collection[str],
+    copies: bool,
+    asks: bool,
 ) -> ResolvedInputs:
     """Looks for those of the run of that id, but not for those of runs that are `coming`; UserError
     at its line for one that is not there. What runs that are `going` keep is there once they have

@@ -79,7 +79,7 @@ def prepare_for(
     *,
     run_id: str | None = None,
     asks: bool = True,
-    copies: bool = True,
+    copies: bool,
 ) -> PreparedRun:
     """The job as `prepare` makes it for the first target that has room now, with those that take it
     where this one refuses it; for the first of all unless one `asks`. UserError with all that is

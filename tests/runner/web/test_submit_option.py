@@ -138,6 +138,7 @@ _MANY = "name: many\ncommand: echo\nparams: {n: 1}\nsweep: {points: {repeat: 120
         (JOB + "template: none\n", []),
         (JOB, ["-s", "name=b", "-s", "nodes=none"]),
         (JOB + "sweep: {points: {files: 'none/*'}}\nparams: {file: a, name: b, stem: c}\n", []),
+        (JOB + "sweep: {points: {files: {input: d}}}\nparams: {file: a, name: b, stem: c}\n", []),
     ],
 )
 def test_submit_to_server_prints_the_same_as_beside_the_runs(
