@@ -82,7 +82,7 @@ def extra_annotations(model: type[BaseModel]) -> Iterator[Any]:
 
 
 def _literals_agree(model: type[BaseModel], value: Any) -> bool:
-    """Whether a `kind: Literal[...]` of the model is what the document says."""
+    """True unless the document has another `kind` than the `kind: Literal[...]` of the model."""
     if not isinstance(value, Mapping):
         return True
     for name, field in model.model_fields.items():

@@ -1,4 +1,4 @@
-"""How an Azure Batch pool grows and shrinks: named scenarios, and the formulas they become.
+"""Scaling of Azure Batch pools: named scenarios, and the formulas they become.
 
 A scenario is what a person asks for; `scale_formula` writes it in Batch's own formula
 language, which Batch evaluates at an interval. `check_formula` judges a formula that a user wrote.

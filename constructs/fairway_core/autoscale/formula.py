@@ -27,7 +27,7 @@ _SAMPLE = 30  # seconds between two samples
 
 @dataclass(frozen=True, kw_only=True)
 class PoolShape:
-    """What a formula must know of its pool: node counts, price class, and whether jobs are MPI.
+    """Facts about a pool for its formula: node counts, price class, and whether jobs are MPI.
 
     With `mpi` a job takes several nodes, which talk to each other. A node runs as many tasks as it
     has `task_slots`.
@@ -229,7 +229,7 @@ def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
 
 
 def _has_second(arguments: str) -> bool:
-    """Whether a call has a second argument; the text starts behind its opening bracket."""
+    """True if a call has a second argument; the text starts after its opening bracket."""
     depth = 0
     for character in arguments:
         if character == "," and depth == 0:

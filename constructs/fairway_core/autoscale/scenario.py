@@ -1,4 +1,4 @@
-"""What an environment file says about automatic scaling: a scenario and its settings."""
+"""Settings for automatic scaling in an environment file: a scenario and its parameters."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Autoscale(Model, defer_build=True):
     """
 
     scenario: ScenarioName | None = None
-    """What decides the number of nodes, for example `pending_tasks`."""
+    """The scenario that decides the number of nodes, for example `pending_tasks`."""
     formula: str | None = None
     """A formula in Batch's own language, in place of a scenario."""
     every: Span = limit("batch_autoscale_interval_minutes") * 60.0
@@ -89,23 +89,23 @@ class Autoscale(Model, defer_build=True):
     deallocation: Literal["requeue", "terminate", "taskcompletion", "retaineddata"] = (
         "taskcompletion"
     )
-    """What happens to tasks on a node that is removed; by default they may finish."""
+    """The fate of tasks on a node that is removed; by default they may finish."""
     maximum_increment: int | None = Field(default=None, ge=1)
-    """How many nodes one evaluation may add; by default there is no limit."""
+    """The most nodes that one evaluation may add; by default there is no limit."""
     lookback: Span = 300.0
-    """How far back task scenarios look, for example 5m; more than a minute."""
+    """The time over which task scenarios look back, for example 5m; more than a minute."""
     sample_percent: int = Field(default=70, ge=1, le=100)
     """Percentage of those samples that must be available; with fewer nothing changes."""
     last_sample: bool = True
-    """Whether to use the newest sample if it is larger than the mean."""
+    """Use the newest sample if it is larger than the mean."""
     rebalance: Rebalance | None = None
-    """Whether dedicated nodes replace evicted ones; for pools without MPI."""
+    """The rule by which dedicated nodes replace evicted ones; for pools without MPI."""
     nodes_per_job: int | None = Field(default=None, ge=1)
-    """How many nodes to count for a running job of a pool for MPI."""
+    """The number of nodes to count for a running job of a pool for MPI."""
     hours: Hours = Field(default_factory=Hours)
     """The working hours."""
     utc_offset: float = Field(default=0.0, ge=-12, le=14)
-    """How many hours the clock is ahead of UTC; it does not follow daylight saving time."""
+    """Hours by which the clock is ahead of UTC; it does not follow daylight saving time."""
 
     @field_validator("every")
     @classmethod
@@ -166,10 +166,10 @@ class Autoscale(Model, defer_build=True):
 
     @property
     def by_tasks(self) -> bool:
-        """Whether the number of tasks decides, and not the time."""
+        """True if the number of tasks decides, and not the time."""
         return self.scenario in _TASKS
 
     @property
     def mixes(self) -> bool:
-        """Whether dedicated and Spot nodes stand side by side."""
+        """True if the pool has dedicated and Spot nodes side by side."""
         return self.rebalance is not None or self.scenario == "workday_with_offpeak_max_spot"

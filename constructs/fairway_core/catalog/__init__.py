@@ -1,4 +1,4 @@
-"""What is known of Azure: VM sizes, images, communication settings and limits, as data.
+"""Facts about Azure as data: VM sizes, images, communication settings and limits.
 
 Each table is a TOML file beside this one, with its source and date; each look-up reads its
 file once and answers with a frozen dataclass, or raises UserError with the nearest name.

@@ -35,7 +35,7 @@ class Provisioned:
 
 @dataclass(frozen=True, kw_only=True)
 class Tier:
-    """What a disk of up to `gib` GiB has, where it cannot be chosen."""
+    """IOPS and MB/s of a disk of up to `gib` GiB, of a kind for which they cannot be chosen."""
 
     gib: int
     iops: int

@@ -49,7 +49,7 @@ class Fabric:
 
     @property
     def topology(self) -> Topology | None:
-        """Where the devices of its nodes are; None where no row of the catalogue says it."""
+        """The topology of its nodes; None where no row of the catalogue says it."""
         return topologies().get(self.environment.get("NCCL_TOPO_FILE", ""))
 
 
@@ -136,7 +136,7 @@ def socket_interfaces() -> Mapping[str, str]:
 
 @cache
 def infiniband_settings() -> Mapping[str, str]:
-    """What is set on every rank of sizes with InfiniBand, whatever their series."""
+    """Environment variables of every rank on sizes with InfiniBand, whatever their series."""
     settings: dict[str, str] = table("fabrics")["infiniband"]["environment"]
     return MappingProxyType(settings)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def fatal_xids() -> Mapping[int, str]:
-    """What each XID number means that NVIDIA's driver logs for a GPU that is lost.
+    """Meanings of the XID numbers that NVIDIA's driver logs for a GPU that is lost.
 
     >>> fatal_xids()[79]
     'GPU has fallen off the bus'
@@ -57,7 +57,7 @@ def impact_categories() -> list[str]:
 
 @cache
 def final_answers() -> Mapping[str, str]:
-    """What Azure answers at last, by its code."""
+    """Azure's final answers to a report of a node's health, by code."""
     return MappingProxyType(dict(table("guest_health")["final"]))
 
 

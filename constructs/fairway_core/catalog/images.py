@@ -60,11 +60,11 @@ class Image:
 
     @property
     def pinned(self) -> bool:
-        """Whether the version is exact, so that a cluster grown later gets the same image."""
+        """True if the version is exact, so that a cluster grown later gets the same image."""
         return self.version != "latest"
 
     def fits(self, size: VmSize, *, own: bool = False) -> bool:
-        """Whether a VM of that size can run this image with its devices working; `own` is for one
+        """True if a VM of that size can run this image with its devices working; `own` is for one
         that was made from it, which may have a driver that no image here has."""
         has_driver = size.image_family in self.families
         return (
@@ -109,13 +109,13 @@ def default_image(size: VmSize) -> Image:
 
 
 def has_image(size: VmSize) -> bool:
-    """Whether an image in the catalogue fits the size."""
+    """True if an image in the catalogue fits the size."""
     return any(row.fits(size) for row in images().values())
 
 
 @cache
 def _missing_drivers() -> Mapping[str, str]:
-    """What is needed by the families that no image is for."""
+    """Drivers that the image families need for which the catalogue has no image, by family."""
     return MappingProxyType({name: row["driver"] for name, row in table("images")["own"].items()})
 
 

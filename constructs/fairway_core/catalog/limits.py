@@ -125,7 +125,7 @@ def require_region(option: str, name: str, if_new: str) -> None:
 
 
 def windows_time_zone(name: str) -> str:
-    """What Azure calls a time zone; UserError for a name that is not known.
+    """Azure's name of a time zone; UserError for a name that is not known.
 
     >>> windows_time_zone("Europe/Berlin")
     'W. Europe Standard Time'

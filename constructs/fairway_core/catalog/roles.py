@@ -25,14 +25,14 @@ class Permission:
     data_actions: tuple[str, ...] = ()
 
     def allows(self, action: str, *, data: bool = False) -> bool:
-        """Whether it allows the action; Azure ignores case."""
+        """True if the permission allows the action; Azure ignores case."""
         if data:
             return _matches(self.data_actions, action)
         return _matches(self.actions, action) and not _matches(self.not_actions, action)
 
 
 def allowed(action: str, permissions: Iterable[Permission], *, data: bool = False) -> bool:
-    """Whether any of the permissions allows the action: what one leaves out, another may give.
+    """True if any of the permissions allows the action: what one leaves out, another may give.
 
     >>> allowed("Microsoft.Authorization/locks/write", [built_in_roles()["Contributor"]])
     False

@@ -44,7 +44,7 @@ class InfiniBand:
 
 @dataclass(frozen=True)
 class Health:
-    """What a sound node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
+    """Rates that a sound node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
 
     Over several nodes `multi_node_all_reduce` is the least without in-network reduction, and
     `sharp_all_reduce` is what to expect, to warn below and to fail below with it.
@@ -108,7 +108,7 @@ class VmSize:
 
     @property
     def rdma(self) -> bool:
-        """Whether MPI can use InfiniBand between nodes of this size."""
+        """True if MPI can use InfiniBand between nodes of this size."""
         return self.infiniband is not None and self.infiniband.sr_iov
 
     @property
@@ -117,7 +117,7 @@ class VmSize:
         return self.gpu.count if self.gpu else self.cores
 
     def is_retired(self, today: datetime.date | None = None) -> bool:
-        """Whether Azure has switched the size off by `today` (the real one by default)."""
+        """True if Azure has switched the size off by `today` (the real one by default)."""
         if self.status == "retired" or self.retirement_date is None:
             return self.status == "retired"
         import datetime
@@ -143,7 +143,7 @@ def vm_size(name: str) -> VmSize:
 
 
 def described_size(name: str, like: str, changes: Mapping[str, int]) -> str:
-    """How a size is written that the table does not have: what of another one differs.
+    """The text for a size that the table lacks: a near size, and the values that differ.
 
     >>> text = described_size("Standard_HB200rs_v9", "Standard_HB176rs_v4", {"vcpus": 200})
     >>> text
@@ -166,7 +166,7 @@ def plain_name(size: str) -> str:
 
 
 def _changed(name: str, like: VmSize, changes: Mapping[str, int]) -> VmSize:
-    """What the near size reaches is not asked of another one, nor is its quota its own."""
+    """A size like another with some changes, without the rates and the quota of that one."""
     vcpus, gpus = changes.get("vcpus", like.vcpus), changes.get("gpus")
     cores = vcpus * like.cores // like.vcpus
     domains = like.numa_domains if not cores % (like.numa_domains or 1) else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def holds_data(type: str) -> bool:  # noqa: A002
-    """Whether deleting a resource of that type deletes data.
+    """True if deleting a resource of that type deletes data.
 
     >>> holds_data("azurerm_managed_disk"), holds_data("azurerm_subnet")
     (True, False)
@@ -23,7 +23,7 @@ def holds_data(type: str) -> bool:  # noqa: A002
 
 
 def is_lost_with(type: str) -> bool:  # noqa: A002
-    """Whether something is lost with a resource of that type, its own data or that of others.
+    """True if data is lost with a resource of that type, its own or that of others.
 
     >>> is_lost_with("azurerm_managed_disk"), is_lost_with("azurerm_resource_group")
     (True, True)
@@ -32,7 +32,7 @@ def is_lost_with(type: str) -> bool:  # noqa: A002
 
 
 def lost_with(type: str) -> str:  # noqa: A002
-    """What is lost with such a resource, as the end of a sentence.
+    """The loss that comes with a resource of that type, as the end of a sentence.
 
     >>> lost_with("azurerm_managed_disk")
     'what it holds'
@@ -42,12 +42,12 @@ def lost_with(type: str) -> str:  # noqa: A002
 
 
 def stands_inside_another(type: str) -> bool:  # noqa: A002
-    """Whether a delete lock on the resource around it keeps this one too."""
+    """True if a delete lock on the resource around one of that type keeps this one too."""
     return type in _types("inside_another")
 
 
 def takes_tags(type: str) -> bool:  # noqa: A002
-    """Whether a resource of that type can carry tags; of the types with bindings."""
+    """True if a resource of that type can carry tags; for the types with bindings."""
     return type.startswith("azurerm_") and type not in _types("untaggable")
 
 
@@ -71,7 +71,7 @@ class PrivateLink:
 
 
 def private_link(service: str) -> PrivateLink:
-    """What a private endpoint to that service needs.
+    """The facts that a private endpoint to that service needs.
 
     >>> private_link("blob").zone
     'privatelink.blob.core.windows.net'
@@ -143,7 +143,7 @@ def server_of(machine: Mapping[str, Any]) -> Server | None:
 
 @dataclass(frozen=True)
 class Keeping:
-    """What of a resource type keeps data, or leaves room for it; each `path` has dots.
+    """Attributes of a resource type that keep data, or leave room for it; each `path` has dots.
 
     `keeps` are numbers and switches of which less keeps less. Of `expires`, with what is deleted,
     nothing and 0 mean never. `room` comes with its unit, `strength` with the values that lock,
@@ -163,7 +163,7 @@ class Keeping:
 
 @cache
 def keeping(type: str) -> Keeping:  # noqa: A002
-    """What the catalogue says of that type.
+    """The attributes of that type that keep data, from the catalogue.
 
     >>> keeping("azurerm_storage_share").room
     (('quota', 'GiB'),)
@@ -185,7 +185,7 @@ def keeping(type: str) -> Keeping:  # noqa: A002
 
 
 def is_broad_role(name: str) -> bool:
-    """Whether who has that role may change much.
+    """True if a holder of that role may change much.
 
     >>> is_broad_role("Owner"), is_broad_role("Storage Blob Data Reader")
     (True, False)

@@ -1,4 +1,4 @@
-"""What Fairway looks at before anything is deployed: one rule a function.
+"""Checks that run before anything is deployed: one rule a function.
 
 `check_environment` asks what was asked for, `check_stack` the Terraform that was made of
 it, `check_plan` what Terraform would do with it, and `check_job` what a job asks of its

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Occurrence = tuple["DataPath", Mapping[str, Any]]
-"""Where a rule applies, from the root of what is checked, and with which arguments."""
+"""A place where a rule applies, from the root of what is checked, and the rule's arguments."""
 
 
 class Subject(StrEnum):
@@ -46,8 +46,8 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """What a rule has found: `path` leads from where the rule applies to what is wrong, and
-    `within` is the part of a text there that is meant."""
+    """A fault that a rule has found: `path` leads from where the rule applies to what is wrong,
+    and `within` is the part of a text there that is meant."""
 
     message: str
     hint: str
@@ -82,7 +82,7 @@ class Check:
 
     @property
     def summary(self) -> str:
-        """What it looks at: the first line of the rule's docstring."""
+        """The subject of the check: the first line of the rule's docstring."""
         return (self.rule.__doc__ or "").partition("\n")[0]
 
     @property
@@ -96,8 +96,8 @@ class Check:
         return Explanation(text.strip(), *examples)
 
     def findings(self, parts: Mapping[str, Any]) -> Iterator[tuple[DataPath, str, Finding]]:
-        """What the rule finds wherever it applies, each with its path in the subject and the part
-        of the text there that is meant."""
+        """Yields the rule's findings wherever it applies, each with its path in the subject and the
+        part of the text there that is meant."""
         takes = inspect.signature(self.at or self.rule).parameters
         given = {name: parts[name] for name in takes}
         for start, arguments in self.at(**given) if self.at else [((), given)]:
@@ -138,7 +138,7 @@ def check(
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the environment file asked for, as far as it decides what Terraform may hold.
+    """Settings of the environment file that decide what Terraform may hold.
 
     `public_accounts` are the names of storage accounts that may answer to every network.
     """
@@ -151,7 +151,7 @@ class Asked:
 
     @classmethod
     def by(cls, environment: Environment) -> Asked:
-        """What this environment asks for."""
+        """The settings of an environment."""
         # Imported here: a review of plans needs no environment, and is to start at once.
         from fairway_core.environment.state import AzurermState
 

@@ -274,7 +274,7 @@ def unknown_variable(text: str, own: Collection[str]) -> Iterator[Fault]:
 
 
 def _instead(name: str, known: Collection[str]) -> str:
-    """What to type in its place; "" for a name that may be somebody's own."""
+    """A hint on what to write for an unknown variable; "" for a name that may be somebody's own."""
     kind, _, rest = name.partition("_")
     if kind not in _SECTIONS:
         near = nearest(name, known)

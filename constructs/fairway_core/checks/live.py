@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LiveCheck:
-    """What a check says in one sentence, and what is read for it below the subscription."""
+    """A check in one sentence (`text`), and the path below the subscription that it `reads`."""
 
     severity: Severity
     text: str

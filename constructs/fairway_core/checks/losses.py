@@ -43,7 +43,7 @@ def expires_sooner(
     unknown: Mapping[str, Any],
     created: Collection[tuple[str, str]],
 ) -> Iterator[str]:
-    """What would be deleted sooner than before, as the end of a sentence.
+    """Blobs that would be deleted sooner than before, each as the end of a sentence.
 
     `created` holds account and name of the containers that the plan makes: they are empty.
     """
@@ -115,7 +115,9 @@ _MACHINES = frozenset(
 
 
 def by_deletion(sides: ResourceChange, gone: Collection[str], *, replaced: bool) -> Iterator[str]:
-    """What goes with the resource; `gone` holds the ids of all that the plan deletes."""
+    """Losses that come with deleting the resource, each as the end of a sentence.
+
+    `gone` holds the ids of all that the plan deletes."""
     before = sides.before
     if (before.get("tags") or {}).get(ROLE_TAG) == "nfs-disk":
         yield "and with it all files of its file server, which are striped over its disks"
@@ -132,18 +134,18 @@ def by_deletion(sides: ResourceChange, gone: Collection[str], *, replaced: bool)
 
 
 def _is_terraforms_own(sides: ResourceChange) -> bool:
-    """Whether a blob holds what Terraform itself writes to it, such as a cluster's manifests."""
+    """True for a blob that holds what Terraform itself writes, such as a cluster's manifests."""
     return sides.type == "azurerm_storage_blob" and bool(sides.before.get("source_content"))
 
 
 def _has_own_disk(machine: Mapping[str, Any]) -> bool:
-    """Whether its system disk keeps what is written to it: one on the host does not."""
+    """True if a VM's system disk keeps what is written to it: one on the host does not."""
     disk = first(machine.get("os_disk"))
     return not disk.get("diff_disk_settings")
 
 
 def by_change(sides: ResourceChange, created: Collection[tuple[str, str]]) -> Iterator[str]:
-    """What a change loses, now or later, of a resource that is there afterwards too.
+    """Losses by a change, now or later, of a resource that is there afterwards too.
 
     `created` holds account and name of the containers that the plan makes: they are empty.
     """
@@ -219,6 +221,6 @@ def _backed_up_less(sides: ResourceChange) -> Iterator[str]:
 
 
 def _more(path: str, sides: ResourceChange, *, back: bool = False) -> bool:
-    """Whether the list has something after the change that it had not; or before it, if `back`."""
+    """True if the list gains an item by the change; with `back`, if it loses one."""
     old, new = map(listed, sides.values(path) or ([], []))
     return any(item not in (new if back else old) for item in (old if back else new))

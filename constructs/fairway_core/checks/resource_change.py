@@ -127,7 +127,7 @@ def changed(*types: str) -> Callable[[Changes], Iterator[Occurrence]]:
 
 
 def deleted(changes: Iterable[ResourceChange], *types: str) -> Iterator[Mapping[str, Any]]:
-    """What goes, of these types or of all, as it was before."""
+    """Yields the deleted resources of these types, or of all, as they were before."""
     for each in changes:
         if each.goes and (not types or each.type in types):
             yield each.before

@@ -94,7 +94,7 @@ def check_environment(
     ignore: Collection[str] = (),
     today: datetime.date | None = None,
 ) -> list[Finding]:
-    """What the environment checks find, in the order of `document`, at its lines.
+    """Findings of the environment checks, in the order of `document`, at its lines.
 
     `today` is the date against which retirements are set, the real one by default.
     """
@@ -113,7 +113,7 @@ def check_environment(
 def check_stack(
     stack: Mapping[str, Any], asked: Asked, *, ignore: Collection[str] = ()
 ) -> list[Finding]:
-    """What the Terraform checks find in one synthesized stack, a `cdk.tf.json` as plain data.
+    """Findings of the Terraform checks in one synthesized stack, a `cdk.tf.json` as plain data.
 
     A finding's path is the resource's address and what follows: "azurerm_subnet.compute.name".
     """
@@ -131,7 +131,7 @@ def check_plan(
     others: Collection[Mapping[str, Any]] = (),
     own: Collection[str] = (),
 ) -> list[Finding]:
-    """What a plan would take away, as `terraform show -json` writes it.
+    """Findings of the plan checks in a plan as `terraform show -json` writes it.
 
     `others` are the changes of other stacks' plans, and `own` the ids of the environment's own
     identities.
@@ -149,7 +149,7 @@ def check_plan(
 def check_job(
     job: Mapping[str, Any], target: Target, document: Document | None = None
 ) -> list[Finding]:
-    """What the job checks find in a job, as plain data without defaults, on its target.
+    """Findings of the job checks in a job, as plain data without defaults, on its target.
 
     A line that may hold a secret is not shown.
     """
@@ -168,7 +168,7 @@ def _line(finding: Finding) -> tuple[str, int] | None:
 
 
 def _may_tell(finding: Finding, secret: Collection[tuple[str, int] | None]) -> bool:
-    """Whether its line may hold a secret: one is said to be there, or looks like it."""
+    """True if a finding's line may hold a secret: one was found there, or looks like it."""
     text = finding.location.text if finding.location else ""
     return _line(finding) in secret or next(secret_in(text), None) is not None
 
@@ -188,7 +188,7 @@ def _run(
 
 
 def _line_of(path: DataPath, document: Document) -> Location:
-    """Where the path stands, or as much of it as the document holds: defaults have no line."""
+    """Location of the path, or of as much of it as the document holds: defaults have no line."""
     value, present = document.data, 0
     for step in path:
         holds = isinstance(value, dict) and step in value

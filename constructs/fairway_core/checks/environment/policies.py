@@ -120,7 +120,8 @@ def _keys(environment: Environment) -> Iterator[Occurrence]:
 
 
 def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str, ...], str, bool]]:
-    """What of that kind is made and has Azure's own keys, and whether it could have another."""
+    """Resources of that kind that are made with Azure's own keys, each as its path, its name
+    and whether it could have another key."""
     storage = environment.storage
     if kind == "storage" and not storage.existing and not storage.customer_managed_key:
         yield ("storage",), "the storage account", True

@@ -46,7 +46,7 @@ def _changes(changes: Changes) -> Iterator[Occurrence]:
 
 
 def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
-    """What the rule reads; of a service that is few of its attributes, and switches as they are.
+    """Attributes that the rule reads: of a service only its firewalls and its switches as they are.
 
     A switch is no secret, and marked as one it must not open anything unseen.
     """
@@ -62,7 +62,7 @@ def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
 
 
 def _may_open(change: ResourceChange) -> bool:
-    """Whether there is anything to look at: most resources let nobody in."""
+    """True if the resource may open anything: most resources let nobody in."""
     names = change.after.keys()
     return change.type in _OF_NETWORKS or not (
         names.isdisjoint(open_when()) and names.isdisjoint(_FIREWALLS)
@@ -162,7 +162,7 @@ def _texts(rule: Mapping[str, Any], singular: str, plural: str) -> frozenset[str
 
 
 def _is_outside(source: str) -> bool:
-    """Whether it is more than what is inside: the internet, a public range, another's service."""
+    """True if a source is outside the network: the internet, a public range, another's service."""
     try:
         return not ip_network(source, strict=False).is_private
     except ValueError:
@@ -228,7 +228,7 @@ _TRUSTED = ("issuer", "subject", "audience")
 
 
 def _is_own(after: Mapping[str, Any], unknown: Mapping[str, Any], own: Collection[str]) -> bool:
-    """Whether the environment gives one of its own identities a right over one resource."""
+    """True if the environment gives one of its own identities a right over one resource."""
     who = after.get("principal_id")
     scope = after.get("scope")
     known = unknown.get("principal_id") is True if who is None else str(who) in own
@@ -304,7 +304,7 @@ def _granted(
 
 
 def _is_broad_action(action: str) -> bool:
-    """Whether it is more than one action, or one on who may do what."""
+    """True for a pattern of several actions, and for an action that decides who may do what."""
     return "*" in action or action.lower().startswith("microsoft.authorization/")
 
 

@@ -164,7 +164,7 @@ def _some(users: Collection[str]) -> str:
 
 
 def _is_within(range_: Any, others: Sequence[Any]) -> bool:
-    """Whether one of the ranges holds all of that one."""
+    """True if one of the other ranges holds all of this one."""
     try:
         mine = ip_network(range_)
         theirs = [ip_network(other) for other in others]

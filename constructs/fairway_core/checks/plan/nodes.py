@@ -157,7 +157,7 @@ def _fewer_or_stopped(change: ResourceChange) -> Iterator[Fault]:
 
 
 def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002
-    """How many there are; None where nobody knows, as with a formula."""
+    """Number of nodes of a cluster; None where nobody knows it, as with a formula."""
     if type == NODE_POOL:
         # With autoscaling that is how many there were when somebody looked: more may come.
         return None if attributes.get("auto_scaling_enabled") else attributes.get("node_count")
