@@ -218,7 +218,7 @@ def matching(pattern: str, message: str, hint: str) -> AfterValidator:
 
 
 def written_as(pattern: str) -> WithJsonSchema:
-    """How text that a validator checks is written, for the schema of editors.
+    """The pattern of text that a validator checks, for the schema of editors.
 
     >>> written_as("[a-z]+").json_schema
     {'type': 'string', 'pattern': '^(?:[a-z]+)$'}
@@ -244,7 +244,7 @@ class Document:
         return self.text.file
 
     def location(self, path: DataPath, *, of_key: bool = False) -> Location:
-        """Where the value (or with `of_key` the key) stands, or its nearest ancestor does."""
+        """Location of the value (or with `of_key` the key), or of its nearest ancestor."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.overrides:
                 return self.overrides[path[:end]]
@@ -287,13 +287,13 @@ class Document:
         return word if (type(read), read) == (type(value), value) else shown
 
     def quoted(self, path: DataPath, value: Any) -> str:
-        """What to type in place of the number or truth value at the path for it to be text."""
+        """The text to type in place of the number or truth value at the path for it to be text."""
         text, typed = f'"{self.written(path, value)}"', self.overrides.get(path)
         return f"-s '{typed.text[3 : typed.column - 1]}{text}'" if typed else text
 
     def part(self, start: Location, text: str) -> Location:
-        """Where a part of the value that begins at `start` stands, as far as it is there to the
-        letter and not made by a template; otherwise where the value begins."""
+        """Location of a part of the value that begins at `start`, if it is there to the letter and
+        not made by a template; otherwise of the value itself."""
         lines = self.text.lines
         if start.file != self.file or lines[start.line - 1] != start.text:
             return start  # it is of the command line
@@ -307,7 +307,7 @@ class Document:
 
     @contextmanager
     def locating(self) -> Iterator[None]:
-        """What is wrong with a field is shown at its line, where it is written in the document."""
+        """Gives findings about fields their lines, where the fields are written in the document."""
         try:
             yield
         except UserError as error:
@@ -372,7 +372,7 @@ def load(file: str | Path, model: type[ModelT]) -> ModelT:
 
 
 def text_of(path: Path) -> str:
-    """What is written in a file; UserError where it is missing, unreadable or no text."""
+    """The text of a file; UserError where it is missing, unreadable or no text."""
     try:
         if path.is_fifo() and not path.is_relative_to("/dev"):
             # It would be waited for until somebody writes; `<(command)` lies under /dev.

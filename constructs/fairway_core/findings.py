@@ -1,4 +1,4 @@
-"""What a check or a parser has to say: a finding, and how findings are printed.
+"""Findings of checks and parsers, and how they are printed.
 
 A finding names what is wrong, where, and how to fix it. Errors that the user can
 cause travel as `UserError`, which carries findings and the exit code; the command
@@ -22,7 +22,7 @@ _WINDOW = 120
 
 
 class Severity(StrEnum):
-    """How much a finding matters: an error stops what was asked for, a warning does not."""
+    """The weight of a finding: an error stops what was asked for, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"

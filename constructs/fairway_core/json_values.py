@@ -111,7 +111,7 @@ def _finite(text: str) -> float:
 
 
 def is_deep(content: bytes) -> bool:
-    """Whether brackets stand inside each other more than `DEEPEST` levels deep.
+    """True if brackets are nested more than `DEEPEST` levels deep.
 
     Each round takes the innermost pairs away. Brackets in texts may hide some pairs, so that
     many are left over: then the texts go first.

@@ -96,7 +96,7 @@ class NameParts:
 
 @dataclass(frozen=True)
 class Naming:
-    """How resources are called: by a pattern, with another one for names that are taken in all of
+    """Names of resources: by a pattern, with another one for names that must be unique in all of
     Azure, or by a function.
 
     >>> Naming("{type}-{region}-{environment}-{name}").name("subnet", "a", "b", region="westeurope")
@@ -136,8 +136,8 @@ class Naming:
         return self.unique if rule.unique else self.pattern
 
     def faults(self, environment: str, region: str) -> Iterator[tuple[str, str, str]]:
-        """Where a pattern leaves too little room for names that an environment may have: which of
-        the two, a message and a hint."""
+        """Yields a fault for each pattern that leaves too little room for names that an environment
+        may have: which of the two patterns, a message and a hint."""
         for kind, rule in _rules().items():
             pattern = self._pattern_of(rule)
             name = "x" * rule.room

@@ -1,4 +1,4 @@
-"""Where word of a run is sent, and of what: the section `notify:` of jobs and of projects."""
+"""Notifications about runs, to whom and of what: the section `notify:` of jobs and of projects."""
 
 import re
 from typing import Annotated, Literal

@@ -15,7 +15,7 @@ from fairway_core.validation import describe
 from fairway_core.yaml_text import DataPath, parse_yaml, unfit_character
 
 COMMAND_LINE = "command line"
-"""What is called the file of findings about it."""
+"""The name that stands in place of a file in findings about the command line."""
 
 
 def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, DataPath, Location]:
@@ -114,7 +114,7 @@ def _value(text: str, location: Location, *, takes_text: bool) -> Any:
 
 
 def _is_open(annotations: list[Any]) -> bool:
-    """Whether the model leaves it to the document what kind of value this is."""
+    """True if the model leaves it to the document what kind of value this is."""
     return Any in annotations or {str, int, float} <= set(annotations)
 
 

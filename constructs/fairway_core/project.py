@@ -16,7 +16,7 @@ _URL = re.compile(r"(https://[a-z0-9.-]+(?::[0-9]{1,5})?)/?")
 
 
 class LocalTarget(Model):
-    """What this machine offers: for each mount that jobs name, its path here; and its price."""
+    """The target of this machine: for each mount that jobs name, its path here; and its price."""
 
     name: Literal["local"]
     mounts: dict[str, str] = Field(default_factory=dict)
@@ -35,8 +35,8 @@ AnyTarget = Annotated[
 
 
 class Serve(Model):
-    """How `fairway serve --behind-proxy` is reached, by whom, and what for; there is no secret in
-    it."""
+    """Settings of `fairway serve --behind-proxy`: its URL, who may use it, and what for. They hold
+    no secret."""
 
     url: str | None = None
     """The URL that people open: https://NAME, without a path."""

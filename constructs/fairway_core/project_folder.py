@@ -1,4 +1,4 @@
-"""Where a project lies: its `fairway.yaml`, the targets that were read, and the runs."""
+"""The folder of a project: its `fairway.yaml`, the targets that were read, and the runs."""
 
 from __future__ import annotations
 

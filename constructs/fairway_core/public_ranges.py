@@ -23,7 +23,7 @@ _PRIVATE = tuple(
 
 
 def is_private(network: IPv4Network) -> bool:
-    """Whether all of a range is never seen on the internet."""
+    """True if no address of a range is ever seen on the internet."""
     return any(network.subnet_of(private) for private in _PRIVATE)
 
 

@@ -46,7 +46,7 @@ def schema_of(model: type[BaseModel], *, title: str, reference: str | None = Non
 
 
 def field_words(model: type[BaseModel]) -> dict[str, str]:
-    """What is said of a model's fields, by field; without those of which nothing is said.
+    """Docstrings of a model's fields, by field; without fields that have none.
 
     >>> field_words(Defaults)["filesystem"]  # doctest: +SKIP
     'Fields of every file system, for example `kind` or `size`.'
@@ -159,7 +159,7 @@ def _within(key: str, value: Any, reference: str) -> Any:
 
 
 def _is_narrow_leaf(schema: Schema) -> bool:
-    """Whether this takes single values, but not any text."""
+    """True if a schema takes single values, but not any text."""
     if "const" in schema or "enum" in schema:
         return True
     narrow = {"pattern", "format", "minLength", "maxLength"} & schema.keys()

@@ -70,7 +70,7 @@ _KEY = re.compile(
 
 @cache
 def is_secret_name(name: str) -> bool:
-    """Whether what is called so is a secret.
+    """True if a value of that name is a secret.
 
     >>> is_secret_name("DB_PASSWORD"), is_secret_name("key_vault_id")
     (True, False)
@@ -92,7 +92,7 @@ def secrets_in(text: str, *, tokens: bool = False) -> list[str]:
 
 @lru_cache(1 << 16)
 def tells_secret(text: str) -> bool:
-    """Whether a key, a token, a password or a signature stands in the text.
+    """True if the text holds a key, a token, a password or a signature.
 
     >>> tells_secret("mysql --password hunter2"), tells_secret("--password $PASSWORD")
     (True, False)
@@ -113,7 +113,7 @@ def tells_secret(text: str) -> bool:
 
 
 def _is_named(value: Any) -> bool:
-    """Whether something below a secret's name stands in it, at any depth."""
+    """True if the value holds anything below a secret's name, at any depth."""
     if isinstance(value, dict):
         return any(
             _is_named(item) or (is_secret_name(key) and bool(item) and item is not True)
@@ -123,7 +123,7 @@ def _is_named(value: Any) -> bool:
 
 
 def _is_given(found: re.Match[str]) -> bool:
-    """Whether a name is followed by its value, and not only by the next word of a sentence."""
+    """True if a name is followed by its value, and not only by the next word of a sentence."""
     between = found.string[found.start() : found.start("value")]
     if "=" in between or ":" in between:
         return True

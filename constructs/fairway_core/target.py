@@ -31,7 +31,7 @@ def _printable(value: str) -> str:
 
 
 def _word(value: str) -> str:
-    """What programs are given on their command lines."""
+    """Text for the command lines of programs; FieldError if it has a space or begins with `-`."""
     _printable(value)
     if value.startswith("-"):
         raise FieldError("this begins with `-`, as options of programs do", "remove it")
@@ -124,7 +124,7 @@ Region = Annotated[str, AfterValidator(_region)]
 
 
 class NodeRange(Model):
-    """How many nodes a target may have; with `min` equal to `max` the number is fixed."""
+    """The number of nodes that a target may have; with `min` equal to `max` it is fixed."""
 
     min: int = Field(ge=0)
     """The number of nodes that stay when nothing runs."""
@@ -162,7 +162,7 @@ class StorageAccount(Model):
 
 
 class SshAccess(Model):
-    """How the `ssh` engine reaches the main host; `shared` is a folder that all nodes see.
+    """Access of the `ssh` engine to the main host; `shared` is a folder that all nodes see.
 
     `host` is empty while the cluster has no node, for example when Azure lacks capacity.
     `others` are nodes that serve as well where it takes no connection: Azure may have replaced it.
@@ -185,7 +185,7 @@ class SshAccess(Model):
 
 
 class SlurmAccess(Model):
-    """How the `slurm` engine reaches the scheduler, or a login node: of several `hosts` the first.
+    """Access of the `slurm` engine to the scheduler, or a login node: of several `hosts` the first.
 
     `shared` is a folder that all nodes see.
     """
@@ -209,7 +209,7 @@ class SlurmAccess(Model):
 
 
 class BatchAccess(Model):
-    """How the `batch` engine reaches the pool; `identity` is the nodes' own, by resource id.
+    """Access of the `batch` engine to the pool; `identity` is the nodes' own, by resource id.
 
     Without `mpi` the pool's nodes do not talk to each other: each job takes one, or with
     `task_slots` one of that many parts. Without `endpoint` it is that of the variable
@@ -224,7 +224,7 @@ class BatchAccess(Model):
 
 
 class KubernetesAccess(Model):
-    """How the `kubernetes` engine reaches a cluster, by kubectl, and what its pods are.
+    """Access of the `kubernetes` engine to a cluster by kubectl, and settings of its pods.
 
     `kubeconfig` is the file that has the `context`, instead of kubectl's usual ones.
     `volumes` maps the name of a mount to the claim that has it, and `shared` is a folder below one
@@ -366,12 +366,12 @@ class Target(Model):
 
     @property
     def access(self) -> SshAccess | SlurmAccess | None:
-        """How its host is reached; None for an engine that has none."""
+        """Access to the target's host; None for an engine that has none."""
         return self.ssh or self.slurm
 
     def is_same_cluster(self, other: Self) -> bool:
-        """Whether another target is the same cluster, perhaps at another address: where
-        environment, engine and shared folder are, or of Batch the account and the pool."""
+        """True if another target is the same cluster, perhaps at another address: with the same
+        environment, engine and shared folder, or for Batch the same account and pool."""
         if (self.environment, self.engine) != (other.environment, other.engine):
             return False
         if self.access is None or other.access is None:

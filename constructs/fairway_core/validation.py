@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a document, in words for the person who wrote it."""
+"""Errors that pydantic found in a document, in words for the person who wrote it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Source(Protocol):
 
     @property
     def data(self) -> Any:
-        """What was validated."""
+        """The data that was validated."""
 
     def location(self, path: DataPath, *, of_key: bool = False) -> Location | None:
-        """Where the value (or with `of_key` the key) stands; None where that is no file."""
+        """Location of the value (or with `of_key` the key); None where that is no file."""
 
     def quoted(self, path: DataPath, value: Any) -> str:
-        """What to type in place of a number or a truth value for it to be text."""
+        """The text to type in place of a number or a truth value for it to be text."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _finding(
 
 
 def _foreign(path: DataPath, model: type[BaseModel]) -> str:
-    """What the model says of a key that is another program's."""
+    """The model's hint on a key of another program; "" for any other key."""
     for annotation in annotations_at(model, path[:-1]):
         known: Mapping[str, str] = getattr(annotation, "FOREIGN", {})
         if path[-1] in known:

@@ -49,7 +49,7 @@ def syntax_hint(problem: str) -> str:
 
 
 DataPath = tuple[str | int, ...]
-"""Where a value stands in plain data: mapping keys and list positions from the root."""
+"""The path of a value in plain data: mapping keys and list positions from the root."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_TAG + name for name in ("null", "bool", "int", "float", "str", "timestamp")}

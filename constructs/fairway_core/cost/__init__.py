@@ -1,4 +1,4 @@
-"""What an environment costs: its parts, the prices of Azure's meters, and their sum.
+"""Costs of an environment: its parts, the prices of Azure's meters, and their sum.
 
 Whatever has no known price is shown as unknown and is in no sum.
 

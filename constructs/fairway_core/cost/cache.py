@@ -28,7 +28,7 @@ _VERSION = 1
 
 
 def cache_folder() -> Path:
-    """Where prices are kept: below XDG_CACHE_HOME, `~/.cache` by default."""
+    """The folder of cached prices: below XDG_CACHE_HOME, `~/.cache` by default."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     # By the XDG Base Directory Specification a relative path is ignored.
     if Path(named).is_absolute():
@@ -118,7 +118,7 @@ class AskedOrAtHand:
 
     @property
     def currency(self) -> str:
-        """That of the service."""
+        """The currency of the price service, by ISO code."""
         return self.asked.currency
 
     def price(self, meter_name: str, region: str) -> Price | None:

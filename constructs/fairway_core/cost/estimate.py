@@ -34,7 +34,7 @@ class Line:
 
     @property
     def hourly(self) -> Amounts:
-        """What it costs an hour. None of something costs nothing, whatever its price."""
+        """The part's costs per hour. None of something costs nothing, whatever its price."""
         counts = self.part.counts
         return Amounts(*map(self._amount, (counts.minimum, counts.maximum, counts.rest)))
 
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an environment costs, as far as prices are known."""
+    """Costs of an environment, as far as prices are known."""
 
     currency: str
     lines: tuple[Line, ...]
@@ -68,7 +68,7 @@ class Estimate:
 
     @property
     def monthly(self) -> Amounts:
-        """The same for a month of 730 hours."""
+        """The sums of known costs for a month of 730 hours."""
         amounts = astuple(self.hourly)
         return Amounts(*(None if each is None else each * HOURS_A_MONTH for each in amounts))
 
@@ -82,12 +82,12 @@ class Estimate:
 
     @property
     def known(self) -> tuple[int, int]:
-        """How many parts are priced, and how many there are; not those paid for by use."""
+        """Number of priced parts, and of all parts; without those paid for by use."""
         return sum(line.price is not None for line in self._priced), len(self._priced)
 
     @property
     def missing(self) -> Mapping[str, Iterable[str]]:
-        """What has no known price and is not in the sums: the parts of each resource."""
+        """Parts without a known price, which are not in the sums, by resource."""
         found: dict[str, dict[str, None]] = {}
         for line in self._priced:
             if line.price is None:
@@ -102,7 +102,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Offer:
-    """What the nodes of a cluster cost an hour at their most, dedicated and as Spot."""
+    """Prices per hour of a cluster's nodes at their most, dedicated and as Spot."""
 
     resource: str
     size: str

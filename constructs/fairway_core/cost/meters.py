@@ -107,7 +107,7 @@ def included(kind: str) -> tuple[int, int]:
 
 
 def paid_by_use(type: str) -> str | None:  # noqa: A002
-    """How a resource of that Terraform type is paid for as it is used; None for others."""
+    """Text on how a resource of that Terraform type is paid for by use; None for others."""
     found: str | None = _table()["by_use"].get(type)
     return found
 

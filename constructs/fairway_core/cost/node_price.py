@@ -1,4 +1,4 @@
-"""What a node of a target costs an hour."""
+"""Hourly price of a node of a target."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node_price(
 
 
 def price_of(target: Target, prices: Prices) -> float | None:
-    """The same for a target, by what it says of itself."""
+    """Hourly price of a node of a target, from the target's own record; None if it is not known."""
     return node_price(
         prices, size=target.vm_size, region=target.region, spot=target.spot, own=target.price
     )

@@ -16,7 +16,7 @@ from fairway_core.cost.meters import disk_tier, included, never_priced, paid_by_
 
 @dataclass(frozen=True)
 class Counts:
-    """How many there are: at the least, at the most, and at rest, when no job runs."""
+    """Number of units of a part: at the least, at the most, and at rest, when no job runs."""
 
     minimum: float = 1
     maximum: float = 1
@@ -27,7 +27,7 @@ class Counts:
         return most if least == most else f"{least}–{most}"
 
     def times(self, units: float) -> Counts:
-        """The same with `units` for each."""
+        """The counts multiplied by `units`."""
         return Counts(self.minimum * units, self.maximum * units, self.rest * units)
 
 

@@ -37,7 +37,7 @@ _UNKNOWN_NUMBER = "its number is known after apply"
 
 
 def parts_of_resource(type: str, attributes: _Attributes, region: str) -> list[Part]:  # noqa: A002
-    """What a resource with these attributes costs; nothing for what costs nothing.
+    """The priced parts of a resource with these attributes; none for what costs nothing.
 
     `attributes` are those before or after the change, as `terraform show -json` writes them:
     what is known only after apply is missing there. `region` is where it stands.
@@ -48,7 +48,7 @@ def parts_of_resource(type: str, attributes: _Attributes, region: str) -> list[P
 
 
 def is_priced(type: str) -> bool:  # noqa: A002
-    """Whether a resource of that type may have parts with a price, known or not."""
+    """True if a resource of that type may have parts with a price, known or not."""
     return type in _MAKERS or never_priced(type) is not None
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FOLDER = Path(catalog.__file__).parent / "prices"
-"""Where the snapshot lies."""
+"""The folder of the snapshot."""
 
 _REGION = re.compile(r"[a-z0-9]+")
 _FORM = "name a TOML file; docs/cost.md shows the format"
@@ -39,7 +39,7 @@ _KEYS = {"region", "currency", "source", "date", "hourly"}
 
 @dataclass(frozen=True)
 class Price:
-    """What one unit of a meter costs an hour, who says so, and since when that is known."""
+    """The hourly price of one unit of a meter, its source, and since when it is known."""
 
     hourly: float
     source: str
@@ -47,7 +47,7 @@ class Price:
 
 
 class Prices(Protocol):
-    """Where prices come from."""
+    """A source of prices."""
 
     @property
     def currency(self) -> str:
@@ -77,11 +77,11 @@ class FirstOf:
 
     @property
     def currency(self) -> str:
-        """That of the first source, and of all."""
+        """The currency of all sources, by ISO code."""
         return self.sources[0].currency
 
     def price(self, meter: str, region: str) -> Price | None:
-        """What the first source says that says anything."""
+        """The price by the first source that knows one; None where none does."""
         found = (source.price(meter, region) for source in self.sources)
         return next((price for price in found if price is not None), None)
 
@@ -100,7 +100,7 @@ class Snapshot:
 
     @property
     def regions(self) -> list[str]:
-        """Those of which it knows a price that is not the same everywhere."""
+        """Regions for which the snapshot has prices, beside those that are the same everywhere."""
         return sorted({file.stem for file in self.folder.glob("*.toml")} - {GLOBAL})
 
     @property

@@ -42,7 +42,7 @@ _HEAD = """\
 
 @dataclass
 class Refreshed:
-    """What the service has said: prices by region and meter, meters that it was not heard about,
+    """Answers of the service: prices by region and meter, meters that it was not heard about,
     and regions that the catalogue does not have."""
 
     prices: dict[tuple[str, str], Price] = field(default_factory=dict)

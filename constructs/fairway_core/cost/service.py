@@ -60,8 +60,12 @@ class PriceService:
         return prices.pop() if len(prices) == 1 else None
 
     def everywhere(self, meters: Sequence[Meter]) -> dict[tuple[str, str], float]:
-        """The same of meters with the same fields, in every region that the service names: by
-        region and name of the meter. What has no one price is left out; UserError as above."""
+        """US dollars an hour for one unit of each meter, by region and name of the meter, in every
+        region that the service names. The meters have the same fields.
+
+        A meter without one price in a region is left out there. Raises UserError, exit code 5,
+        where the service cannot be reached or gives up.
+        """
         found: dict[tuple[str, str], set[float]] = {}
         for row in self._rows(_filter(meters[0], None)):
             region = str(row.get("armRegionName")).lower()
@@ -141,7 +145,7 @@ def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
 
 
 def _unit(text: str) -> tuple[float, float | None]:
-    """How many units a price is for and for how many hours: `1 GiB/Month`, `1 Hour`, `1/Day`."""
+    """Units and hours that a price is for, from text such as `1 GiB/Month`, `1 Hour` or `1/Day`."""
     number, _, _ = text.partition(" ")
     number = number.partition("/")[0].replace(",", "")
     hours = _HOURS.get(text.replace("/", " ").rpartition(" ")[2].lower())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What a box stands for, by which it gets its colour."""
+    """The kind of thing that a box stands for, by which it gets its colour."""
 
     MACHINES = "machines"
     FILES = "files"
