@@ -89,7 +89,7 @@ class Autoscale(Model, defer_build=True):
     deallocation: Literal["requeue", "terminate", "taskcompletion", "retaineddata"] = (
         "taskcompletion"
     )
-    """The fate of tasks on a node that is removed; by default they may finish."""
+    """The handling of tasks on a node that is removed; by default they may finish."""
     maximum_increment: int | None = Field(default=None, ge=1)
     """The most nodes that one evaluation may add; by default there is no limit."""
     lookback: Span = 300.0

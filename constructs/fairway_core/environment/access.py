@@ -52,7 +52,7 @@ class Person(Model, defer_build=True):
     entra: ObjectId | None = None
     """The object id of a user of Entra ID, who signs in without a key."""
     admin: bool = False
-    """Whether the account may use sudo, which opens everybody's data and Slurm's key."""
+    """Let the account use sudo, which opens everybody's data and Slurm's key."""
     uid: int | None = Field(default=None, ge=FIRST_UID, le=LAST_UID)
     """The user ID that owns the person's files, the same on every machine; by default it is derived
     from the name, and does not change when other people are added or removed."""
@@ -149,8 +149,8 @@ class Access(Model, defer_build=True):
     """A small VM through which storage and Batch are reached over SSH, for environments without
     another VM, such as those with Batch pools only."""
     reach: Literal["direct"] | Reach | None = None
-    """How people's machines reach nodes over SSH: by default through the environment's bastion if
-    it has one, otherwise `direct`, for example over a VPN."""
+    """The SSH route from people's machines to nodes: by default the environment's bastion if it has
+    one, otherwise `direct`, for example over a VPN."""
 
     @rule
     def _admins_have_a_way_in(self) -> None:
@@ -217,7 +217,7 @@ def data_roles(containers: Iterable[str], *, pools: bool) -> Iterator[DataRole]:
 
 
 def researchers_of(named: Sequence[str] | None) -> list[Researcher]:
-    """Those of `access.researchers`."""
+    """The researchers named under `access.researchers`; without a list, the deployer alone."""
     if named is None:
         return [DEPLOYER]
     return [Researcher(each, "named under access.researchers", each) for each in named]

@@ -108,19 +108,19 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     by one that it does: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
     """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
-    """How many nodes there are, or `{min, max}` between which the pool scales."""
+    """The number of nodes, or `{min, max}` between which the pool scales."""
     mpi: bool = Field(default_factory=_has_infiniband)
     """`true`: jobs may take several nodes, which talk to each other; `false`: each takes one. By
     default `true` if the size has InfiniBand."""
     task_slots: Annotated[int, Field(ge=1, le=_MOST_SLOTS)] = 1
-    """How many slots to divide a node into for jobs with `gpus` or `cores`, for example 8 on nodes
-    with 8 GPUs. A job without them takes the whole node. It needs `mpi: false`, and changing it
+    """The number of slots of a node for jobs with `gpus` or `cores`, for example 8 on nodes with 8
+    GPUs. A job without them takes the whole node. It needs `mpi: false`, and changing it
     replaces the pool. A pool that scales by tasks starts one node per that many tasks.
     """
     spot: bool = False
-    """Whether nodes are Spot: cheaper, but Azure may take them away at any time."""
+    """Use Spot nodes: cheaper, but Azure may take them away at any time."""
     autoscale: ScenarioName | Literal["manual"] | Autoscale | None = None
-    """How the pool scales between `min` and `max`; by default by `pending_tasks`."""
+    """The rule for scaling between `min` and `max`; by default `pending_tasks`."""
     image: str | None = None
     """The image of every node, by alias or URN; by default one that fits the size."""
     image_id: ImageVersionId | None = None
@@ -128,8 +128,8 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     mounts: tuple[str, ...] = ()
     """Names of file systems that every node mounts."""
     containers: bool | tuple[Annotated[str, Field(min_length=1)], ...] = False
-    """Whether jobs run in containers, or the images that each node pulls when it starts. Every
-    job then names an image: Batch takes no others on such a pool."""
+    """Run jobs in containers: `true`, or the images that each node pulls when it starts. Every job
+    then names an image: Batch takes no others on such a pool."""
 
     @rule
     def _image_fits(self) -> None:
@@ -234,7 +234,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @property
     def runs_containers(self) -> bool:
-        """Whether every job names a container's image."""
+        """True if every job names a container's image."""
         return self.containers is not False
 
     @property
@@ -244,7 +244,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @property
     def autoscaling(self) -> Autoscale | None:
-        """How the pool scales by itself; None where it does not."""
+        """The settings by which the pool scales by itself; None where it does not."""
         if isinstance(self.autoscale, Autoscale):
             return self.autoscale
         if self.autoscale == "manual" or not self._has_a_range:
@@ -253,12 +253,12 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @property
     def resized_by_hand(self) -> bool:
-        """Whether people change the number of nodes, and Terraform must not change it back."""
+        """True if people change the number of nodes, and Terraform must not change it back."""
         return self.autoscale == "manual"
 
     @property
     def shape(self) -> PoolShape:
-        """What a formula must know of the pool."""
+        """The facts about the pool for its formula."""
         nodes = self.node_range
         return PoolShape(
             minimum=nodes.min,
@@ -274,7 +274,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
 
 def most_pool_nodes(mode: str, *, mpi: bool, spot: bool = False) -> int:
-    """How many nodes a pool of an account with that `mode` holds, by what Azure documents."""
+    """The most nodes in a pool of an account with that `mode`, as Azure documents it."""
     if mpi:
         return limit(_MPI_LIMITS[mode])
     return limit("batch_spot_nodes" if spot else "batch_dedicated_nodes")

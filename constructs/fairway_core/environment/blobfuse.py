@@ -34,7 +34,7 @@ class Blobfuse(FileSystem, defer_build=True):
     container: str
     """The container, under `storage.containers:`."""
     read_only: bool = True
-    """Whether nodes only read. A file that is written gets to the container when it is closed; of
+    """Mount it read-only. A file that is written gets to the container when it is closed; of
     several nodes that write the same one, the last wins."""
 
     mount_type = "blobs"

@@ -63,15 +63,15 @@ class Spot(Model, defer_build=True):
     """
 
     eviction: Literal["delete", "deallocate"] = "delete"
-    """What happens to an evicted node; `deallocate` keeps its disk, which still costs."""
+    """Eviction policy of the nodes: `deallocate` keeps a node's disk, which still costs."""
     restore: Annotated[Span, _between(*_RESTORE_MINUTES)] | None = None
-    """How long Azure tries to bring evicted nodes back, for example 1h; not for a single VM."""
+    """Time that Azure tries to bring evicted nodes back, for example 1h; not for a single VM."""
     max_price: float | None = Field(default=None, gt=0)
     """Maximum price per node and hour, in US dollars; by default the on-demand price."""
 
 
 class Repair(Model, defer_build=True):
-    """What Azure does with a node whose GPUs or InfiniBand adapters have failed.
+    """Automatic repair of nodes whose GPUs or InfiniBand adapters have failed.
 
     The node's own health check reports the failure. What runs on the node is lost.
     """
@@ -79,7 +79,7 @@ class Repair(Model, defer_build=True):
     action: Literal["replace", "reimage", "restart"] = "replace"
     """`replace` gets another machine; `reimage` and `restart` keep the one that there is."""
     grace: Annotated[Span, _between(*_GRACE_MINUTES)] = 1800
-    """How long a node may take to boot before its health counts, from 10m to 90m."""
+    """The time that a node may take to boot before its health counts, from 10m to 90m."""
 
 
 class HasNodes:
@@ -134,7 +134,7 @@ class HasSystemDisk(HasNodes):
 
 
 class Nodes(HasSystemDisk, Model, defer_build=True):
-    """What clusters that people log in to have in common, whatever starts jobs on them."""
+    """Common settings of clusters that people log in to, whatever starts jobs on them."""
 
     FOREIGN = FOREIGN_SPOT
 
@@ -145,7 +145,7 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
     """
     nodes: int | NodeRange
     spot: bool | Spot = False
-    """Whether nodes are Spot: cheaper, but Azure may take them away at any time."""
+    """Use Spot nodes: cheaper, but Azure may take them away at any time."""
     image: str | None = None
     """The image of every node, by alias or URN; by default one that fits the size."""
     image_id: ImageVersionId | None = None
@@ -153,7 +153,7 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
     accept_terms: bool = False
     """Accepts the Marketplace terms of `image`, once per subscription."""
     os_disk: Literal["local", "managed"] | None = None
-    """Where the system disk is: `local` is fast, but lost when a node is stopped."""
+    """Placement of the system disk: `local` is fast, but lost when a node is stopped."""
     os_disk_gib: int | None = Field(default=None, le=_LARGEST_OS_DISK)
     """Size of the system disk in GiB; by default that of the image."""
     proximity_placement_group: PlacementGroupId | None = None
@@ -214,7 +214,7 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
 
     @property
     def spot_options(self) -> Spot | None:
-        """How Spot nodes come and go; None where the nodes are dedicated."""
+        """The settings for Spot nodes; None where the nodes are dedicated."""
         if isinstance(self.spot, Spot):
             return self.spot
         return Spot() if self.spot else None
@@ -235,7 +235,7 @@ class Cluster(Nodes, defer_build=True):
     engine: Literal["ssh"]
     """`ssh`: MPI over SSH, without a queue."""
     nodes: Annotated[int, Field(ge=1, le=limit("placement_group_vms")), BeforeValidator(_a_number)]
-    """How many nodes there are."""
+    """The number of nodes."""
     capacity_reservation: CapacityReservationId | None = None
     """The id of an existing capacity reservation group, for a single VM."""
     repair: Repair | None = None
@@ -316,7 +316,7 @@ class Cluster(Nodes, defer_build=True):
 
     @property
     def has_local_disk(self) -> bool:
-        """Whether system disks are on the nodes themselves, by the rules of scale sets and VMs."""
+        """True if system disks are on the nodes themselves, by the rules of scale sets and VMs."""
         if self.os_disk is not None:
             return self.os_disk == "local"
         return self.nodes > 1 and prefers_local_disk(self.size, self.os_gib, self.spot_options)
@@ -329,14 +329,13 @@ class Cluster(Nodes, defer_build=True):
 
 
 def fits_local_disk(size: str | VmSize, gib: int) -> bool:
-    """Whether the node's own disk holds a system disk of that many GiB."""
+    """True if the own disk of a node of that size has room for a system disk of `gib` GiB."""
     known = vm_size(size) if isinstance(size, str) else size
     return known.ephemeral_os and known.temp_disk_gib > gib
 
 
 def prefers_local_disk(size: str | VmSize, gib: int, spot: Spot | None) -> bool:
-    """Whether nodes of a scale set have their system disk on themselves, where nothing else is
-    said: that is faster, and nothing to pay. Spot nodes that are kept when they are evicted are
-    not, as they would lose it."""
+    """True if nodes of a scale set have their system disk on themselves by default: that is faster,
+    and free. Spot nodes that are kept when they are evicted do not, as they would lose it."""
     is_kept = spot is not None and spot.eviction == "deallocate"
     return not is_kept and fits_local_disk(size, gib)

@@ -1,4 +1,4 @@
-"""What a cluster of an environment can be: a kind for each engine."""
+"""The kinds of clusters of an environment: one for each engine."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ AnyCluster = Annotated[
 ]
 
 MachineCluster = Cluster | SlurmNodes | BatchCluster
-"""Those whose nodes boot an image of the environment's choice."""
+"""Clusters whose nodes boot an image of the environment's choice."""

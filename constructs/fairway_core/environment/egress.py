@@ -1,4 +1,4 @@
-"""What the machines of an environment ask for on the internet, for the owner of a firewall."""
+"""Names on the internet that an environment's machines need, for the owner of a firewall."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Outbound:
 
 
 def outbound(environment: Environment) -> list[Outbound]:
-    """What a firewall or a proxy has to let through; nothing where neither is on the way out.
+    """Names that a firewall or a proxy has to let through; none where neither is on the way out.
 
-    What jobs ask for by themselves is not among it.
+    Names that only jobs ask for are not among them.
     """
     network = environment.network
     is_own = network.existing is None and not isinstance(network.egress, Firewall)

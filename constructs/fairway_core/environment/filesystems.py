@@ -122,8 +122,8 @@ class Homes:
 def homes(
     filesystems: Mapping[str, FileSystem], clusters: Mapping[str, AnyCluster], mounts: Sequence[str]
 ) -> Homes:
-    """Where the homes are on a machine with these mounts: where the partitions have them,
-    wherever that is mounted."""
+    """Homes on a machine with these mounts: on the file system of the partitions' homes if that is
+    among them, otherwise on one of its own mounts, or on its own disk."""
     shared = home_filesystem(filesystems, clusters)
     name = shared if shared in mounts else _best(filesystems, [mounts])
     if name is None:
@@ -134,8 +134,8 @@ def homes(
 
 @dataclass(frozen=True)
 class SharedQueue:
-    """Where the runs of all people queue for the nodes of a cluster: in a `folder` of the machines'
-    own, on the file system at `mount`; "" is the one machine's own disk."""
+    """The queue of all people's runs for the nodes of a cluster: a `folder` of the machines' own on
+    the file system at `mount`; "" is the one machine's own disk."""
 
     cluster: str
     folder: str
@@ -201,7 +201,7 @@ def _check_sign_in(
 
 
 def _needs_one_number(cluster: AnyCluster) -> bool:
-    """Whether an account has to have the same user id on several machines."""
+    """True if an account has to have the same user id on several machines of the cluster."""
     return cluster.engine == "slurm" or (cluster.engine == "ssh" and cluster.nodes > 1)
 
 

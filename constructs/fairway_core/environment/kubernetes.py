@@ -202,18 +202,18 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
     by one that it does: `{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}`.
     """
     nodes: Annotated[int, Field(ge=1)] | NodeRange
-    """How many nodes there are, or `{min, max}` between which AKS scales the pool."""
+    """The number of nodes, or `{min, max}` between which AKS scales the pool."""
     spot: bool | SpotPool = False
-    """Whether nodes are Spot: cheaper, but Azure may take them away at any time."""
+    """Use Spot nodes: cheaper, but Azure may take them away at any time."""
     zones: Annotated[tuple[Literal[1, 2, 3], ...], Field(min_length=1)] | None = None
     """The availability zones of the nodes; without it the environment's. Several are for sizes
     without InfiniBand, which does not leave a zone."""
     os_disk: Literal["local", "managed"] | None = None
-    """Where the system disk is; by default `local`, which is fast, if it has room."""
+    """Placement of the system disk; by default `local`, which is fast, if it has room."""
     os_disk_gib: int = Field(default=_OS_GIB, ge=64, le=2048)
     """Size of the system disk in GiB, which also holds container images."""
     infiniband: bool | None = None
-    """Whether jobs get the InfiniBand adapters of a node; by default if at least one node always
+    """Give jobs the InfiniBand adapters of a node; by default `true` if at least one node always
     stays. It is not verified that AKS starts a node for them from `min: 0`: set `true` to try."""
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default_factory=dict)
     """Further labels of every node."""
@@ -268,7 +268,7 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
 
     @property
     def scales(self) -> bool:
-        """Whether AKS starts and deletes nodes by itself."""
+        """True if AKS starts and deletes nodes by itself."""
         return self.node_range.scales
 
     @property
@@ -283,7 +283,7 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
 
     @property
     def offers_infiniband(self) -> bool:
-        """Whether jobs are given the InfiniBand adapters."""
+        """True if jobs are given the InfiniBand adapters."""
         if not vm_size(self.size).rdma:
             return False
         return self.node_range.min > 0 if self.infiniband is None else self.infiniband
@@ -329,7 +329,7 @@ class SystemPool(HasNodes, Model, defer_build=True):
     size: Annotated[str, x64(_SYSTEM_SIZE)] = _SYSTEM_SIZE
     """The VM size of each."""
     nodes: Annotated[int, Field(ge=1, le=20)] | NodeRange = 2
-    """How many nodes there are, or `{min, max}` between which AKS scales them."""
+    """The number of nodes, or `{min, max}` between which AKS scales them."""
 
     @rule
     def _is_never_empty(self) -> None:
@@ -381,8 +381,8 @@ class UpgradeWindow(Model, defer_build=True):
     (`SecurityPatch`), or a new image with all fixes every week (`NodeImage`). With an Azure Policy
     that denies disks without a customer-managed key only `NodeImage` works."""
     soak: int = Field(default=0, ge=0, le=_LONGEST_SOAK)
-    """How many minutes AKS waits after it has drained a node, before that node gets its new image:
-    time to see whether the one before has its devices."""
+    """Minutes that AKS waits after it has drained a node, before that node gets its new image: time
+    to see whether the one before has its devices."""
 
 
 class Kubernetes(Model, defer_build=True):
@@ -400,8 +400,8 @@ class Kubernetes(Model, defer_build=True):
     """The tier of the API server: `Standard` has a guaranteed availability, `Free` is for trials
     with a few nodes."""
     api_server: Literal["private", "allowed"] = "private"
-    """Where kubectl reaches the API server: at an address inside the network (`private`), or at a
-    public one from the public ranges of `access.allowed`."""
+    """The API server's address for kubectl: inside the network (`private`), or a public one for the
+    public ranges of `access.allowed`."""
     admins: tuple[ObjectId, ...] = ()
     """Object ids of Entra groups with full rights in the cluster."""
     namespace: Annotated[str, AfterValidator(_namespace)] = "fairway"
@@ -410,7 +410,7 @@ class Kubernetes(Model, defer_build=True):
     """Limits of this namespace, written as in a ResourceQuota, for example
     `requests.nvidia.com/gpu: "64"`."""
     wait_for_pods: Annotated[Span, AfterValidator(_whole_minutes)] | None = None
-    """How long an admitted job may wait for all of its pods before Kueue puts it back into the
+    """The time that an admitted job may wait for all of its pods before Kueue puts it back into the
     queue; by default it waits on. Nodes that are started have to be there by then, with their
     drivers. Leave it out where sweeps run: a task that fails at once counts as a pod that never
     started."""

@@ -101,7 +101,7 @@ def _with_repository_key(slurm: Slurm | None, document: Document) -> Slurm | Non
 
 
 def _said_of_idle(finding: Finding, document: Document) -> Finding:
-    """What there is in place of `idle:` where nodes come and go by themselves."""
+    """The finding, with a hint on what replaces `idle:` where nodes come and go by themselves."""
     match = re.fullmatch(r"clusters\.([^.]+)\.idle", finding.path)
     if match is None or finding.id != "unknown-key":
         return finding

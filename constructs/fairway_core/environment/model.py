@@ -1,4 +1,4 @@
-"""What an environment file holds, validated: fields first, then what they say of each other."""
+"""The model of an environment file: it validates fields first, then what they say of each other."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ class Environment(Model):
     tags: Tags = Field(default_factory=dict)
     """Tags of every resource; `owner` says who is responsible."""
     naming: NamePatterns = Field(default_factory=NamePatterns)
-    """What Azure resources are called; by default `{environment}-{type}-{name}`. A new pattern
-    replaces what is deployed, because Azure renames nothing."""
+    """Names of Azure resources; by default `{environment}-{type}-{name}`. A new pattern replaces
+    what is deployed, because Azure renames nothing."""
     protect: bool = True
     """Make Terraform and Azure refuse to delete resources that hold data."""
     checks: Checks = Field(default_factory=Checks)
     """Checks to leave out."""
     policies: Policies = Field(default_factory=Policies)
-    """What your company's Azure Policies deny, for `fairway check` to refuse first; nothing without
+    """Rules of your company's Azure Policies, for `fairway check` to refuse first; nothing without
     this section."""
     defaults: Defaults = Field(default_factory=Defaults)
     """Settings shared by several clusters or file systems."""
     state: State = LocalState()
-    """Where Terraform keeps its state."""
+    """The place where Terraform keeps its state."""
     imports: dict[Address, ResourceId] = Field(default_factory=dict)
     """Existing resources that Terraform is to take over: the address of each with its Azure id."""
     moved: dict[Address, Address] = Field(default_factory=dict)
@@ -114,7 +114,7 @@ class Environment(Model):
 
     @property
     def names(self) -> Naming:
-        """How resources are called."""
+        """The names of resources, by the patterns of `naming:`."""
         return Naming(self.naming.pattern, self.naming.unique)
 
     def resource_name(self, kind: str, *parts: str) -> str:
@@ -128,7 +128,7 @@ class Environment(Model):
 
     @property
     def has_pools(self) -> bool:
-        """Whether a cluster is a pool of Azure Batch."""
+        """True if a cluster is a pool of Azure Batch."""
         return bool(self.pools)
 
     @property
@@ -191,7 +191,7 @@ class Environment(Model):
 
     @property
     def has_vault(self) -> bool:
-        """Whether there is a vault: asked for, or for the key of the storage account."""
+        """True if there is a vault: asked for, or for the key of the storage account."""
         return self.vault is not None or self.storage.customer_managed_key
 
     @rule

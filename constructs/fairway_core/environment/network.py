@@ -98,9 +98,9 @@ class Peering(Model, defer_build=True):
     network: VirtualNetworkId
     """The id of the other network."""
     both_ways: bool = True
-    """Whether to create the peering on the other network too; `false` if its owner does that."""
+    """Create the peering on the other network too; `false` if its owner does that."""
     gateway: bool = False
-    """Whether to use the other network's VPN or ExpressRoute gateway."""
+    """Use the other network's VPN or ExpressRoute gateway."""
 
 
 class ExistingSubnet(Model, defer_build=True):
@@ -177,12 +177,11 @@ class Network(Model, defer_build=True):
     ] = IPv4Network("10.40.0.0/16")
     """The address range of the network, divided among its subnets."""
     egress: Literal["nat", "none"] | Firewall = "nat"
-    """How nodes reach the internet: through a NAT gateway, not at all, or through an existing
-    firewall."""
+    """The route from nodes to the internet: a NAT gateway, none, or an existing firewall."""
     proxy: Proxy | None = None
     """An HTTP proxy for the internet traffic of machines and jobs."""
     private_endpoints: bool = True
-    """Whether services have an address inside the network, and none outside."""
+    """Give services an address inside the network, and none outside."""
     service_endpoints: tuple[Literal["Microsoft.Storage", "Microsoft.KeyVault"], ...] = (
         "Microsoft.Storage",
     )
@@ -264,7 +263,7 @@ class Network(Model, defer_build=True):
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing of the internet can be reached."""
+        """True if nothing on the internet can be reached."""
         return self.egress == "none" and self.proxy is None
 
     @property
@@ -301,5 +300,5 @@ class Network(Model, defer_build=True):
 
     @property
     def has_nat(self) -> bool:
-        """Whether services see nodes at the one address of a NAT gateway."""
+        """True if services see nodes at the one address of a NAT gateway."""
         return self.existing is None and self.egress == "nat"

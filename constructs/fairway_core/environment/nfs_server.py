@@ -57,7 +57,7 @@ class Disks(Model, defer_build=True):
     kind: DiskName = "premium_v2"
     """Azure's kind of managed disk."""
     count: int = Field(default=4, ge=1)
-    """How many disks; you can add more at any time, but not remove any."""
+    """The number of disks; you can add more at any time, but not remove any."""
     gib: int = Field(default=1024, ge=1)
     """Size of each disk in GiB; it can grow, but not shrink."""
     iops: int | None = None
@@ -138,7 +138,7 @@ class Backup(Model, defer_build=True):
     """A daily backup of the VM with all its disks, in a vault of the environment."""
 
     keep: Annotated[Days, between(*_KEPT_DAYS, "backups are kept")] = 30
-    """How long to keep each backup, from 7d to 9999d."""
+    """The time for which each backup is kept, from 7d to 9999d."""
     at: HalfHour = "02:00"
     """When it starts, in UTC, on the hour or half past."""
 
@@ -191,7 +191,7 @@ class NfsServer(FileSystem, defer_build=True):
             )
 
     def _vm_mbps(self, size: VmSize) -> int | None:
-        """What a VM of that size passes on of such disks; None where it is not known."""
+        """MB/s that a VM of that size passes on from such disks; None where it is not known."""
         if not size.premium_ssd_v2:
             return None
         # Azure tells these apart by whether the throughput of the disk is chosen.

@@ -92,7 +92,7 @@ def _default() -> Path:
 
 
 def _named_by_the_project() -> Path | None:
-    """What the key `environment:` of fairway.yaml names; a path is relative to that file."""
+    """The file that `environment:` of fairway.yaml names; a path is relative to fairway.yaml."""
     from fairway_core.documents import read
     from fairway_core.project import Project
 

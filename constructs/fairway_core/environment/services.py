@@ -31,7 +31,7 @@ class Registry(Model, defer_build=True):
     sku: Literal["Basic", "Standard", "Premium"] = "Premium"
     """The tier, which decides size, speed and features."""
     retention: Days | None = None
-    """How long to keep manifests without a tag, with Premium only; by default 30 days."""
+    """The time that manifests without a tag are kept, with Premium only; by default 30 days."""
 
     @rule
     def _existing_is_left_as_it_is(self) -> None:
@@ -80,7 +80,7 @@ class Vault(Model, defer_build=True):
     """A key vault, whose secrets nodes may read; `premium` keeps its keys in hardware."""
 
     sku: Literal["standard", "premium"] = "standard"
-    """Whether keys are kept in software or in hardware."""
+    """The tier of the vault: `standard` keeps keys in software, `premium` in hardware."""
 
 
 class Checks(Model, defer_build=True):
@@ -114,7 +114,7 @@ def _tag_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Policies(Model, defer_build=True):
-    """What Azure Policy denies in the subscription: an environment that breaks it is refused here.
+    """Rules of Azure Policy in the subscription: an environment that breaks them is refused here.
 
     These settings do not change what is deployed. To list your policies: az policy assignment list.
     """
@@ -124,12 +124,11 @@ class Policies(Model, defer_build=True):
     locations: tuple[Location, ...] = ()
     """The regions in which resources are allowed; by default all."""
     deny_public_addresses: bool = False
-    """Whether public IP addresses are denied, such as those of a NAT gateway or a Bastion."""
+    """Refuse public IP addresses, such as those of a NAT gateway or a Bastion."""
     deny_public_access: bool = False
-    """Whether storage, vault, registry and Batch must be closed to public networks, even to chosen
-    ranges."""
+    """Refuse public access to storage, vault, registry and Batch, even from chosen ranges."""
     require_cmk: tuple[Encrypted, ...] = ()
-    """What must be encrypted with a customer-managed key."""
+    """Kinds of resources that must be encrypted with a customer-managed key."""
 
 
 # Azure's own ranges: days that a workspace keeps logs, and alerts of one budget.
@@ -156,7 +155,7 @@ class Monitoring(Model, defer_build=True):
     emails: Annotated[Emails, Field(min_length=1, json_schema_extra={"minItems": 1})]
     """Addresses that alerts are sent to."""
     retention: Annotated[Days, between(*_RETENTION_DAYS, "logs can be kept")] = _RETENTION_DAYS[0]
-    """How long to keep logs, from 30d to 730d."""
+    """The time for which logs are kept, from 30d to 730d."""
     workspace: WorkspaceId | None = None
     """The id of an existing Log Analytics workspace in the environment's region; its owner decides
     how long it keeps logs."""

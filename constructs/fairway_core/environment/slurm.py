@@ -107,7 +107,7 @@ class LoginNodes(Model, defer_build=True):
     size: Annotated[SizeText, x64(_SIZE)] = _SIZE
     """The VM size of each. Describe a size that Fairway does not list by one that it does."""
     count: int = Field(default=1, ge=1, le=9)
-    """How many login nodes; people are spread over them."""
+    """The number of login nodes; people are spread over them."""
 
     @property
     def sizes(self) -> list[str]:
@@ -159,9 +159,9 @@ class Slurm(Model, defer_build=True):
     login: LoginNodes | None = None
     """VMs to log in to; without this section people log in to the scheduler."""
     accounting: bool = True
-    """Whether the history of all jobs is kept in a database, which `sacct` reads."""
+    """Keep the history of all jobs in a database, which `sacct` reads."""
     idle: Annotated[Span, AfterValidator(_long_enough)] = 600
-    """How long to keep an idle node before it is deleted."""
+    """The time for which an idle node is kept before it is deleted."""
     accounts: Annotated[dict[str, Annotated[int, Field(ge=1)]], AfterValidator(_names)] = Field(
         default_factory=dict
     )
@@ -175,7 +175,7 @@ class Slurm(Model, defer_build=True):
     packages: Annotated[
         Literal["distribution", "microsoft"] | SlurmRepository, BeforeValidator(_known_source)
     ] = "distribution"
-    """Where scheduler, login nodes and nodes get Slurm from. `distribution`: Ubuntu's 23.11, which
+    """Source of Slurm for scheduler, login nodes and nodes. `distribution`: Ubuntu's 23.11, which
     gets no more fixes. `microsoft`: 25.11 as CycleCloud has it, from packages.microsoft.com, whose
     key is fetched from there. Or an apt repository of yours. Choose before the cluster holds jobs
     and history: 25.11 cannot read what 23.11 has left. The two others have not run on Azure yet,
@@ -215,9 +215,9 @@ class SlurmNodes(Nodes, defer_build=True):
     engine: Literal["slurm"]
     """`slurm`: Slurm queues and runs the jobs, on nodes that come and go."""
     nodes: Annotated[int, Field(ge=1)] | NodeRange
-    """How many nodes there are, or `{min, max}` between which Slurm starts and deletes them."""
+    """The number of nodes, or `{min, max}` between which Slurm starts and deletes them."""
     health: Literal["quick", "full"] = "quick"
-    """What a new node must pass before its first job: `quick` counts GPUs and InfiniBand adapters,
+    """The checks of a new node before its first job: `quick` counts GPUs and InfiniBand adapters,
     `full` also measures them by the HPC image's own checks, which take some minutes.
     """
 
@@ -280,7 +280,7 @@ def check_slurm(clusters: Mapping[str, object], slurm: Slurm) -> None:
 
 
 def slurm_memory_mib(size: str) -> int:
-    """What jobs may use of a node's memory, in MiB; the rest is the system's.
+    """Memory of a node that jobs may use, in MiB; the rest is the system's.
 
     A node that has less than Slurm was told takes no jobs. What a VM sees is a little less
     than Azure's number, and the system and its file caches need some of it.

@@ -1,4 +1,4 @@
-"""Where Terraform keeps what it knows of the environment."""
+"""Places where Terraform keeps the state of an environment."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class AzurermState(Model, defer_build=True):
     container: Annotated[str, accepted_by(partial(check_name, "storage_container"))] = "tfstate"
     """The blob container in it."""
     public_access: bool = False
-    """Whether the account can be reached from every address, as hosted build agents need, or only
-    from `access.allowed`. In both cases it needs an identity with a role on it.
+    """Open the account to every address, as hosted build agents need, and not only to
+    `access.allowed`. In both cases it needs an identity with a role on it.
     """
 
 

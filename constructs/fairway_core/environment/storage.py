@@ -27,7 +27,7 @@ class Container(Model, defer_build=True):
     """A private blob container."""
 
     expire: Days | None = None
-    """How long Azure keeps a blob after its last change; by default for ever."""
+    """The time for which Azure keeps a blob after its last change; by default for ever."""
 
 
 class Storage(Model, defer_build=True):
@@ -38,17 +38,17 @@ class Storage(Model, defer_build=True):
     Nodes get access to its `containers:`, which must exist too. Its owner must open its network to
     the nodes."""
     private_endpoint: bool = False
-    """Whether to create a private endpoint for `existing` in this network."""
+    """Create a private endpoint for `existing` in this network."""
     account: str | None = None
     """The account's name, unique in all of Azure; by default Fairway generates one."""
     replication: Replication | None = None
-    """Where copies are kept: LRS in one zone, ZRS in three, the others in two regions. By default
+    """Placement of copies: LRS in one zone, ZRS in three, the others in two regions. By default
     ZRS, or LRS with `zone: none`.
     """
     customer_managed_key: bool = False
-    """Whether to encrypt it with a key in the environment's vault."""
+    """Encrypt it with a key in the environment's vault."""
     account_keys: bool = False
-    """Whether the account's keys give access too; only for Lustre's import from it."""
+    """Let the account's keys give access too; only for Lustre's import from it."""
     containers: dict[str, Container] = Field(
         default_factory=lambda: {name: Container() for name in ("datasets", "outputs", "code")}
     )
@@ -77,7 +77,7 @@ class Storage(Model, defer_build=True):
 
     @property
     def has_endpoint(self) -> bool:
-        """Whether it has a private endpoint in a network that has any."""
+        """True if the account has a private endpoint in a network that has any."""
         return self.private_endpoint or not self.existing
 
     def check_container(self, name: str, path: DataPath) -> None:

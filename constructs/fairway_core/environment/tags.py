@@ -101,7 +101,7 @@ NamePattern = Annotated[str, accepted_by(check_pattern)]
 
 
 class NamePatterns(Model):
-    """What Azure resources are called. A pattern has the tokens `{type}`, the abbreviation of
+    """Patterns of the names of Azure resources. Their tokens are `{type}`, the abbreviation of
     Azure's Cloud Adoption Framework, `{environment}`, `{name}`, which tells a resource from its
     like, and `{region}`, with lower-case letters, digits and hyphens around them.
     """

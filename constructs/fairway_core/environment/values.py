@@ -143,7 +143,7 @@ def x64(usual: str) -> AfterValidator:
 
 
 def most_nodes_path(nodes: object) -> tuple[str, ...]:
-    """Where `nodes:` says how many there are at most: it is a number, or `{min, max}`."""
+    """The path to the largest number of nodes: `nodes:` itself, or its `max`."""
     return ("nodes",) if isinstance(nodes, int) else ("nodes", "max")
 
 

@@ -1,4 +1,4 @@
-"""How kubectl gets to know a cluster of AKS: what a person types, once."""
+"""Commands that make an AKS cluster known to kubectl: a person types them once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def credentials(name: str, group: str, subscription: str = "") -> str:
 
 
 def credentials_of(cluster: str) -> str:
-    """The same for the id of a cluster; "" for what is none."""
+    """The commands for the cluster of that resource id; "" for text that is no such id."""
     try:
         parts = parts_of("AKS cluster", cluster)
     except FieldError:

@@ -91,8 +91,8 @@ def objects_of(text: str) -> dict[str, Any] | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether nothing in it refers to another part, which may have no end, or is nested so deep
-    that it would take minutes to read; Fairway writes neither."""
+    """True if no part of the text refers to another part, which may have no end, and none is nested
+    so deep that it would take minutes to read; Fairway writes neither."""
     depth = 0
     for event in YAML(typ="safe", pure=True).parse(text):
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)

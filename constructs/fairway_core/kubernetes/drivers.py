@@ -43,7 +43,7 @@ _LUSTRE_CONTROLLER = "csi-azurelustre-controller"
 def installation(
     targets: Sequence[Target], volume_types: Collection[str], versions: Operators
 ) -> list[Manifest]:
-    """What brings the drivers that the targets' nodes and volumes need; nothing where none does."""
+    """Manifests of the drivers that the targets' nodes and volumes need; none if they need none."""
     fast = [each for each in targets if offers_infiniband(each)]
     nvidia = [each for each in targets if has_nvidia(each)]
     found: list[Manifest] = []

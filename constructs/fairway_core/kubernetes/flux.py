@@ -1,4 +1,4 @@
-"""How Flux applies what is written for it: in which order, and in whose name.
+"""Flux's objects: the order in which it applies files, and the account that it uses.
 
 The order: https://fluxcd.io/flux/components/kustomize/kustomizations/#dependencies
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NAMESPACE = "fairway-flux"
-"""Where Flux's own objects are. AKS' extension lets none refer to another namespace.
+"""The namespace of Flux's own objects. AKS' extension lets none refer to another namespace.
 
 Source: Azure documentation, GitOps Flux v2 configurations, multi-tenancy."""
 _ACCOUNT = "flux-applier"  # which the extension makes there, for a configuration of the cluster
@@ -37,7 +37,7 @@ def kustomizations(paths: Iterable[str]) -> list[tuple[str, str, tuple[str, ...]
 
 
 def chart_repository(name: str, url: str) -> Manifest:
-    """Where charts come from; the type follows from the address."""
+    """A source of charts; its type follows from the address."""
     spec = {"interval": "24h", "url": url}
     if url.startswith("oci://"):
         spec["type"] = "oci"

@@ -1,4 +1,4 @@
-"""What a namespace needs before jobs run in it: the head pod, and the rights that it has."""
+"""The head pod that a namespace needs before jobs run in it, and the rights of the pod."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _RULES_EVERYWHERE = [
 
 
 def rights(target: Target) -> dict[str, bool]:
-    """What its account may do, as `kubectl auth can-i` has it, each in all namespaces or in its own
-    alone; with Kueue's objects where the target has a queue of its."""
+    """Rights of the head's account in `kubectl auth can-i`'s words, each True for all namespaces or
+    False for its own alone; with Kueue's objects where the target has a queue of Kueue's."""
     access = access_of(target)
     return {
         f"{verb} {'.'.join(filter(None, (resource, group)))}": everywhere

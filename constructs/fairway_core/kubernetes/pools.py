@@ -34,7 +34,7 @@ def access_of(target: Target) -> KubernetesAccess:
 
 
 def taints(target: Target) -> list[dict[str, str]]:
-    """Those that an environment and AKS give the target's nodes."""
+    """Taints that an environment and AKS give the target's nodes."""
     own = access_of(target).tolerations
     pool = {"key": POOL_TAINT, "value": target.name, "effect": "NoSchedule"}
     return [pool] * (POOL_TAINT in own) + [_SPOT] * target.spot
@@ -54,7 +54,7 @@ def size_of(target: Target) -> VmSize | None:
 
 
 def topology_of(target: Target) -> Topology | None:
-    """Where the GPUs and adapters of its nodes are, for NCCL; None where nobody has to say it."""
+    """Topology of GPUs and adapters in the target's nodes, for NCCL; None where NCCL needs none."""
     from fairway_core.catalog import fabric_for
 
     size = size_of(target)
@@ -62,13 +62,13 @@ def topology_of(target: Target) -> Topology | None:
 
 
 def has_nvidia(target: Target) -> bool:
-    """Whether its nodes have GPUs of NVIDIA's."""
+    """True if the target's nodes have NVIDIA GPUs."""
     size = size_of(target)
     return bool(size and size.gpu and size.gpu.vendor == "nvidia")
 
 
 def offers_infiniband(target: Target) -> bool:
-    """Whether pods on its nodes are given InfiniBand adapters."""
+    """True if pods on the target's nodes are given InfiniBand adapters."""
     return bool(access_of(target).rdma)
 
 

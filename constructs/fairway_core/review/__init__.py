@@ -1,4 +1,4 @@
-"""What Terraform plans would do, for people and for programs.
+"""Reviews of Terraform plans, for people and for programs.
 
 `read_plan` reads what `terraform show -json` prints, `review` says what would change, what it
 would destroy and what that costs, and `markdown` writes it as a comment of a pull request.

@@ -1,4 +1,4 @@
-"""What changes of a resource, attribute by attribute, without its secrets.
+"""Changes of a resource, attribute by attribute, without its secrets.
 
 Terraform writes four trees of one shape: the values before and after, which of them are
 sensitive, and which are known only after apply. They are walked side by side.
@@ -63,7 +63,7 @@ class _Seen:
 
 
 def attribute_changes(change: Mapping[str, Any], *, exact: bool = False) -> list[AttributeChange]:
-    """What differs between before and after, in the order of the attributes.
+    """Differences between before and after, in the order of the attributes.
 
     `null`, an empty text, an empty list, zero and false are all nothing to Terraform's
     providers: a change from one to another is told only with `exact`.
@@ -100,7 +100,7 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
 
 
 def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
-    """The same of a mapping, most of whose items are plain and have no mask."""
+    """A mapping with markers for secret or unknown items; most items are plain and have no mask."""
     sensitive, unknown = sensitive or {}, unknown or {}
     if not isinstance(sensitive, dict):
         return HIDDEN
@@ -127,14 +127,14 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
 def _known_later(
     value: Mapping[str, Any], sensitive: Mapping[str, Any], unknown: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """What is not in the mapping yet."""
+    """Items that are known only after apply and are not in the mapping yet, with their markers."""
     for key, later in unknown.items():
         if later and key not in value:
             yield key, UNKNOWN if later is True else masked(None, sensitive.get(key), later)
 
 
 def _is_secret(parent: Mapping[str, Any], key: str) -> bool:
-    """Whether the name is that of a secret; a `value` is as secret as the name beside it."""
+    """True if the key names a secret; a `value` is as secret as the name beside it."""
     if key != "value":
         return is_secret_name(key)
     name = parent.get("name") or parent.get("key")
@@ -254,12 +254,12 @@ def _read(value: Any) -> Any:
 
 
 def _is_something(value: Any) -> bool:
-    """Whether there is a value other than a provider's nothing, at any depth."""
+    """True if there is a value other than a provider's nothing, at any depth."""
     return any(leaves(value))
 
 
 def _forces(path: Sequence[str | int], forcing: Sequence[tuple[str | int, ...]]) -> bool:
-    """Whether the path is below a forcing one; blocks found by name stand for any place."""
+    """True if a path is below or above a forcing one; blocks found by name stand for any place."""
     return any(_is_below(path, one) or _is_below(one, path) for one in forcing)
 
 

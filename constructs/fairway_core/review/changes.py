@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Action(StrEnum):
-    """What becomes of a resource."""
+    """An action on a resource in a plan."""
 
     DESTROY = "destroy"
     REPLACE = "replace"
@@ -75,7 +75,7 @@ _FACTS = (
 
 @dataclass(frozen=True)
 class Change:
-    """What would be done with one resource, or was done to it: then it is drift.
+    """A planned change of one resource, or one that was made to it: then it is drift.
 
     `because` names the attributes that force a replacement, `reason` is Terraform's own word
     for it. `attributes` is empty for what is created or destroyed; what a resource is created
@@ -107,7 +107,7 @@ class Change:
 
     @property
     def facts(self) -> list[tuple[str, Any]]:
-        """What to say of a new resource in one line."""
+        """Facts for a line about a new resource, each with its name."""
         values = self.created if isinstance(self.created, dict) else {}
         nothing: tuple[Any, ...] = (None, "", [], UNKNOWN, HIDDEN)
         return [
@@ -119,7 +119,7 @@ class Change:
 
 
 def changes_of(plan: Plan) -> Iterator[Change]:
-    """What the plan would do, in its own order; nothing for what stays and what is only read.
+    """Changes that the plan would make, in its own order; none for what stays or is only read.
 
     Raises UserError for an action that is not known: what it does could not be said.
     """
@@ -142,7 +142,7 @@ def changes_of(plan: Plan) -> Iterator[Change]:
 
 
 def drift_of(plan: Plan) -> Iterator[Change]:
-    """What was changed or deleted outside of Terraform, as far as it can be seen.
+    """Resources that were changed or deleted outside of Terraform, as far as it can be seen.
 
     Terraform also lists what it merely reads in another way than it wrote it, and what another
     resource of the same plan has set: nothing.
@@ -166,7 +166,7 @@ def drift_of(plan: Plan) -> Iterator[Change]:
 
 
 def _associated(plan: Plan) -> Iterator[tuple[str, str, str]]:
-    """What associations give to subnets: the subnet's id, the attribute there, and its value.
+    """Values that associations set in subnets: the subnet's id, the attribute there, and its value.
 
     The subnet was written before them, and reads what they gave it only the next time.
     """

@@ -1,4 +1,4 @@
-"""What plans change in costs: the parts of each resource before and after."""
+"""Changes in costs by plans: the parts of each resource before and after."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REGION = re.compile(r"[a-z][a-z0-9]*")
 
 @dataclass
 class _Units:
-    """How many more of a thing that is paid for, and its price."""
+    """Additional units of a thing that is paid for, and its price."""
 
     price: Price | None
     most: float = 0
@@ -31,7 +31,7 @@ class _Units:
 
 @dataclass(frozen=True)
 class CostChange:
-    """What a resource costs an hour before and after, at its most, and how much more that is.
+    """Hourly costs of a resource before and after, at its most, and their difference.
 
     Each is of the parts whose price is known, None where there is none. `at_minimum` is the
     difference with the least number of nodes. A difference is `whole` where it is that of all
@@ -50,7 +50,7 @@ class CostChange:
 
 
 class PriceSource(NamedTuple):
-    """Where prices are from, and since when they are known."""
+    """The source of prices, and since when they are known."""
 
     source: str
     date: datetime.date
@@ -71,7 +71,7 @@ class CostReview:
 
     @property
     def hourly_at_minimum(self) -> float | None:
-        """The same with the least number of nodes that clusters have."""
+        """The sum of the known differences with the least number of nodes that clusters have."""
         return _sum(each.at_minimum for each in self.changes)
 
     @property
@@ -109,7 +109,7 @@ def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices
 
 
 def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
-    """How many more of each thing that is paid for: by meter, or by words where it has none."""
+    """Additional units of each thing that is paid for: by meter, or by words where it has none."""
     units: dict[tuple[str, str], _Units] = {}
     for lines, sign in ((before, -1), (after, 1)):
         for line in lines:

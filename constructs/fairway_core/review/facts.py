@@ -70,7 +70,7 @@ def _with_losses(stack: StackReview, lost: Sequence[Loss]) -> StackReview:
 
 @dataclass(frozen=True)
 class _Form:
-    """How a value is written, and read: reading raises an error for anything else.
+    """The form of a value, to write and to read it: reading raises an error for anything else.
 
     What has no `read` follows from other values. `field` is the name in Python where the key is
     another; a key that `may_lack` is read as null.

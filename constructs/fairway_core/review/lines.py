@@ -48,7 +48,7 @@ DONE: Mapping[Action, str] = {
     Action.MOVE: "called otherwise",
     Action.IMPORT: "taken over",
 }
-"""What becomes of resources, in the order in which a reader should see them."""
+"""Words for each action on resources, in the order in which a reader should see them."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def summary(review: Review) -> str:
 
 
 def summary_of_stack(stack: StackReview) -> str:
-    """The same of one stack, or that it waits."""
+    """One sentence about a stack: how many resources become what, or that it waits."""
     counted = _counted(stack.totals())
     if stack.state != "waiting":
         return counted
@@ -83,7 +83,7 @@ def _counted(counts: Mapping[Action, int]) -> str:
 
 
 def allow_options(losses: Iterable[Loss]) -> str:
-    """What to add to the command where all of these are meant, ready for a shell."""
+    """Options that allow all of these losses, ready for a shell."""
     addresses = dict.fromkeys(loss.address for loss in losses)
     return " ".join(f"--allow {shlex.quote(address)}" for address in addresses)
 
@@ -148,7 +148,7 @@ def waiting_line(stack: StackReview) -> Line:
 
 
 def reread_line(stack: StackReview) -> Line:
-    """That Terraform lists drift in which no value differs."""
+    """A line on drift that Terraform lists although no value differs."""
     count = f"{stack.reread} resource{'s' if stack.reread > 1 else ''}"
     differ = "differ" if stack.reread > 1 else "differs"
     return [f"{count} {differ} only in formatting (not drift)"]

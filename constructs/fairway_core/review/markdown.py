@@ -196,7 +196,7 @@ _WARNING = (
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the reviews are from: the run's address, the commit, and whether it is a fork's."""
+    """The origin of the reviews: the run's address, the commit, and whether it is a fork's."""
 
     run: str
     commit: str

@@ -24,7 +24,7 @@ _LARGEST = 1 << 30
 _HOW = "terraform plan -out tfplan && terraform show -json tfplan > plan.json"
 
 ROLES = ("network", "data", "compute")
-"""What the names of an environment's stacks end in, in the order in which they are deployed."""
+"""Endings of the names of an environment's stacks, in the order in which they are deployed."""
 
 # Names of files that say nothing of the stack: their folder then does.
 _PLAIN_NAMES = frozenset({"plan", "tfplan", "show"})
@@ -65,29 +65,29 @@ class Plan:
 
     @property
     def promised(self) -> bool:
-        """Whether the stack waits, and its plan was made with outputs that are promised."""
+        """True if the stack waits, and its plan was made with outputs that are promised."""
         return bool(self.data.get(WAITS_FOR)) and not self.errored
 
     @property
     def errored(self) -> bool:
-        """Whether Terraform gave up before the plan was whole."""
+        """True if Terraform gave up before the plan was whole."""
         return self.data.get("errored") is True
 
     @property
     def changes(self) -> list[Mapping[str, Any]]:
-        """What would be done with each resource."""
+        """Planned changes of resources, as Terraform writes them."""
         found: list[Mapping[str, Any]] = self.data.get("resource_changes") or []
         return found
 
     @property
     def drift(self) -> list[Mapping[str, Any]]:
-        """What was done to resources outside of Terraform."""
+        """Changes that were made to resources outside of Terraform, as Terraform writes them."""
         found: list[Mapping[str, Any]] = self.data.get("resource_drift") or []
         return found
 
     @property
     def output_changes(self) -> Mapping[str, Mapping[str, Any]]:
-        """What would become of the stack's outputs, by name."""
+        """Planned changes of the stack's outputs, by name."""
         found: Mapping[str, Mapping[str, Any]] = self.data.get("output_changes") or {}
         return found
 

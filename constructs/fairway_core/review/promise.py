@@ -1,4 +1,4 @@
-"""Whether a plan does what was shown of it while values that it reads were not known yet."""
+"""Comparison of a plan with what was shown of it while values that it reads were not known yet."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _is_as_shown(change: Change, shown: Change) -> bool:
 
 
 def _attributes_fit(found: Collection[AttributeChange], shown: Collection[AttributeChange]) -> bool:
-    """Whether each is one that was shown, or a part of one whose value was unknown."""
+    """True if each change found is one that was shown, or a part of one whose value was unknown."""
     known = {each.path: each for each in shown if each.new is not UNKNOWN}
     unknown = [each.path for each in shown if each.new is UNKNOWN]
     for each in found:
@@ -64,7 +64,7 @@ def _attributes_fit(found: Collection[AttributeChange], shown: Collection[Attrib
 
 
 def _may_be_nothing(shown: Change) -> bool:
-    """Whether nothing is left of a change where its unknown values are as they were."""
+    """True if nothing is left of a change where its unknown values are as they were."""
     return bool(shown.attributes) and all(_has_unknown(each.new) for each in shown.attributes)
 
 
@@ -78,7 +78,7 @@ def _outputs(found: Collection[OutputChange], shown: Collection[OutputChange]) -
 
 
 def fits(value: Any, shown: Any) -> bool:
-    """Whether a value is the one that was shown, in all of it that was known.
+    """True if a value is the one that was shown, in all of it that was known.
 
     >>> fits({"id": "7", "size": 2}, {"id": UNKNOWN, "size": 2}), fits([1], [2])
     (True, False)

@@ -55,7 +55,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class StackReview:
-    """What becomes of one stack.
+    """The review of one stack.
 
     `state` is `planned`, `failed` where Terraform gave up before the plan was whole, or
     `waiting` where stacks that it reads are not deployed yet; what it would do is `promised`
@@ -85,7 +85,7 @@ class StackReview:
         return *self.changes, *self.pending
 
     def totals(self) -> Counter[Action]:
-        """How many resources each action is for."""
+        """Number of resources by action."""
         return _totals(self.planned)
 
 
@@ -116,7 +116,7 @@ class Review:
 
     @property
     def refused(self) -> tuple[Finding, ...]:
-        """What Azure or the provider would refuse in the middle of an apply."""
+        """Findings on changes that Azure or the provider would refuse in the middle of an apply."""
         return tuple(
             finding
             for stack in self.stacks
@@ -130,7 +130,7 @@ class Review:
         return DATA_LOST if self.lost else REFUSED if self.refused else 0
 
     def totals(self) -> Counter[Action]:
-        """How many resources each action is for, in all stacks, pending ones too."""
+        """Number of resources by action in all stacks, pending ones too."""
         return _totals(change for stack in self.stacks for change in stack.planned)
 
 
@@ -148,7 +148,7 @@ def review(
     prices: Prices | None = None,
     left: Collection[str] = (),
 ) -> Review:
-    """What the plans would do; with `base` what its plans would do already is set apart.
+    """The review of the plans; with `base` what its plans would do already is set apart.
 
     `allow` holds addresses of resources whose loss is meant. Costs are left out without
     `prices`. `left` names environments that are deployed and that no file asks for any more.
@@ -201,7 +201,7 @@ def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
 
 
 def _found(plan: Plan, plans: Sequence[Plan], own: Collection[str]) -> list[Finding]:
-    """What the checks find in one plan, with what they must know of the others."""
+    """Findings of the checks in one plan, with what they must know of the others."""
     others = [change for other in plans if other is not plan for change in other.changes]
     return check_plan({"resource_changes": plan.changes}, others=others, own=own)
 
@@ -268,7 +268,7 @@ def _review_stack(
 
 
 def _shortcomings(plan: Plan, state: str) -> list[Finding]:
-    """That a plan is not all that there is."""
+    """Warnings that a plan is incomplete, or leaves locks out."""
     left_out = plan.data.get(UNLOCKED)
     if left_out:
         locks = ", ".join(f"`{address}`" for address in left_out)
@@ -304,7 +304,7 @@ def _shortcomings(plan: Plan, state: str) -> list[Finding]:
 
 
 def _is_same(change: Change, other: Change | None) -> bool:
-    """Whether two plans would do the same with a resource."""
+    """True if two plans would do the same with a resource."""
     return other is not None and (
         change.action,
         change.attributes,

@@ -212,13 +212,13 @@ class Accounting:
 
     @property
     def ruled(self) -> bool:
-        """Whether jobs are held to accounts and qualities of service; several people share by
-        what each has used."""
+        """True if jobs are held to accounts and qualities of service; several people share by what
+        each has used."""
         return bool(self.accounts or self.qos or self.several)
 
     @property
     def preempts(self) -> bool:
-        """Whether jobs may take the nodes of others."""
+        """True if jobs may take the nodes of others."""
         return any(each.preempts for _, each in self.qos)
 
 
@@ -248,7 +248,7 @@ class Programs:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """How long the daemons wait, in seconds.
+    """Times for which the daemons wait, in seconds.
 
     `credential` is for how long a launch is valid, and so for how long a requeued job waits;
     0 keeps Slurm's two minutes. A command waits `message` for a daemon's answer. A job is told to
@@ -265,7 +265,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmCluster:
-    """What `render` writes a configuration of.
+    """A cluster whose configuration `render` writes.
 
     `address` is where `host` is reached. With `containment` "cgroup" jobs get the cores, the
     memory and the GPUs that they asked for and no others; "none" is for a machine without

@@ -56,7 +56,7 @@ def _slurm_conf(cluster: SlurmCluster) -> str:
 
 
 def _has_topology(cluster: SlurmCluster) -> bool:
-    """Whether there is more than one network of nodes: each scale set has its own."""
+    """True if there is more than one network of nodes: each scale set has its own."""
     return len(cluster.partitions) > 1
 
 
@@ -174,7 +174,7 @@ def accounting_commands(cluster: SlurmCluster) -> list[str]:
 
 
 def share_commands(cluster: SlurmCluster, users: Sequence[str]) -> list[str]:
-    """The same for users who come later; none where nothing is accounted for.
+    """The words behind `sacctmgr -i` of each command for users who come later; none without rules.
 
     >>> from fairway_core.slurm import Accounting, SlurmCluster
     >>> rules = Accounting(several=True)

@@ -17,10 +17,10 @@ LIBRARY = "/usr/local/lib/fairway"
 """The folder of the programs' package on a VM."""
 
 SETTINGS = "/etc/fairway/slurm.json"
-"""Where the programs of a VM find their settings."""
+"""The file of settings for the programs of a VM."""
 
 LOG = "/var/log/slurm/fairway.log"
-"""Where the scheduler's programs say what they did."""
+"""The log of the scheduler's programs."""
 
 _CALLED = {
     "resume": "ResumeProgram",
@@ -31,7 +31,7 @@ _CALLED = {
 
 @dataclass(frozen=True, kw_only=True)
 class NodeFacts:
-    """What a sound node has: the health check drains one that lacks any of it.
+    """Facts about a sound node: the health check drains one that lacks any of them.
 
     With `nvlink` all links of its GPUs are up, as Azure's own checks want it for sizes with several
     GPUs and InfiniBand: https://github.com/Azure/azurehpc-health-checks (check_nvlink_status).
@@ -100,7 +100,7 @@ def cloud_programs(
     log: str = LOG,
     proxy: bool = False,
 ) -> dict[str, str]:
-    """What slurmctld calls, by the names that they have below PROGRAMS.
+    """Programs that slurmctld calls, by the names that they have below PROGRAMS.
 
     `library` is the folder that holds the package, `log` where they say what they did. With `proxy`
     they reach Azure by the machine's: slurmctld hands its own variables on to none of them.
