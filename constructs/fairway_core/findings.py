@@ -22,7 +22,7 @@ _WINDOW = 120
 
 
 class Severity(StrEnum):
-    """The weight of a finding: an error stops what was asked for, a warning does not."""
+    """Severity of a finding: an error stops what was asked for, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -49,7 +49,7 @@ class Fabric:
 
     @property
     def topology(self) -> Topology | None:
-        """The topology of its nodes; None where no row of the catalogue says it."""
+        """Topology of nodes with this fabric; None where no row of the catalogue says it."""
         return topologies().get(self.environment.get("NCCL_TOPO_FILE", ""))
 
 

@@ -115,7 +115,7 @@ def has_image(size: VmSize) -> bool:
 
 @cache
 def _missing_drivers() -> Mapping[str, str]:
-    """Drivers that the image families need for which the catalogue has no image, by family."""
+    """Drivers of the image families for which the catalogue has no image, by family."""
     return MappingProxyType({name: row["driver"] for name, row in table("images")["own"].items()})
 
 

@@ -23,7 +23,7 @@ def holds_data(type: str) -> bool:  # noqa: A002
 
 
 def is_lost_with(type: str) -> bool:  # noqa: A002
-    """True if data is lost with a resource of that type, its own or that of others.
+    """True if something is lost with a resource of that type, its own data or that of others.
 
     >>> is_lost_with("azurerm_managed_disk"), is_lost_with("azurerm_resource_group")
     (True, True)

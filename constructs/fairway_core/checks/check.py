@@ -151,7 +151,7 @@ class Asked:
 
     @classmethod
     def by(cls, environment: Environment) -> Asked:
-        """The settings of an environment."""
+        """Settings that an environment asks for."""
         # Imported here: a review of plans needs no environment, and is to start at once.
         from fairway_core.environment.state import AzurermState
 

@@ -258,7 +258,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @property
     def shape(self) -> PoolShape:
-        """The facts about the pool for its formula."""
+        """Facts about the pool that its formula needs."""
         nodes = self.node_range
         return PoolShape(
             minimum=nodes.min,

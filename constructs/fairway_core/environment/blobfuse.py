@@ -34,7 +34,7 @@ class Blobfuse(FileSystem, defer_build=True):
     container: str
     """The container, under `storage.containers:`."""
     read_only: bool = True
-    """Mount it read-only. A file that is written gets to the container when it is closed; of
+    """Mount the container read-only. A file that is written gets there when it is closed; of
     several nodes that write the same one, the last wins."""
 
     mount_type = "blobs"

@@ -39,14 +39,14 @@ class FileSystem(Model, defer_build=True):
     """
 
     path: MountPath
-    """The path at which nodes mount it, for example /data."""
+    """The path at which nodes mount the file system, for example /data."""
 
     resource_kind: ClassVar[str] = ""
     """The kind of resource in names.toml that it is called as."""
     subnet_role: ClassVar[str | None] = None
     """The subnet that it is in; None where nodes reach it otherwise."""
     mount_type: ClassVar[str] = "nfs"
-    """The type with which nodes mount it, for mount(8)."""
+    """Type of the file system on nodes, for mount(8)."""
     private_link: ClassVar[str] = ""
     """The service of private_links.toml by which nodes reach it."""
     is_server: ClassVar[bool] = False

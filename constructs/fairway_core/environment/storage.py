@@ -46,7 +46,7 @@ class Storage(Model, defer_build=True):
     ZRS, or LRS with `zone: none`.
     """
     customer_managed_key: bool = False
-    """Encrypt it with a key in the environment's vault."""
+    """Encrypt the account with a key in the environment's vault."""
     account_keys: bool = False
     """Let the account's keys give access too; only for Lustre's import from it."""
     containers: dict[str, Container] = Field(
