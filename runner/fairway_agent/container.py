@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairway_agent.job_facts import Container, TargetFacts
 
 RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
-"""Those that are known, the first that is there being taken; Docker only where its daemon
+"""Known runtimes of containers, the first that is there being taken; Docker only where its daemon
 answers this user, and Podman where it works."""
 
 _NO_TOOL = 4

@@ -149,7 +149,7 @@ def _owner(root: Path) -> tuple[int, int, list[int]]:
 
 
 def _namespaces(pid: int) -> list[str]:
-    """How the container of a process is entered; nothing where it is in none."""
+    """Words of a command that enter the container of a process; empty where it is in none."""
 
     def differs(name: str) -> bool:
         there, here = (Path(f"/proc/{each}/ns/{name}") for each in (pid, "self"))

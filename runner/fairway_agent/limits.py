@@ -70,7 +70,7 @@ def longest(plan: RunPlan, preparation: float) -> float | None:
 
 
 def nodes_of(folder: Path) -> dict[str, int]:
-    """How many nodes each task of the run in a folder takes, by its name."""
+    """Number of nodes that each task of the run in a folder takes, by the task's name."""
     stages = ("tasks.jsonl", "finally.jsonl")
     specs = (spec for stage in stages for spec in job_facts.read_specs(folder / stage))
     return {spec.name: spec.nodes for spec in specs}
@@ -153,7 +153,7 @@ class Watch:
 
     @property
     def record(self) -> Path:
-        """Where the run's record lies: in its folder, unless its tasks have one of their own."""
+        """Folder of the run's record: the run's, unless its tasks have one of their own."""
         return self.folder
 
     def held(self, now: float) -> Held:

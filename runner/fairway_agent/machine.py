@@ -145,7 +145,7 @@ _PAUSE = 0.5  # seconds between two looks at what other runs have
 
 
 def folder() -> Path:
-    """Where it is noted which devices are lent; the user's own, as `owned` says."""
+    """Folder with notes of which devices are lent; the user's own, as `owned` says."""
     return owned(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
 
 

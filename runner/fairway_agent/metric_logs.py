@@ -21,7 +21,7 @@ Patterns = dict[str, re.Pattern[str]]
 Found = list[tuple[int, float]]
 """Values, each with the index of its text among all."""
 Search = Callable[[str, re.Pattern[str], Sequence[str]], Found]
-"""What looks for the metric of that name in some texts."""
+"""Function that looks for the metric of a name in some texts."""
 
 _CHUNK = 1 << 20
 _LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
@@ -139,7 +139,7 @@ class MetricLog:
 
 
 def _whole_lines(chunk: bytes, *, ended: bool) -> int:
-    """How many bytes of the chunk are lines with their ends, or the start of a huge one."""
+    """Number of bytes of the chunk that are lines with their ends, or the start of a huge one."""
     end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
     if end:
         return end
@@ -147,7 +147,7 @@ def _whole_lines(chunk: bytes, *, ended: bool) -> int:
 
 
 def next_line(path: Path, start: int) -> int:
-    """Where the first line begins that does so at this byte or behind it."""
+    """Offset of the first line that begins at this byte or behind it."""
     if start == 0:
         return 0
     with path.open("rb") as file:

@@ -106,7 +106,7 @@ def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
 
 
 def _true_path(file: Path) -> Path:
-    """Where a file lies, by whatever links to folders it was found; a link is itself a file."""
+    """Path of a file without the links to folders on the way to it; a link is itself a file."""
     return file.parent.resolve() / file.name
 
 

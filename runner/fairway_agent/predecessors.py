@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
 
 SUCCEEDED = "succeeded"
-"""How one must have ended of which nothing else is said."""
+"""Required end of a predecessor for which the plan names no other."""
 
 
 def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
@@ -82,7 +82,7 @@ def unmet(
 
 
 def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
-    """How one has ended that was to end otherwise; "" where it was to end so, or goes on."""
+    """Actual end of a run that was to end otherwise; "" where it was to end so, or goes on."""
     known = state_files.read_run(folder)
     if known is None:
         return "was removed"
@@ -107,7 +107,7 @@ def _exit_code(folder: Path, known: RunState) -> int | None:
 
 
 def _tasks(folder: Path) -> Iterator[TaskState]:
-    """Where its tasks stand, in their order."""
+    """States of the tasks of a run, in their order."""
     has_last = (folder / "finally.jsonl").exists()
     numbers = range(job_facts.read_plan(folder).tasks - has_last)
     for name in (*map(str, numbers), *[LAST] * has_last):

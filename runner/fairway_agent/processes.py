@@ -119,7 +119,7 @@ def sessions_of(folder: Path, mark: str) -> set[int]:
 
 
 def _folders(mark: str) -> Iterator[str]:
-    """Where the folder may be with which a mark begins: its own name may have a `#` too."""
+    """Folders with which a mark may begin: the folder's own name may have a `#` too."""
     parts = mark.partition("=")[2].split("#")
     for end in range(1, len(parts) + 1):
         yield os.path.realpath("#".join(parts[:end]))
@@ -158,8 +158,8 @@ def environments() -> Iterator[tuple[int, list[str]]]:
 
 
 def _each(file: str) -> Iterator[tuple[str, bytes]]:
-    """What a file in /proc says of each process that has not ended meanwhile, as far as this user
-    may read it."""
+    """Content of a file in /proc of each process that has not ended meanwhile, by the process's id,
+    as far as this user may read it."""
     # Without a Path or an object for the file: this looks at every process after every task.
     for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - as above
         with suppress(OSError):

@@ -144,7 +144,7 @@ class Reconciliation(ABC):
 
     @abstractmethod
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
-        """How the scheduler sees a task that wrote `status` last."""
+        """Scheduler's view of a task that wrote `status` last."""
 
     def refresh(self, others: Sequence[Path]) -> None:  # noqa: B027 - Kubernetes' controllers do so
         """Brings the states of runs that this one comes after up to date, if nobody else does."""

@@ -236,7 +236,7 @@ class JsonRecord:
 
 
 def _readers(cls: type[JsonRecord]) -> dict[str, tuple[Read, bool]]:
-    """How each field is read, and whether it must be there."""
+    """Readers of a record's fields by name, each with True for a field that must be there."""
     kind: Any = cls
     found: dict[str, tuple[Read, bool]] = _readers_of(kind)
     return found

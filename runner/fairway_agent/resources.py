@@ -31,7 +31,7 @@ _UNBOUND = {
 FIRST_GPU = 1 << 16
 GPUS, CORES, PORTS = "FAIRWAY_GPUS", "FAIRWAY_CORES", "FAIRWAY_PORTS"
 SHARE_FILE = "share.txt"
-"""Where a task says what it has, for those who have no other way to know."""
+"""File in which a task says what it has, for those who have no other way to know."""
 _MOST = 4096  # devices of a kind
 _FIRST_PORT, _END_OF_PORTS = 10_000, 32_768  # see `ports`
 
@@ -42,8 +42,8 @@ class NeverFits(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wanted(JsonRecord, called="what a task wants"):
-    """How many GPUs and cores of its node a task wants. Without a number of cores it gets those
-    that go with its GPUs, and without a number of GPUs none."""
+    """GPUs and cores of its node that a task wants. Without a number of cores it gets those that go
+    with its GPUs, and without a number of GPUs none."""
 
     gpus: int | None = None
     cores: int | None = None
@@ -54,8 +54,8 @@ class Wanted(JsonRecord, called="what a task wants"):
         return None if gpus is None and cores is None else cls(gpus, cores)
 
     def cores_of(self, cores: int, gpus: int) -> int:
-        """How many of a node's cores are its own: by default as large a part of them as of the
-        GPUs, and none where there are more GPUs than cores.
+        """Number of a node's cores that the task gets: by default as large a part of them as of
+        the GPUs, and none where there are more GPUs than cores.
 
         >>> Wanted(gpus=1).cores_of(96, 8), Wanted(gpus=2, cores=3).cores_of(96, 8)
         (12, 3)

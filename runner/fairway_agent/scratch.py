@@ -44,7 +44,7 @@ def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
 
 
 def input_folder(shared: Path, entry: Staged) -> Path:
-    """Where a staged input lies: where the job says, or the same folder for the same blobs."""
+    """Folder of a staged input: the one that the job names, or the same for the same blobs."""
     if entry.to is not None:
         return Path(entry.to)
     key = f"{entry.account}\0{entry.container}\0{entry.path}"

@@ -136,7 +136,7 @@ class Budget(JsonRecord, called="`max_cost`"):
 CANCEL, WARN = "cancel", "warn"
 """Actions on a task whose GPUs are idle."""
 CONDITIONS = ("succeeded", "failed", "ended")
-"""How a run that another comes after may have to end; a list of exit codes says which it has."""
+"""Ends that a plan may require of a run before its own; exit codes are required as a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class RunPlan(JsonRecord, called="the plan"):
 
     @property
     def done(self) -> Mapping[str, int]:
-        """How many tasks ended in which state before, and do not run again."""
+        """Number of tasks, by state, that have ended before and do not run again."""
         return self.retry.done if self.retry else {}
 
     @property

@@ -95,7 +95,7 @@ def _page(url: str, what: str) -> ElementTree.Element:
 
 
 def below(name: str, path: str) -> str | None:
-    """Where a blob goes below the folder of what is staged at `path`; None for one that is not
+    """Path of a blob below the folder of what is staged at `path`; None for one that is not
     meant, or that only marks a folder. Fault for a name that cannot be a file's."""
     base = path.rstrip("/")
     if name == base and not path.endswith("/"):

@@ -119,7 +119,7 @@ class TaskState(JsonRecord, called="the state"):
 
     @property
     def ends_with_this(self) -> dict[str, int]:
-        """How its attempts ended, if the running one was cut short: by Slurm, or with its node."""
+        """Ended attempts by cause, if the running one was cut short: by Slurm, or with its node."""
         ends = dict(self.ends or {})
         if self.state == "running":
             cause = PREEMPTION if self.stopped else NODE
@@ -209,7 +209,7 @@ class States:
 
 
 def read_run(folder: Path) -> RunState | None:
-    """Where a run stands; None before that was written. Fault where the file is damaged."""
+    """State of a run; None before it was written. Fault where the file is damaged."""
     return read(folder / FILE, RunState.from_json)
 
 

@@ -61,7 +61,7 @@ class Mask:
         return _masked(data, self._spans(data))
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
-        """Where secrets stand, in order; those that touch or overlap are one."""
+        """Start and end of each secret, in order; those that touch or overlap are one."""
         found = []
         for word in self._words:
             start = data.find(word)
@@ -78,8 +78,8 @@ class Mask:
 
 
 def _open_end(data: bytes, word: bytes) -> int:
-    """Where the longest end of the data begins that the word begins with; its length if none
-    does. Only places with the word's first bytes are looked at: a word may be very long."""
+    """Start of the longest end of the data that the word begins with; the data's length if there
+    is none. Only places with the word's first bytes are looked at: a word may be very long."""
     start = max(0, len(data) - len(word) + 1)
     while (start := data.find(word[:_FIRST], start)) >= 0:
         if word.startswith(data[start:]):

@@ -1,4 +1,4 @@
-"""How busy the GPUs of a node are: NVIDIA's by nvidia-smi and DCGM, AMD's by their driver.
+"""Load of the GPUs of a node: NVIDIA's by nvidia-smi and DCGM, AMD's by their driver.
 
 NVIDIA's programs go on and print a line a GPU at each interval, which costs a fraction of starting
 one each time.
@@ -68,7 +68,7 @@ def dcgm_line(line: str) -> tuple[int, Gpu] | None:
 
 
 def use_now(sys: Path = Path("/sys")) -> dict[int, float | None] | None:
-    """How busy each GPU is at this moment, as a share of 1; None of one that does not tell. None
+    """Load of each GPU at this moment, as a share of 1; None for one that does not tell. None
     instead of all where a program that should tell fails, and nothing where there are none."""
     if shutil.which("nvidia-smi") is None:
         return {index: gpu.get("use") for index, gpu in enumerate(_amd(sys))}

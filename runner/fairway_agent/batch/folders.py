@@ -1,4 +1,4 @@
-"""Where things lie on a node, and what the run's record says of the task that runs there."""
+"""Folders of a task on a node, and what the run's record says of the task."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Folders:
 
     @property
     def meeting(self) -> Meeting:
-        """How the task's nodes reach each other."""
+        """Meeting by which the task's nodes reach each other."""
         shared = os.environ.get("AZ_BATCH_TASK_SHARED_DIR", "")
         return Meeting(
             name=f"{self.run}/{self.task}",
@@ -96,7 +96,7 @@ class Folders:
 
     @property
     def kept(self) -> Path:
-        """Where Batch brings for the run's last task what the others have kept."""
+        """Folder to which Batch brings, for the run's last task, what the others have kept."""
         return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], BROUGHT)
 
     @cached_property
@@ -140,7 +140,7 @@ class Folders:
 
     @property
     def written(self) -> Path:
-        """Where the task writes its outputs, each into a folder of its own."""
+        """Folder into which the task writes its outputs, each into a folder of its own."""
         return self.base / "outputs"
 
     def directories(self, spec: TaskSpec) -> dict[str, Path]:

@@ -72,7 +72,7 @@ def send() -> int:
 
 
 def endings_in(folder: Path, job: str) -> list[Ending]:
-    """How the tasks of a job have ended, as far as they could say it."""
+    """Endings of the tasks of a job, as far as they could leave word."""
     found = []
     for path in sorted(folder.rglob("*.json")):
         with suppress(OSError, ValueError, RecursionError, Unfit):
@@ -131,7 +131,7 @@ class PoolWatch(limits.Watch):
         return self.kept
 
     def begin(self) -> None:
-        """Where that cannot be written, the run has no limit as far as this task sees."""
+        """Begins the watch; if the start cannot be written, this task sees no limit of the run."""
         with suppress(OSError, Fault):
             super().begin()
 
@@ -172,11 +172,11 @@ class Track:
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """Folder in which the word lies, shared by all nodes."""
         return self.folders.shared / "tasks" / self.name
 
     def read(self) -> TaskState | None:
-        """Where the attempt before has left it; `held` is until its last sign of life."""
+        """State that the attempt before has left; `held` is until its last sign of life."""
         return state_files.read_task(self.folder) if self.is_on else None
 
     def write(self, status: TaskState) -> None:

@@ -1,1 +1,1 @@
-"""How one command runs once on every node of a task."""
+"""Ways to run a command once on every node of a task."""

@@ -1,4 +1,4 @@
-"""How the nodes of one task reach each other: an sshd of the task's own on each of them.
+"""Connections between the nodes of one task: an sshd of the task's own on each of them.
 
 It needs no privilege and no open port outside the nodes' subnet, and lives as long as the
 task. All nodes have the run's key pair, which is the servers' host key too, so that both
@@ -91,7 +91,7 @@ class Meeting:
 
     @property
     def ports(self) -> list[int]:
-        """Where the task's servers listen: each on the first of these that is free."""
+        """Candidate ports of the task's servers: each listens on the first that is free."""
         start = zlib.crc32(self.name.encode())
         return [_FIRST_PORT + (start + i * _STEP) % _PORTS for i in range(_CANDIDATES)]
 

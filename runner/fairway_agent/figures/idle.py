@@ -67,7 +67,7 @@ class _Node:
 
 
 def _uses(sample: Fields, gpus: Sequence[int] | None) -> list[float]:
-    """How busy each GPU was, as a share of 1; nothing where that is not known of every one."""
+    """Load of each GPU, as a share of 1; empty unless it is known of every one."""
     found = {}
     for each in sample.each("gpus"):
         gpu = Fields(each, "a GPU")

@@ -33,7 +33,7 @@ RIGHTS = (
     "does the head pod's account have its rights? fairway targets prepare TARGET --apply, "
     "by someone who may create roles"
 )
-"""What to do where the account may not."""
+"""Hint for a request that the account has no right to."""
 
 DOWN = "is the cluster's control plane up? kubectl get --raw /readyz\npods that run go on meanwhile"
 BATCH, CORE = "/apis/batch/v1", "/api/v1"
@@ -81,7 +81,7 @@ class Api:
 
     @cached_property
     def kueue(self) -> str:
-        """Where Kueue's objects are, in the version that it prefers; "" without a Kueue."""
+        """Path of Kueue's API, in the version that Kueue prefers; "" without a Kueue."""
         with suppressed(NOT_FOUND):
             return f"/apis/{self.call('GET', _KUEUE)['preferredVersion']['groupVersion']}"
         return ""

@@ -145,7 +145,7 @@ def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
 
 
 def _width(folder: Path, part: Part, plan: RunPlan) -> int:
-    """How many tasks of a part may run at once; 0 once all have ended."""
+    """Number of tasks of a part that may run at once; 0 once all have ended."""
     states = [state_files.read_task(part.task_folder(folder, index)) for index in part.indices]
     going = sum(known is None or not known.is_final for known in states)
     return going if plan.max_parallel is None else min(going, plan.max_parallel)

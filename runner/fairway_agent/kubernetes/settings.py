@@ -85,7 +85,7 @@ def pods_of(run: Path) -> PodFacts | None:
 
 @dataclass(frozen=True)
 class Settings(PodFacts):
-    """How the pods of a run are made: the facts of its target, with the job's own image, and its
+    """Settings of a run's pods: the facts of its target, with the job's own image, and its
     volumes at these `paths`. `resources` are those of a whole node, `most` is how many nodes there
     can be, 0 for any number, `priority` the class of priority in the queue, `shm_size` the size of
     /dev/shm, "" for all that there is, and `topology` the path of NCCL's topology file, "" for
@@ -151,7 +151,7 @@ _MI = 1 << 20
 
 
 def counts(resources: Mapping[str, str]) -> tuple[int, int]:
-    """How many GPUs and cores a whole node has, 0 where that is not said.
+    """Number of GPUs and of cores of a whole node, each 0 where it is not said.
 
     >>> counts({"cpu": "86", "nvidia.com/gpu": "8"}), counts({})
     ((8, 86), (0, 0))
@@ -162,7 +162,7 @@ def counts(resources: Mapping[str, str]) -> tuple[int, int]:
 
 
 def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[str, str]:
-    """What a task asks for: all, or as large a part of the memory as of what it has most of.
+    """Resources a task requests: all, or the same part of the memory as of what it has most of.
 
     >>> from fairway_agent.resources import Wanted
     >>> node = {"cpu": "86", "memory": "1710Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
@@ -185,7 +185,7 @@ def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[st
 
 
 def part_of(resources: Mapping[str, str], wanted: Wanted | None) -> float | None:
-    """How large a part of a node that is; None for a whole one."""
+    """Part of a node that a task wants, from 0 to 1; None for a whole one."""
     return None if wanted is None else round(float(_part(resources, wanted)), 6)
 
 

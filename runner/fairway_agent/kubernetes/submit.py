@@ -120,7 +120,7 @@ def require_class(api: Api, name: str) -> None:
 
 
 def cluster_queue(api: Api, queue: str) -> Object | None:
-    """Where the quota of a queue is; None where that cannot be known."""
+    """ClusterQueue with the quota of a queue; None where it cannot be known."""
     local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
     if local is None:
         raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")

@@ -74,10 +74,10 @@ class RunRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class RunReport(JsonRecord, called="the report"):
-    """Where a run stands, None before that was written; where those of its tasks stand that were
-    not known to be done, and its setup, by their names; new pieces of logs, and of samples by the
-    names of nodes. `more` says that there are others. `damaged` names a file of the run that cannot
-    be read: nothing else is told then."""
+    """State of a run, None before it was written; by name, the states of its setup and of its tasks
+    that were not known to be done; new pieces of logs, and of samples by the names of nodes. `more`
+    says that there are others. `damaged` names a file of the run that cannot be read: nothing else
+    is told then."""
 
     state: RunState | None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class RunReport(JsonRecord, called="the report"):
 
 @dataclass(frozen=True, slots=True)
 class StatesRequest(JsonRecord, called="the request"):
-    """Where the runs of these ids stand."""
+    """Request for the states of runs, by their ids."""
 
     runs: Mapping[str, RunRequest]
 
@@ -305,4 +305,4 @@ REQUESTS: dict[str, type[JsonRecord]] = {
     "runs": RunsRequest,
     "remove": RunsRequest,
 }
-"""What a host is asked, by the name of the function that answers it."""
+"""Kinds of requests to a host, each by the name of the function that answers it."""

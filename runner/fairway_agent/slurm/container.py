@@ -36,7 +36,7 @@ STEP_OPTIONS, PREFIX = "step-options", "container"
 
 @dataclass(frozen=True)
 class Entry:
-    """How a container is entered: `step` are options of srun, `prefix` words before the command."""
+    """Way into a container: `step` are options of srun, `prefix` words before the command."""
 
     step: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Entry:
 
 
 def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
-    """How the container of a run's job is entered on this node; None where the job has none.
+    """Way into the container of a run's job on this node; None where the job has none.
     `directory` is where its commands start, `folders` are what they see of the node. Fault where
     this node cannot run it."""
     container = job_facts.of_job(run).container

@@ -138,11 +138,11 @@ class Resources:
     node: Node = Node()
 
     def cpus_of(self, wanted: Wanted) -> int:
-        """How many CPUs of a node a task gets, one at least: Slurm gives no job less."""
+        """Number of CPUs of a node that a task gets, one at least: Slurm gives no job less."""
         return max(1, wanted.cores_of(self.node.cpus, self.node.gpus))
 
     def part_of(self, wanted: Wanted | None) -> float | None:
-        """How large a part of a node it wants, by what it has most of; None for whole nodes."""
+        """Part of a node that a task wants, by what it has most of; None for whole nodes."""
         if wanted is None:
             return None
         gpus = (wanted.gpus or 0) / max(1, self.node.gpus)

@@ -63,8 +63,8 @@ def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str,
 
 @dataclass
 class Patience:
-    """How long what keeps tasks from being started may last, such as a full disk: `until`, on the
-    monotonic clock, once there is something; `hindrance` is what there is."""
+    """Limit of what keeps tasks from being started, such as a full disk: it may last `seconds`,
+    `until` a time on the monotonic clock once there is something; `hindrance` is what there is."""
 
     seconds: float = _START_WAIT
     until: float | None = None

@@ -73,7 +73,7 @@ class SharedNodes(Nodes):
         return scratch_folder(task) / f"mpi{task.attempt}"
 
     def directories(self, task: Task) -> dict[str, Path]:
-        """Those in the folder that all nodes see; the one on each node's disk is in `contract`."""
+        """Directories in the folder all nodes see; the one on each node's disk is in `contract`."""
         found = super().directories(task)
         del found["FAIRWAY_SCRATCH_DIR"]
         own = found["FAIRWAY_CHECKPOINT_DIR"]  # an absolute one stays itself
@@ -81,7 +81,7 @@ class SharedNodes(Nodes):
         return found
 
     def contract(self, task: Task) -> dict[str, str]:
-        """Where staged inputs and the task's own folder lie on each node."""
+        """Variables with the paths of staged inputs and of the task's own folders on each node."""
         shared = task.run_folder.parents[1]
         inputs = {
             f"FAIRWAY_INPUT_{entry.name.upper()}": str(scratch.input_folder(shared, entry))

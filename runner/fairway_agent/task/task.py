@@ -43,7 +43,7 @@ class Loss:
 
 
 class Nodes:
-    """How a task's nodes are reached, and where its files lie on them. Here they are this machine,
+    """Nodes of a task: how they are reached, and where its files lie. Here they are this machine,
     which the ranks of a task share; other kinds override what differs."""
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
@@ -119,7 +119,7 @@ class Nodes:
         }
 
     def session_folder(self, task: Task) -> Path:
-        """Where MPI's launchers make a folder of the attempt's own: one that nobody can guess. The
+        """Folder that MPI's launchers make for the attempt alone: one that nobody can guess. The
         run's folder may be on the network, and its path too long for a socket."""
         return Path(os.environ.get("TMPDIR") or "/tmp", f"fairway-{os.urandom(8).hex()}")  # noqa: S108 - as above
 
@@ -136,7 +136,7 @@ class Nodes:
         return task.folder / "log.txt"
 
     def open_log(self, task: Task) -> BinaryIO:
-        """Where what it prints is kept."""
+        """Opens the file that keeps what the task prints."""
         return self.log_file(task).open("ab")
 
     def append_log_line(self, task: Task, line: str) -> None:
@@ -148,7 +148,7 @@ class Nodes:
         return task.folder / "work"
 
     def kept(self, task: Task) -> Path:
-        """Where what each task of the run has kept lies, in TASK/outputs."""
+        """Folder with what each task of the run has kept, in TASK/outputs."""
         return task.run_folder / "tasks"
 
     def collect(self, task: Task, *, succeeded: bool) -> None:
@@ -224,7 +224,7 @@ class Task:
 
     @property
     def held_nodes(self) -> float:
-        """How many nodes it has, or which part of one."""
+        """Number of nodes that the task holds; a fraction for a part of one."""
         return self.spec.nodes * (self.share.part if self.share is not None else 1.0)
 
     @property

@@ -40,7 +40,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Size:
-    """How many instances a scale set is to have, and whether Azure is at work on that."""
+    """Number of instances that a scale set is to have; `busy` while Azure is at work on that."""
 
     capacity: int
     busy: bool

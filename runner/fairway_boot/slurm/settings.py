@@ -1,5 +1,5 @@
-"""How every program of a scheduler or a node begins: with its log, and with the settings of its
-cluster, a JSON file whose path FAIRWAY_SLURM_SETTINGS names."""
+"""Start of every program of a scheduler or a node: its log, and the settings of its cluster, a
+JSON file whose path FAIRWAY_SLURM_SETTINGS names."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Settings:
 
     @property
     def state_folder(self) -> Path:
-        """Where the scheduler remembers which instance is which node."""
+        """Folder in which the scheduler remembers which instance is which node."""
         return Path(self.state)
 
 
