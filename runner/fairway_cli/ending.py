@@ -1,4 +1,4 @@
-"""What the program says of errors, and how it ends: the one place that catches them."""
+"""Errors of the program and its exit codes: the one place that catches and prints them."""
 
 from __future__ import annotations
 

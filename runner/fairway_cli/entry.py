@@ -1,4 +1,4 @@
-"""Where the program `fairway` begins: with nothing that takes long to import.
+"""Start of the program `fairway`, with nothing that takes long to import.
 
 Ctrl-C while the rest is imported, or as the program ends, is as it is between: the exit code is
 130, and there is no traceback.

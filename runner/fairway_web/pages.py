@@ -185,7 +185,7 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
 
 
 async def targets_page(request: Request) -> Response:
-    """Where jobs can be sent."""
+    """Page of the targets to which jobs can be sent."""
     return page("targets.html.j2", title="Targets", targets=await reading(actions.list_targets))
 
 

@@ -147,7 +147,7 @@ def route(
 
 
 def requiring(action: str, name: str, app: ASGIApp) -> ASGIApp:
-    """What answers at the route of that name, for those whose role allows the action."""
+    """App for the route of that name that answers only those whose role allows the action."""
     ROUTES[name] = action
 
     async def allowed(scope: Scope, receive: Receive, send: Send) -> None:

@@ -46,7 +46,7 @@ _LOG = logging.getLogger("fairway")
 
 @dataclass(frozen=True)
 class Address:
-    """Where the server listens, and the sign-in there of the person who has its token."""
+    """Address at which the server listens, and the sign-in of the person who has its token."""
 
     listener: socket.socket
     url: str
@@ -127,7 +127,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
-    """How the server answers."""
+    """Settings by which uvicorn serves the app."""
     return uvicorn.Config(
         app,
         http=Connection,

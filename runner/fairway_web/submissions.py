@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fairway_web.roles import RequestContext
 
 UNNAMED = "job.yaml"
-"""Where a job stands that came without a file: beside the project's own."""
+"""Path of a job that came without a file: beside the project's own."""
 _LONGEST_NAME = 1024
 
 

@@ -40,7 +40,7 @@ def fields_of(root: type[BaseModel]) -> str:
 
 
 def _paths(schema: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Where in the file each definition is used, `clusters.NAME`; the shortest paths first."""
+    """Paths at which a file uses each definition, such as `clusters.NAME`; the shortest first."""
     found: dict[str, list[str]] = {}
     waiting = [("", schema)]
     while waiting:

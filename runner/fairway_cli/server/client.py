@@ -41,7 +41,7 @@ _FITS = re.compile(r"[\x21-\x7e]+")  # what a header can have
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server answers; `path` stands before those of its calls."""
+    """Address of a server; `path` stands before the paths of its calls."""
 
     host: str
     port: int

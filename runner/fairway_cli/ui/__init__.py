@@ -1,1 +1,1 @@
-"""How runs look on a terminal."""
+"""Views of runs on a terminal."""

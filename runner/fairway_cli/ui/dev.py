@@ -59,7 +59,7 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
 
 
 def _await_start(beside: Beside, absence: Absence) -> SessionAccess | None:
-    """Where it is, once it has started; None where it has ended. UserError where it runs, and does
+    """Waits until a session has started; None if it has ended. UserError where it runs, and does
     not answer until the deadline."""
     run, remarks = beside.run, Remarks(beside.run)
     silent: float | None = None  # since when
@@ -84,7 +84,7 @@ def _await_start(beside: Beside, absence: Absence) -> SessionAccess | None:
 
 
 def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None:
-    """How to work in it."""
+    """Prints the ways to work in a session, and to end it."""
     print(f"  a shell:   fairway exec {run.id} -- bash")
     print(f"  its code:  {access.folder}")
     if capabilities(run.record.engine).shell:

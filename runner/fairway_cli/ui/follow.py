@@ -29,7 +29,7 @@ _COLOURS = (b"36", b"33", b"35", b"32", b"34", b"31", b"96", b"93", b"95", b"92"
 
 @dataclass
 class Shape:
-    """How the lines of logs are shown.
+    """Form in which the lines of logs are shown.
 
     Where a launcher has labelled a line with its rank, `named` begins it with that alone, unless
     some ranks were chosen, and `coloured` does so in a colour of its own. With `json` each line is
@@ -68,7 +68,7 @@ def label(name: str, number: int | None = None) -> bytes:
 
 
 def tail_offset(path: Path, lines: int) -> int:
-    """Where in a log its last lines begin."""
+    """Offset at which the last lines of a log begin; 0 if there are no more than these."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

@@ -178,7 +178,7 @@ def _named(run_id: str) -> Iterator[None]:
 
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
-    """How a run that was watched has ended."""
+    """Prints how a run that was watched has ended."""
     facts = {**run_facts(run), "exit_code": run.exit_code, "folder": run.place}
     if json_:
         print(json.dumps({name: facts[name] for name in (*STARTED, "exit_code", "reason")}))

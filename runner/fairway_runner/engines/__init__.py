@@ -1,1 +1,1 @@
-"""Where runs happen: an adapter for each kind of place, all seen through `engine.Engine`."""
+"""Places where runs happen: an adapter for each kind, all seen through `engine.Engine`."""

@@ -33,7 +33,7 @@ class Capabilities:
     """Its tasks are processes of this machine, and a run's folder here is where they work."""
     setup_as_admin: bool = _row("`setup: {command, admin: true}`", False)
     releases: bool = _row("`setup: {command, release}`", False)
-    """Whether something runs on the nodes of a run that has ended: elsewhere others have them."""
+    """True if something runs on the nodes of a run that has ended: elsewhere others have them."""
     after: bool = _row("`after:`", True)
     begins_steps: bool = _row("`steps:` start without a command that follows", True)
     """True if a run waits there for others, also where no machine of the user's is on; why it does
@@ -42,24 +42,24 @@ class Capabilities:
     """True if a run can overtake others that wait."""
     accounts: bool = _row("`account:` and `qos:`", False)
     tells_waiting: bool = _row("`notify: {on: waiting}`", True)
-    """Whether something there sees that a run waits."""
+    """True if something there sees that a run waits."""
     tells_secretly: bool = _row("`notify: {on: waiting}` with a receiver in `secrets:`", True)
-    """Whether who tells that a run waits has the job's secrets."""
+    """True if the program that tells of a waiting run has the job's secrets."""
     idle_parts: bool = _row("`idle_gpu:` with `gpus:`", True)
-    """Whether the numbers of the GPUs in samples are those of a task that has some of a node's."""
+    """True if samples number GPUs as a task with only some of a node's GPUs does."""
     checks_gpus: bool = _row("`preflight: gpus` by default", False)
     """True if `preflight: gpus` is the default for whole nodes with GPUs."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
     one_copy: bool = _row("The nodes of a task share the job's code", True)
-    """Whether what is written into the code's folder on one node is there on all."""
+    """True if a file written into the code's folder on one node is there on all."""
     node_actions: tuple[str, ...] = _row("`fairway nodes`", ())
-    """What it can do to a node, of drain, resume, reboot and reimage."""
+    """Possible actions on a node, of drain, resume, reboot and reimage."""
     prepares: bool = _row("`fairway targets prepare`", False)
-    """Whether a target by hand needs something of Fairway's own there before jobs run."""
+    """True if a target by hand needs something of Fairway's own there before jobs run."""
     machines: bool = _row("`fairway nodes report`", False)
-    """Whether it knows which VM a node is."""
+    """True if the engine knows which VM a node is."""
 
 
 ENGINES = {
@@ -271,7 +271,7 @@ _WORDS = {"gpus": "GPU", "cores": "core"}
 
 
 def _node_of(target: Target) -> dict[str, int] | None:
-    """How many GPUs and cores a node has; None where that is seen when a task starts."""
+    """Number of GPUs and of cores of a node; None where it is known only when a task starts."""
     if runs_here(target.engine):
         from fairway_agent.resources import look
 

@@ -85,7 +85,7 @@ class Engine(outage.Patient):
         return {}
 
     def predecessor(self, run: RunFolder) -> str:
-        """How the plan of a later run names this one, under `after`."""
+        """Name of a run in the plan of a later one, under `after`."""
         raise self.unsupported("wait for another run")
 
     def waits_for(self, other: Target) -> bool:
@@ -93,7 +93,7 @@ class Engine(outage.Patient):
         return False
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained | Staged:
-        """How the plan of a later run of that id names an input that this task has kept: where it
+        """Entry in the plan of a later run of that id for an input that a task has kept: where it
         lies, if the target's tasks see it, or else where `start` copies it from this machine."""
         raise NotImplementedError
 
@@ -217,7 +217,7 @@ def _made(name: str, target: Target, deadline: float | None) -> Engine:
 
 
 def inside_words(run: str, task: str, command: Sequence[str], python: str = "python3") -> list[str]:
-    """How a node runs a command beside a task; see `fairway_agent.inside` for its first word."""
+    """Command line that runs a rank and its command beside a task; see `fairway_agent.inside`."""
     import fairway_agent
 
     source = Path(fairway_agent.__file__).with_name("inside.py").read_text(encoding="utf-8")
@@ -235,7 +235,7 @@ def unready(target: Target) -> Finding | None:
 
 
 def account_address(target: Target) -> str:
-    """Where the Batch account of a target is, or of the environment where it names none."""
+    """URL of a target's Batch account, by default the one in AZURE_BATCH_ENDPOINT; "" without."""
     assert target.batch is not None, "a target of this engine has its section"
     return target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
 

@@ -180,8 +180,8 @@ class Code(Model):
     exclude: tuple[str, ...] = ()
     """Shell patterns of files and folders to leave out."""
     gitignore: bool | None = None
-    """Whether to leave out what Git ignores, in a work tree. Without this field a warning names
-    such files; `false` says that they are meant."""
+    """If true, files that Git ignores are left out, in a work tree. Without this field a warning
+    names such files; `false` says that they are meant."""
 
 
 class Output(Model):
@@ -199,7 +199,7 @@ class Output(Model):
     """Shell patterns of files to leave out, by their names or their paths in the folder of outputs:
     `[model/cache/*, "*.tmp"]`."""
     when: Literal["always", "success", "failure"] = "success"
-    """Whether to keep them after a task that succeeded, after one that failed, or always."""
+    """Result of the task after which they are kept: `success`, `failure`, or `always` for both."""
     required: bool = False
     """If true, a task that writes no such file fails, with exit code 74. Otherwise `wait`, `show`
     and `fetch` say that the output is empty."""
@@ -214,7 +214,7 @@ class Output(Model):
 
 
 class Checkpoint(Model):
-    """Where a task saves its checkpoints, and how it is asked to stop."""
+    """The folder in which a task saves its checkpoints, and the signal that asks it to stop."""
 
     directory: Annotated[str, Field(min_length=1)] | None = None
     """The folder of checkpoints: absolute, relative to the job file's folder, or `MOUNT:PATH`. It
@@ -226,11 +226,11 @@ class Checkpoint(Model):
     has not succeeded, even if it saves and exits with 0: it starts again as often as `retry`
     allows, and then it has failed."""
     grace: Span = 10.0
-    """How long a task may take to stop before it is killed."""
+    """The time that a task may take to stop before it is killed."""
 
 
 class Metric(Model):
-    """How to read a metric from the log; `loss: "loss=([0-9.]+)"` gives the pattern alone."""
+    """A metric that is read from the log; `loss: "loss=([0-9.]+)"` gives the pattern alone."""
 
     pattern: MetricPattern
     """A regular expression with one group, the number."""
@@ -254,18 +254,18 @@ class Container(Model):
 
 
 class Retries(Model):
-    """How often a task starts again, by what ended its last attempt."""
+    """Limits of a task's further attempts, by what ended the last one."""
 
     FOREIGN: ClassVar[Mapping[str, str]] = FOREIGN_CAUSES
 
     error: Annotated[int, Field(ge=0, le=100)] | None = None
-    """How many failures of the task itself; the same as `retries`."""
+    """Further attempts after failures of the task itself; the same as `retries`."""
     node: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """How many lost nodes. By default there is no limit on Slurm, and on ssh a lost node counts as
-    a failure of the task."""
+    """Further attempts after lost nodes. By default there is no limit on Slurm, and on ssh a lost
+    node counts as a failure of the task."""
     preemption: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """How many nodes that Azure or Slurm took away with notice; by default there is no limit. The
-    engine ssh sees no notice: there such a node counts as lost."""
+    """Further attempts after Azure or Slurm took a node away with notice; by default there is no
+    limit. The engine ssh sees no notice: there such a node counts as lost."""
 
 
 class Idle(Model):
@@ -275,7 +275,7 @@ class Idle(Model):
     below: Annotated[float, Field(gt=0, le=100)]
     """The load in percent below which a GPU counts as idle."""
     for_: Annotated[Span, Field(alias="for")]
-    """How long all GPUs of the task must be idle without a break, for example `30m`."""
+    """The time that all GPUs of the task must be idle without a break, for example `30m`."""
     then: Literal["cancel", "warn"] = "cancel"
     """`cancel` ends the task with exit code 124 and does not retry it; `warn` lets it go on."""
 
@@ -328,17 +328,17 @@ class Job(Model):
     template: Annotated[str, Field(min_length=1)] = "openmpi"
     """The launcher: a name that `fairway templates` lists, or a file."""
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """How many nodes the job takes, all at once."""
+    """Number of nodes that the job takes, all at once."""
     processes_per_node: Annotated[int, Field(ge=1, le=1024), BeforeValidator(_ranks)] = 1
-    """How many ranks each node runs; `gpus` means one per GPU that the task has there, or per core
+    """Number of ranks on each node; `gpus` means one per GPU that the task has there, or per core
     where there are none.
     """
     gpus: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """How many GPUs a task takes when it shares its node with other tasks; by default it has the
-    whole node. It gets the same fraction of the cores.
+    """Number of GPUs that a task takes when it shares its node with other tasks; by default it has
+    the whole node. It gets the same fraction of the cores.
     """
     cores: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """How many cores, as `nproc` counts them, a task takes when it shares its node with other
+    """Number of cores, as `nproc` counts them, that a task takes when it shares its node with other
     tasks; without `gpus` it has no GPU.
     """
     command: ProgramText
@@ -350,8 +350,8 @@ class Job(Model):
     options: dict[str, Scalar] = Field(default_factory=dict)
     """The template's options; `fairway templates NAME` lists them."""
     preflight: Literal["none", "gpus", "fabric"] | None = None
-    """What every node must pass before the launcher starts; by default `gpus` on Kubernetes for
-    tasks that have whole nodes with NVIDIA GPUs, and else `none`."""
+    """The check that every node must pass before the launcher starts; by default `gpus` on
+    Kubernetes for tasks that have whole nodes with NVIDIA GPUs, and else `none`."""
     code: Code = Code()
     """The files that the job needs."""
     setup: ProgramText | Setup | None = None
@@ -368,7 +368,7 @@ class Job(Model):
     outputs: dict[Identifier, Output] = Field(default_factory=dict)
     """Files to keep when a task ends. FAIRWAY_OUTPUT_<ID> is the directory of each output."""
     checkpoint: Checkpoint = Checkpoint()
-    """Where a task keeps what it resumes from."""
+    """Checkpoints that a task saves and resumes from."""
     retries: Annotated[int, Field(ge=0, le=100), BeforeValidator(_attempts)] = 0
     """Further attempts after a failure; the checkpoint directory stays the same."""
     retry: Retries | None = None
@@ -384,8 +384,8 @@ class Job(Model):
     then ends with exit code 124.
     """
     sample_every: Span | None = 10.0
-    """How often to sample GPUs, processors, memory, disks and network of the nodes, for `fairway
-    top`; `null` turns it off.
+    """The time between two samples of the nodes' GPUs, processors, memory, disks and network, for
+    `fairway top`; `null` turns it off.
     """
     idle_gpu: Idle | None = None
     """Cancels a task whose GPUs are idle, or warns about it, by the samples of all its nodes. A
@@ -456,7 +456,7 @@ class Job(Model):
 
     @property
     def retry_limits(self) -> dict[str, int]:
-        """How often it begins again for what is no failure of its own, by cause."""
+        """Limits of a task's attempts after what is no failure of its own, by cause."""
         if self.retry is None:
             return {}
         found = {"node": self.retry.node, "preemption": self.retry.preemption}

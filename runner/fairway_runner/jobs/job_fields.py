@@ -179,7 +179,7 @@ class Where(Model):
     cheapest: Names | None = None
     """Names of targets to order by cost, in place of `in_order`."""
     by: _Figure | None = None
-    """How to order them: by `price`, the price of a node, which is the default; or by
+    """The cost to order them by: `price`, the price of a node, which is the default; or
     `price/METRIC`, such as `price/images_per_second`, with the metric of the job's last successful
     run on each.
     """
@@ -271,7 +271,7 @@ class StagedInput(Model):
     from_: Annotated[ContainerPath, Field(alias="from")]
     """The blobs, as `CONTAINER:PATH`."""
     stage: Literal["scratch", "shared"] = "scratch"
-    """Where to copy them: to each node (`scratch`), or once for all (`shared`)."""
+    """The place to copy them to: each node (`scratch`), or one for all (`shared`)."""
     to: MountedPath | None = None
     """The folder for `shared`, as `MOUNT:PATH`; by default Fairway chooses one."""
 

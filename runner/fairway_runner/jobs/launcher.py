@@ -333,7 +333,7 @@ class ParamUse:
         return Finding("unused-param", f"nothing reads `{path}`", hint, path, location=location)
 
     def _at(self, name: str) -> Location:
-        """Where its name stands: on the command line, or in the sweep."""
+        """Location of a parameter's name: on the command line, or in the sweep."""
         document = self._document
         for path in (("params", name), ("params",)):
             if typed_at := document.overrides.get(path):

@@ -84,7 +84,7 @@ def _refused(what: str, hint: str) -> UserError:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where sent code lies while its job is looked at, and what git said of it at home."""
+    """Sent code: its folder while its job is looked at, and what git said of it at home."""
 
     root: Path
     git: Mapping[str, Any]
@@ -145,7 +145,7 @@ def require_lasting(directory: str) -> None:
 
 
 LeavesOut = Callable[[str, os.DirEntry[str]], bool]
-"""Whether a path, with its entry in its folder, is passed over, and all that is below it."""
+"""Function that says if a path, with its folder's entry, is left out with all that is below it."""
 
 _KINDS = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe"}
 _LOOP = "it leads back to a folder that it lies in"

@@ -59,7 +59,7 @@ Ending = Literal["succeeded", "failed", "ended"]
 
 
 class Ended(Model):
-    """How the run of a step must have ended: with one of these exit codes."""
+    """Required end of a step's run: one of these exit codes."""
 
     FOREIGN: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
@@ -87,7 +87,7 @@ class Ended(Model):
 
 _CONDITIONS = "`succeeded`, `failed`, `ended` or {exit_code: 3}"
 Condition = Ending | Annotated[Ended, Called(_CONDITIONS)]
-"""How a step must have ended before another begins; `ended` is in any way."""
+"""Required end of a step before another begins; `ended` is met by any end."""
 
 
 def plain_condition(condition: Condition) -> str | list[int]:
@@ -118,7 +118,7 @@ class Step(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     after: After = Field(default_factory=dict)
-    """Those that come before it: a name, a list of them, or by name how each must have ended."""
+    """Steps that come before it: a name, a list of names, or by name how each must have ended."""
 
 
 class Whole(BaseModel):

@@ -186,7 +186,7 @@ def _has(environment: Environment, field: str) -> bool:
 
 
 def _path(resource: str) -> str:
-    """Where a part stands in the file: `cluster nd` is `clusters.nd`."""
+    """Path of a part in the environment's file: `clusters.nd` for `cluster nd`."""
     if resource in _PATHS:
         return _PATHS[resource]
     kind, _, name = resource.rpartition(" ")
@@ -221,7 +221,7 @@ class Offer:
 
     @property
     def room(self) -> int | None:
-        """How many VMs the quota leaves."""
+        """Number of VMs for which the quota has room; None if that is unknown."""
         if self.vcpus_left is None:
             return None
         return self.vcpus_left // max(1, vm_size(self.size).quota_vcpus)
@@ -307,7 +307,7 @@ def _is_alike(size: VmSize, other: VmSize) -> bool:
 
 
 def _distance(size: VmSize, other: VmSize) -> tuple[float, ...]:
-    """How far a size is from another: by its GPUs, then by vCPUs and memory."""
+    """Distance of a size from another: by its GPUs, then by vCPUs and memory."""
     vcpus = max(size.vcpus, other.vcpus) / min(size.vcpus, other.vcpus)
     memory = max(size.memory_gib, other.memory_gib) / min(size.memory_gib, other.memory_gib)
     if size.gpu is None or other.gpu is None:

@@ -118,7 +118,7 @@ def held(task: TaskResult, now: float) -> float:
 
 
 def _region(environment: str) -> str:
-    """Where an environment is, if its file is known here; "" otherwise."""
+    """Azure region of an environment, if its file is known here; "" otherwise."""
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
 

@@ -1,4 +1,4 @@
-"""How a run has used its nodes: the samples in its folder, their means, and these in words."""
+"""Use of a run's nodes: the samples in its folder, their means, and these in words."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Sample:
 
     @property
     def fabric_use(self) -> float | None:
-        """How much of InfiniBand's speed is used, in the direction that is used more."""
+        """Used part of InfiniBand's speed, from 0 to 1, in the direction that is used more."""
         rates = [rate for rate in (self.fabric_sent, self.fabric_received) if rate is not None]
         return max(rates) / self.fabric_limit if rates and self.fabric_limit else None
 
@@ -102,7 +102,7 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def in_words(samples: Sequence[Sample]) -> str:
-    """How the nodes were used in all, in one line; "" where nothing was sampled.
+    """Use of the nodes in all, in one line; "" where nothing was sampled.
 
     >>> in_words([Sample(0.0, cpu=0.25, io_wait=0.38)])
     'processors 25 % busy; 38 % of the time waiting for files'

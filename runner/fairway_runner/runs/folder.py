@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.labels import Labels
 
     Content = str | Iterable[bytes]
-    """What a file is to hold: a text, or bytes in pieces, where it may be very large."""
+    """Content of a file to write: a text, or bytes in pieces, where it may be very large."""
 
 
 # Letters and digits that cannot be taken for one another when read aloud.
@@ -347,7 +347,7 @@ class RunFolders:
 
     @property
     def folder(self) -> Path:
-        """Where the runs' folders lie."""
+        """Folder that holds the folders of all runs."""
         return self.base / "runs"
 
     def create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[RunFolder, int]:

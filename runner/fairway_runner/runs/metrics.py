@@ -258,7 +258,7 @@ def series(
 
 
 def _pieces(path: Path, budget: int | None) -> list[tuple[int, int | None]]:
-    """Where the parts of a log that are read begin and end; None is the end of the log."""
+    """Start and end of each part of a log that is read; None is the end of the log."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:

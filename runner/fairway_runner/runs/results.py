@@ -94,7 +94,7 @@ class TaskResult:
 
     @property
     def curves(self) -> dict[str, list[tuple[float, float]]]:
-        """How each metric that its log has went: the step of each value, and the value. Steps are
+        """Course of each metric in a task's log: the step of each value, and the value. Steps are
         those that a report draws, or count from 1. Of more than a thousand values some are left
         out, evenly; read anew each time."""
         patterns = compile_patterns(self.run.record.metrics)

@@ -201,7 +201,7 @@ class RunStore(RunFolders):
             return False
 
     def elsewhere(self) -> str:
-        """Where a folder above has runs, which is not found from here without a `fairway.yaml`."""
+        """Hint at a folder above with runs, not found from here without a `fairway.yaml`."""
         import shlex
 
         for folder in self.base.parent.parents:

@@ -255,7 +255,7 @@ def iso(moment: float | None) -> str | None:
 
 
 def seconds(state: str, started: float | None, ended: float | None) -> float | None:
-    """How long something has run, or runs already; None where it never began or nobody knows."""
+    """Seconds that something ran, or runs already; None where it never began or nobody knows."""
     if started is None or (ended is None and state != "running"):
         return None
     # The clock may have been set back meanwhile.

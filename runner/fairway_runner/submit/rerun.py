@@ -321,7 +321,7 @@ def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
 
 
 def targets_of(run: Run) -> list[Target]:
-    """Where its tasks would run again."""
+    """Targets on which the tasks of a run would run again."""
     if has_steps(run.folder):
         return [find_target(each.target) for each in recorded_steps(run.folder)]
     return [run.engine.target]

@@ -260,7 +260,7 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
 
 
 def below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -> Path:
-    """Where `MOUNT:PATH` is on the target; UserError at its line for an unknown mount."""
+    """Path of `MOUNT:PATH` on the target; UserError at its line for an unknown mount."""
     mount, _, path = source.partition(":")
     if mount not in target.mounts:
         storage = target.storage

@@ -180,7 +180,7 @@ def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
 
 
 def snapshots_of(run: Run) -> Path:
-    """Where the snapshots of code of its project are."""
+    """Folder of the snapshots of code of a run's project."""
     return run.folder.parent.parent / "code"
 
 

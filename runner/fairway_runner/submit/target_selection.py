@@ -44,7 +44,7 @@ class TargetSelection:
 
 
 def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
-    """Where a job runs, as the caller or the job says, or `local`; UserError if unknown."""
+    """Targets for a job that the caller or the job names, or `local`; UserError if unknown."""
     own = None if names else where_of(job_file.document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
     unknown: Sequence[Finding] = ()

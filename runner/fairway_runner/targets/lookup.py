@@ -186,7 +186,7 @@ def default_notify() -> Notify | None:
 
 
 def server_settings() -> Serve:
-    """How a server behind a proxy is reached, by the project's `fairway.yaml`."""
+    """Settings of a server behind a proxy, from the project's `fairway.yaml`."""
     from fairway_core.project import Project, Serve
 
     _, file = find_project()

@@ -88,7 +88,7 @@ class Gateway:
 
 
 HOSTS, KEPT = 4, 64
-"""How many hosts, and connections to each, an adapter keeps: by default ten are kept."""
+"""Numbers of hosts, and of connections to each, that an adapter keeps: by default ten each."""
 
 
 def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 CONCURRENCY = 32
-"""How many requests there are at once where many things are asked."""
+"""Number of requests that are sent at once where many things are asked."""
 
 _VERSION = "2025-06-01"
 _JSON = "application/json; odata=minimalmetadata"
@@ -145,7 +145,7 @@ class Account:
         return self.calls.pages("the list of jobs", jobs)
 
     def task_counts(self, job_id: str) -> Mapping[str, int]:
-        """How many tasks of a job are active, running, succeeded, failed."""
+        """Number of tasks of a job, by state: active, running, succeeded, failed and others."""
         counts = self.calls.call("counts", lambda: self.client.get_job_task_counts(job_id))
         return dict(counts["taskCounts"])
 
@@ -307,7 +307,7 @@ def scheduled_run(job: str) -> str:
 
 
 def private_folder(run: str) -> str:
-    """Where the run's key and its copied inputs lie, in the container `code`."""
+    """Path of the run's key and its copied inputs in the container `code`."""
     return f"runs/{run}/"
 
 
@@ -317,12 +317,12 @@ def record_blob(run: str) -> str:
 
 
 def endings_folder(run: str, submission: int) -> str:
-    """Where the tasks of a run say how they have ended, in the container `outputs`."""
+    """Path in the container `outputs` where the tasks of a run say how they have ended."""
     return f"{run}/endings/{submission}/"
 
 
 def task_folder(run: str, task: int | str) -> str:
-    """Where a task's logs and outputs are kept, in the container `outputs`."""
+    """Path of a task's logs and outputs in the container `outputs`."""
     return f"{run}/{task}/"
 
 

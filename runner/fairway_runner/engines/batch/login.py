@@ -120,7 +120,7 @@ def _any_node(account: Account) -> str:
 
 
 def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
-    """Where the node's ssh server is, and ssh's settings for the way there."""
+    """Host and port of the node's ssh server, and ssh's settings for the way there."""
     client = account.client
     try:
         facts = account.calls.call(f"the node {node}", lambda: client.get_node(account.pool, node))

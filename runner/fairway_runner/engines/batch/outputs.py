@@ -110,7 +110,7 @@ def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[
 
 
 def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> Staged:
-    """How the plan of a run on the target names what a task of another run has kept."""
+    """Entry in the plan of a run on the target for an output that a task of another run kept."""
     run = kept.run
     accounts = [
         each.batch and each.storage and (each.environment, each.storage.account_url)

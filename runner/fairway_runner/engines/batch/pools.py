@@ -33,14 +33,14 @@ _TAIL = 2000  # bytes of a start task's stderr that are shown
 
 
 def current_nodes(pool: Mapping[str, Any]) -> int:
-    """How many nodes the pool has."""
+    """Number of nodes that the pool has now, dedicated and Spot."""
     return int(pool.get("currentDedicatedNodes") or 0) + int(
         pool.get("currentLowPriorityNodes") or 0
     )
 
 
 def wanted_nodes(pool: Mapping[str, Any]) -> int:
-    """How many it is to have."""
+    """Number of nodes that the pool is to have, dedicated and Spot."""
     return int(pool.get("targetDedicatedNodes") or 0) + int(pool.get("targetLowPriorityNodes") or 0)
 
 
@@ -60,8 +60,8 @@ def why_waiting(account: Account, job: Mapping[str, Any]) -> str:
 
 
 def _done_before(account: Account, job: Mapping[str, Any]) -> str:
-    """How many tasks of other jobs Batch starts before those of this one; "" where there are none:
-    it goes by priority, and then by when a job was made."""
+    """Says how many tasks of other jobs Batch starts before those of this one; "" where there are
+    none. Batch goes by priority, and then by when a job was made."""
     own, tasks, jobs = _turn(job), 0, 0
     try:
         active = (each for each in account.jobs() if str(each["state"]).lower() == "active")
@@ -346,7 +346,7 @@ def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
 
 
 def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[Finding]:
-    """Where no more nodes are coming: whether enough of those that are there can work."""
+    """Finds too few usable nodes for the job in a pool to which no more are coming."""
     if pool.get("enableAutoScale") or str(pool.get("allocationState")).lower() != "steady":
         return
     nodes = list(account.nodes())

@@ -334,7 +334,7 @@ def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:
 
 
 def slots_required(target: Target, wanted: Wanted | None) -> int | None:
-    """How many of a node's slots a task takes: as large a part of them as of the node, and all
+    """Number of a node's slots that a task takes: as large a part of them as of the node, and all
     where it takes the whole; None where nodes have one slot."""
     slots = target.batch.task_slots if target.batch else None
     if slots is None or wanted is None:

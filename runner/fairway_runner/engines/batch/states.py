@@ -78,7 +78,7 @@ def task_status(
     *,
     cancelled: bool = False,
 ) -> TaskState:
-    """Where a task stands; `first` is the number of the first attempt of this job, and
+    """State of a task; `first` is the number of the first attempt of this job, and
     `before` what was known of the task until now, which stays if it has ended then; `cancelled`
     says that a person has ended it by itself.
 

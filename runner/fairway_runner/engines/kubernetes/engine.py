@@ -50,7 +50,7 @@ class KubernetesEngine(ScheduledEngine):
 
     @property
     def access(self) -> KubernetesAccess:
-        """How the cluster is reached."""
+        """Way to reach the cluster, from the target's section."""
         assert self.target.kubernetes is not None, "a target with this engine has the section"
         return self.target.kubernetes
 

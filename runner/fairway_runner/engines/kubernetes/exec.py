@@ -114,7 +114,7 @@ class Exec(Connection):
 
     @property
     def name(self) -> str:
-        """How a person would call it."""
+        """Name of the head pod in messages, as NAMESPACE/POD."""
         return f"{self.access.namespace}/{self.access.head}"
 
     def kubectl(self, *words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How commands are run and folders copied on the main host of a cluster."""
+"""Connection that runs commands and copies folders on the main host of a cluster."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """How a person would call the host."""
+        """Name of the host as a person would write it."""
         raise NotImplementedError
 
     def begin(self) -> None:

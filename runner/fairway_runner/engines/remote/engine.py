@@ -68,7 +68,7 @@ class RemoteEngine(Engine):
 
     @property
     def access(self) -> SshAccess | SlurmAccess | KubernetesAccess:
-        """How the host is reached."""
+        """Way to reach the host, from the target's section."""
         return _access(self.target)
 
     @property
@@ -240,7 +240,7 @@ class RemoteEngine(Engine):
         raise NotImplementedError
 
     def look(self, **asked: Any) -> NodesReport:
-        """What the host says of the target's nodes; see `NodesRequest` for what may be `asked`."""
+        """Host's report on the target's nodes; see `NodesRequest` for what may be `asked`."""
         return self.ask(self.NODES, self.nodes_request(**asked), NodesReport)
 
     def find_node(self, name: str) -> NodeReport:
@@ -266,7 +266,7 @@ class RemoteEngine(Engine):
         return findings + (of_shell(connection, self.deadline) if connection.has_rsync else [])
 
     def health_request(self) -> dict[str, Any]:
-        """What `doctor` asks for."""
+        """Questions of `doctor` to the host, as arguments of `look`."""
         return {"health": True}
 
     def findings_of(self, found: NodesReport, began: float, ended: float) -> Iterator[Finding]:
@@ -290,7 +290,7 @@ class RemoteEngine(Engine):
         yield from self.faults(found.nodes, health)
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
-        """What else is wrong with the target."""
+        """Faults of the target that only this engine knows of."""
         raise NotImplementedError
 
     def no_node_yet(self, run: RunFolder, task: int) -> UserError:

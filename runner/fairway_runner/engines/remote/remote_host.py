@@ -116,7 +116,7 @@ class RemoteHost:
         raise UserError.of("host-failed", message, self._look(), exit_code=5)
 
     def _look(self) -> str:
-        """How a person sees what the host says to any command."""
+        """Hint with a command that shows what the host prints of its own accord."""
         return f"see what this prints: ssh {self.connection.name} python3 --version"
 
 

@@ -54,7 +54,7 @@ class SlurmEngine(ScheduledEngine):
 
     @property
     def access(self) -> SlurmAccess:
-        """How the cluster is reached."""
+        """Way to reach the cluster, from the target's section."""
         assert self.target.slurm is not None, "a target with this engine has the section"
         return self.target.slurm
 

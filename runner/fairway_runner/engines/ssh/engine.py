@@ -83,7 +83,7 @@ class SshEngine(RemoteEngine):
 
     @property
     def access(self) -> SshAccess:
-        """How the cluster is reached."""
+        """Way to reach the cluster, from the target's section."""
         assert self.target.ssh is not None, "a target with this engine has the section"
         return self.target.ssh
 

@@ -90,7 +90,7 @@ class StepsEngine(Engine):
         return len(require_one_job(run).id)
 
     def _look(self, run: RunFolder, *, logs: bool, begins: bool) -> None:
-        """Where no other command does so right now: that one writes down what it sees."""
+        """Goes on with the steps, unless another command does so now and writes what it sees."""
         lock = files.try_lock(run.folder / STEPS_LOCK)
         if lock is None:
             workflow = WorkflowState.of(run)

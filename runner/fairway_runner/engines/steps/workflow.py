@@ -1,4 +1,4 @@
-"""Where each step of a run stands: which begins next, is left out, or has ended."""
+"""States of the steps of a run: which begins next, is left out, or has ended."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class WorkflowState:
     steps: list[StepRecord]
     states: list[TaskState]
     errors: dict[int, UserError] = field(default_factory=dict)
-    """What stands in the way of a step now, and does not have to later."""
+    """Errors by the index of a step that stand in its way now, and do not have to later."""
     away: list[Finding] = field(default_factory=list)
     late: set[int] = field(default_factory=set)
     """Steps that were to wait for others on their target, where one of these has just failed: what
@@ -243,7 +243,7 @@ class WorkflowState:
             self._settle(index, TaskState("cancelled", reason=_BY_HAND, ended=time.time()))
 
     def write(self) -> None:
-        """Where the whole stands, and what its steps wait for; its end is written once."""
+        """Writes the run's state, and what its steps wait for; its end is written once."""
         for index in self.going():
             if self.run_of(self.steps[index]) is None:
                 due = f"it can start now: fairway wait {self.run.id}"
@@ -348,7 +348,7 @@ def has_begun(run: Run) -> bool:
 
 
 def _show_log(folder: Path, own: Run) -> None:
-    """Where the log of the step is: that of its only task, or how to see those of several."""
+    """Links to the log of the step's only task, or writes how to see those of several."""
     log = folder / "log.txt"
     if os.path.lexists(log):
         return
@@ -360,7 +360,7 @@ def _show_log(folder: Path, own: Run) -> None:
 
 
 def _ending(state: TaskState) -> str:
-    """How a step has ended, in words."""
+    """End of a step in words, with its exit code or the reason."""
     if _is_left_out(state):
         return "did not begin"
     code = f" with exit code {state.exit_code}" if state.exit_code else ""

@@ -93,7 +93,7 @@ class _OneList(Model):
     __pydantic_extra__: dict[Identifier, ScalarAxis]
 
     length: Annotated[int, Field(ge=1, le=1000)]
-    """How many values to choose."""
+    """Number of values to choose."""
 
     @model_validator(mode="after")
     def _has_one_parameter(self) -> _OneList:
@@ -125,7 +125,7 @@ class Combinations(_OneList):
     """
 
     replacement: bool = False
-    """Whether a value may be chosen more than once."""
+    """If true, a value may be chosen more than once."""
 
     @model_validator(mode="after")
     def _is_long_enough(self) -> Combinations:
@@ -169,7 +169,7 @@ class Random(Model):
     __pydantic_extra__: dict[Identifier, _Drawn]
 
     count: Annotated[int, Field(ge=1)]
-    """How many points there are."""
+    """Number of points to draw."""
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     """Seed of the random values; another seed gives other values."""
 
@@ -201,7 +201,7 @@ class Shards(Model):
     input: Identifier
     """Name of the input under `inputs:`."""
     of: Annotated[int, Field(ge=1)]
-    """How many shares to make, one per task. With fewer files than shares, some tasks have nothing
+    """Number of shares to make, one per task. With fewer files than shares, some tasks have nothing
     to do."""
 
 
@@ -231,7 +231,7 @@ class Generator(OneKey):
     random: Random | None = None
     """Values drawn from distributions."""
     repeat: Annotated[int, Field(ge=1)] | None = None
-    """How many times to run the job as it is."""
+    """Number of times to run the job as it is."""
     files: (
         Annotated[
             Annotated[FilePattern, Tag("a pattern")] | Annotated[FilesOfInput, Tag("of an input")],
@@ -292,7 +292,7 @@ class Sweep(Model):
     """
 
     max_parallel: Annotated[int, Field(ge=1)] | None = None
-    """How many tasks may run at a time; by default as many as the target has room for."""
+    """Largest number of tasks that run at a time; by default as many as the target has room for."""
     points: Annotated[
         Annotated[_Generators, Tag("as a list")] | Annotated[Generator, Tag("as one")],
         Discriminator(

@@ -122,7 +122,7 @@ def values_of(axis: Sequence[T] | Range) -> Sequence[T | float]:
 
 
 def length_of(axis: Sequence[Any] | Range) -> int:
-    """How many values there are."""
+    """Number of values of a parameter."""
     return axis.count if isinstance(axis, Range) else len(axis)
 
 

@@ -117,7 +117,7 @@ def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _provenance(report: Report, facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Where the run came from, as far as its record says."""
+    """Origin of the run in rows of a name and a value, as far as its record says."""
     record, known, job = report.run.record, report.provenance, report.job
     git = known.get("git") or {}
     commit = str(git.get("commit") or "")
