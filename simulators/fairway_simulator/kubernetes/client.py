@@ -67,7 +67,7 @@ class Client:
         return answer
 
     def watch(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What happens, as pairs of a kind and an object, until the server ends it."""
+        """Changes below a path, as pairs of a kind and an object, until the server ends it."""
         connection = self._connection(_QUIET)
         try:
             connection.request("GET", path, headers=self._headers())

@@ -112,7 +112,7 @@ class KubernetesCluster:
     autoscaler: Autoscaler = field(init=False)
     kubelet: Kubelet = field(init=False)
     network: Network = field(init=False)
-    """Where pods have their addresses from."""
+    """Network from which pods have their addresses."""
     _server: Server = field(init=False)
     _loop: Loop = field(init=False)
 
@@ -132,7 +132,7 @@ class KubernetesCluster:
 
     @property
     def url(self) -> str:
-        """Where the API server is."""
+        """URL of the API server."""
         return self._server.url
 
     @property
@@ -142,12 +142,12 @@ class KubernetesCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a command line needs to find the cluster."""
+        """Variables by which a command line finds the cluster."""
         return {"KUBECONFIG": str(self.kubeconfig)}
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong."""
+        """Faults that the API server has on order."""
         return self.api.faults
 
     def start(self) -> None:
@@ -169,7 +169,7 @@ class KubernetesCluster:
         self._server.stop()
 
     def kubectl(self, *words: str, stdin: str | None = None, check: bool = True) -> str:
-        """What kubectl prints."""
+        """Output of kubectl; errors too where `check` is false, which else requires success."""
         done = subprocess.run(
             [kubectl_program(), *words],
             env={**os.environ, **self.environment},
@@ -184,7 +184,7 @@ class KubernetesCluster:
         return done.stdout + ("" if check else done.stderr)
 
     def capacity(self) -> dict[str, str]:
-        """What all nodes together can give."""
+        """Allocatable resources of all nodes together."""
         total: dict[str, int] = {}
         for node in self.api.store.items(NODES):
             for name in ("cpu", "memory", "nvidia.com/gpu", "rdma/ib"):
@@ -292,6 +292,6 @@ class KubernetesCluster:
 
 
 def kubectl_program() -> str:
-    """Where kubectl is: beside this Python, or on PATH."""
+    """Path of kubectl: beside this Python, or on PATH."""
     own = Path(sys.executable).with_name("kubectl")
     return str(own) if own.exists() else shutil.which("kubectl") or "kubectl"

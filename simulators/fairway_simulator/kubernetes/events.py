@@ -57,7 +57,7 @@ def condition_of(found: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def is_true(found: Mapping[str, Any], kind: str) -> bool:
-    """Whether an object has a condition that holds."""
+    """True if an object has a condition of that kind that holds."""
     return condition_of(found, kind).get("status") == "True"
 
 

@@ -32,7 +32,7 @@ _TOKEN_SECONDS = 3607  # what a pod's token has if nobody says otherwise
 
 @dataclass(frozen=True)
 class Action:
-    """What somebody wants to do."""
+    """Action that somebody wants to take on a resource, or at a path."""
 
     verb: str
     resource: str = ""
@@ -95,7 +95,7 @@ class Access:
             raise ApiError(403, _refusal(identity, action), details=details)
 
     def allows(self, identity: Identity, action: Action) -> bool:
-        """Whether somebody may do something."""
+        """True if the roles of an identity permit an action."""
         if _MASTERS in identity.groups:
             return True
         if action.path:
@@ -119,7 +119,7 @@ class Access:
         return self._store.find(SERVICE_ACCOUNTS, namespace, name) is not None
 
     def _rules(self, identity: Identity, namespace: str) -> Iterator[dict[str, Any]]:
-        """What somebody may do in a namespace, or everywhere."""
+        """Rules of the roles that an identity has in a namespace, or everywhere."""
         bindings = [*self._store.items(CLUSTER_ROLE_BINDINGS)]
         if namespace:
             bindings += self._store.items(ROLE_BINDINGS, namespace)

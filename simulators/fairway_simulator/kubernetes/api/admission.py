@@ -23,7 +23,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # without vowels: no words come of it
 
 
 def suffix() -> str:
-    """What makes a name another than any before."""
+    """Random end of a generated name, of five letters and digits."""
     return "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
@@ -190,7 +190,7 @@ _MARKS = ("labels", "annotations", "finalizers")
 
 
 def decoded(resource: Resource, sent: Object, validation_: str) -> Object:
-    """What was sent, with no field that its schema does not know.
+    """Object as it was sent, without fields that its schema does not know.
 
     Where the request does not say how fields are checked, they are checked strictly: the real
     server would only warn, which no test would see.

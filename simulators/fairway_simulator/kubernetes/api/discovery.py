@@ -1,4 +1,4 @@
-"""What a client asks first: the version, the groups and their resources, and OpenAPI's outline."""
+"""First requests of a client: the version, the groups with their resources, OpenAPI's outline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 _ALL = ("pods", "services", "deployments", "jobs")
-"""What `kubectl get all` means."""
+"""Resources that `kubectl get all` lists."""
 _VERBS = ["create", "delete", "get", "list", "patch", "watch"]
 
 

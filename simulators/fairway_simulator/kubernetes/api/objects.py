@@ -1,4 +1,4 @@
-"""What can be done with the objects of every resource: create, read, list, watch, write, delete."""
+"""Requests for objects of every resource: create, read, list, watch, write, delete."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ _TRIES = 5  # patches that say no version are tried again where somebody wrote i
 
 
 def verb_of(request: ApiRequest, object_path: ObjectPath) -> str:
-    """What a request does, in the words of roles; 405."""
+    """Verb of a request, in the words of roles; 405 for a method that has none."""
     match request.method:
         case "GET" if object_path.subresource == "exec":
             return "create"  # a WebSocket begins so

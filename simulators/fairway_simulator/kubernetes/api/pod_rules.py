@@ -25,7 +25,7 @@ _POLICIES = ("Always", "Never", "OnFailure")
 
 
 def labels(found: Mapping[str, Any] | None, path: str) -> Iterator[str]:
-    """What is wrong with labels."""
+    """Faults of labels, in the words of the API server."""
     for value in (found or {}).values():
         if len(value) > _LONGEST:
             yield f'{path}: Invalid value: "{value}": must be no more than {_LONGEST} bytes'
@@ -34,7 +34,7 @@ def labels(found: Mapping[str, Any] | None, path: str) -> Iterator[str]:
 
 
 def pod_causes(spec: Object, path: str) -> Iterator[str]:
-    """What is wrong with a pod's spec."""
+    """Faults of a pod's spec, in the words of the API server."""
     if not spec["containers"]:
         yield f"{path}.containers: Required value"
     if spec["restartPolicy"] not in _POLICIES:
@@ -65,12 +65,12 @@ def pod_causes(spec: Object, path: str) -> Iterator[str]:
 
 
 def may_become(before: Object, after: Object) -> bool:
-    """Whether a pod's spec may be changed so."""
+    """True if a pod's spec may change from `before` to `after`."""
     return _fixed(before) == _fixed(after)
 
 
 def _fixed(spec: Object) -> Object:
-    """What of a pod's spec stays as it is."""
+    """Part of a pod's spec that no update may change."""
     kept = {k: v for k, v in spec.items() if k not in ("tolerations", "activeDeadlineSeconds")}
     for field in ("containers", "initContainers"):
         kept[field] = [{**each, "image": ""} for each in spec.get(field) or ()]
@@ -130,7 +130,7 @@ def _resources(resources: Object, path: str) -> Iterator[str]:
 
 
 def _is_extended(name: str) -> bool:
-    """Whether it is a device: whole ones, and as many as the limit says."""
+    """True for the name of a device: a container takes whole ones, as many as its limit."""
     return "/" in name and not name.startswith("kubernetes.io/")
 
 
@@ -277,7 +277,7 @@ def _exit_codes(codes: Object, path: str, names: list[str]) -> Iterator[str]:
 
 
 def _same_pods(old: Object, new: Object) -> bool:
-    """Whether but what says where pods may run is as it was."""
+    """True if two Jobs differ in nothing of their pods but where these may run."""
     return _unplaced(old["template"]) == _unplaced(new["template"])
 
 

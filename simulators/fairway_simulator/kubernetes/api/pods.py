@@ -71,7 +71,7 @@ def _wait(left: _Side, right: _Side, over: bool) -> None:
 
 
 def _read(side: socket.socket) -> bytes | None:
-    """What there is to read: None for nothing yet, b"" for the end."""
+    """Bytes that a socket has to read: None for nothing yet, b"" for the end."""
     try:
         return side.recv(_PIECE)
     except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -81,7 +81,7 @@ def _read(side: socket.socket) -> bytes | None:
 
 
 def _write(side: socket.socket, piece: bytes) -> int:
-    """How many bytes were taken; -1 where the side is gone."""
+    """Number of bytes that a socket took; -1 where its other side is gone."""
     try:
         return side.send(piece[:_PIECE])
     except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -104,7 +104,7 @@ _LOG_OPTIONS = {
     "sinceTime",
 }
 _OF_NODES = {"stdin": "input", "stdout": "output", "stderr": "error"}
-"""What nodes call the streams of an `exec`: `ExecStdinParam` and those beside it in
+"""Nodes' names for the streams of an `exec`: `ExecStdinParam` and those beside it in
 k8s.io/api/core/v1/types.go."""
 
 

@@ -164,7 +164,7 @@ def require_quota(store: Store, resource: Resource, found: Object) -> None:
 
 
 def _require_stated(pod: Object, hard: dict[str, Any], quota: Object) -> None:
-    """Where processors or memory are counted, each container has to say how much it takes."""
+    """Requires each container to say how much of the counted processors or memory it takes; 403."""
     for name in sorted(hard):
         section, _, what = _PLAIN.get(name, name).partition(".")
         if section not in ("requests", "limits") or what not in ("cpu", "memory"):
@@ -178,7 +178,7 @@ def _require_stated(pod: Object, hard: dict[str, Any], quota: Object) -> None:
 
 
 def _use(resource: Resource, found: Object) -> Counter[str]:
-    """What an object counts for, by the names of quotas."""
+    """Amounts that an object adds to quotas, by their names."""
     total: Counter[str] = Counter()
     spec = found.get("spec") or {}
     if resource.plural == "pods":

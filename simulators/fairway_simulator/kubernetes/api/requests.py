@@ -170,7 +170,7 @@ class ApiRequest(Request):
 
 @dataclass(frozen=True)
 class ObjectPath:
-    """What a path means: a resource by its group and plural, maybe a name and a subresource."""
+    """Parts of a path: a resource by its group and plural, maybe a name and a subresource."""
 
     group: str
     version: str
@@ -181,7 +181,7 @@ class ObjectPath:
 
 
 def object_path_of(parts: list[str]) -> ObjectPath | None:
-    """What the segments of a path mean, None where no resource is meant."""
+    """Parts of a path from its segments; None where it is no resource's."""
     if parts[:2] == ["api", "v1"] and len(parts) > 2:
         group, version, rest = "", "v1", parts[2:]
     elif parts[:1] == ["apis"] and len(parts) > 3:

@@ -21,7 +21,7 @@ class Resource:
     kind: str
     namespaced: bool = True
     status: bool = False
-    """Whether its status is written by itself, under `…/status`."""
+    """True if its status is written by itself, under `…/status`."""
     short: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     schema: str = ""
@@ -29,7 +29,7 @@ class Resource:
 
     @property
     def is_custom(self) -> bool:
-        """Whether it is an operator's kind, and none of Kubernetes' own."""
+        """True for an operator's kind, which is none of Kubernetes' own."""
         return self.group in (_KUEUE, _AUTOSCALING)
 
     @property
@@ -126,7 +126,7 @@ PROVISIONING_REQUESTS = Resource(
     short=("provreq",),
     schema=schemas.name_of("ProvisioningRequest"),
 )
-"""What a cluster has whose autoscaler knows them."""
+"""Resource of clusters whose autoscaler knows ProvisioningRequests."""
 WORKLOAD_PRIORITIES = _kueue("workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)
 
 BUILT_IN = (
@@ -152,7 +152,7 @@ BUILT_IN = (
     POLICIES,
     POLICY_BINDINGS,
 )
-"""What every cluster has."""
+"""Resources of every cluster."""
 
 KUEUE = (
     WORKLOADS,
@@ -163,7 +163,7 @@ KUEUE = (
     CHECK_CONFIGS,
     WORKLOAD_PRIORITIES,
 )
-"""What a cluster with Kueue has beside it."""
+"""Further resources of a cluster with Kueue."""
 
 REVIEWS = (
     Resource(

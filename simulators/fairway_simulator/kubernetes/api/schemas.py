@@ -101,7 +101,7 @@ _KINDS: dict[str, Any] = {
 
 
 def name_of(kind: str) -> str:
-    """What the schema of a kind of Kueue's is called here."""
+    """Name of the schema of one of Kueue's kinds."""
     return f"io.x-k8s.kueue.v1beta2.{kind}"
 
 
@@ -181,7 +181,7 @@ def resolved(schema: Schema) -> Schema:
 
 
 def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """Where a value has fields that its schema does not know."""
+    """Paths of the fields of a value that its schema does not know."""
     schema = resolved(schema)
     if isinstance(value, list):
         for index, each in enumerate(value):
@@ -199,7 +199,7 @@ def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path
 
 
 def wrong_types(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, str, str]]:
-    """Where a value is of another type than its schema says: the path, its type, the right one."""
+    """Parts of a value whose type is not the schema's: path, type as found, type as expected."""
     schema = resolved(schema)
     expected = _expected(schema)
     if value is None or not expected:
@@ -217,7 +217,7 @@ def wrong_types(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[P
 
 
 def lacking(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """Where a value lacks what its schema requires."""
+    """Paths of the fields that a value lacks and its schema requires."""
     schema = resolved(schema)
     if isinstance(value, list):
         for index, each in enumerate(value):
@@ -230,7 +230,7 @@ def lacking(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
 
 
 def not_among(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, list[str]]]:
-    """Where a value is none of those that its schema lists: the path, and what there is."""
+    """Parts of a value that are none of those its schema lists: the path, and the list."""
     schema = resolved(schema)
     values = schema.get("enum")
     if values and isinstance(value, str) and value not in values:

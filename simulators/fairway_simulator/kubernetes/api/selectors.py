@@ -111,7 +111,7 @@ class Watch:
                 yield self._bookmark(since)
 
     def _kind(self, change: Change) -> str:
-        """What a change is to this watch: an object that is not wanted any more is gone."""
+        """Kind of a change as this watch sees it: an object that is not wanted any more is gone."""
         if change.resource != self._resource:
             return ""
         if self._namespace and change.found["metadata"].get("namespace") != self._namespace:

@@ -23,7 +23,7 @@ _REMEMBERED = 20_000
 
 @dataclass(frozen=True)
 class Change:
-    """What happened to an object at one version of the store."""
+    """Change of an object, at one version of the store."""
 
     version: int
     kind: str
@@ -48,7 +48,7 @@ class Store:
 
     @property
     def closed(self) -> bool:
-        """Whether nobody needs to wait for changes any more."""
+        """True if nobody needs to wait for changes any more."""
         return self._closed
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Store:
         return found
 
     def items(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """Those of a namespace, or of all, by namespace and name."""
+        """Objects of a namespace, or of all, sorted by namespace and name."""
         with self.changed:
             found = self._objects.get(resource.qualified, {})
             return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
@@ -114,7 +114,7 @@ class Store:
             return gone
 
     def changes(self, since: int) -> list[Change]:
-        """What happened after that version; 410 where that is not known any more."""
+        """Changes after a version; 410 where they are not known any more."""
         with self.changed:
             first = self._changes[0].version if self._changes else self.version + 1
             if since + 1 < first:
@@ -142,7 +142,7 @@ class Store:
         return iter([found[key] for key in keys])
 
     def forget(self) -> None:
-        """What happened until now is not known any more, as after a compaction."""
+        """Forgets all changes until now, as a compaction does."""
         with self.changed:
             self._changes = []
 
@@ -181,7 +181,7 @@ def _key(found: Object) -> tuple[str, str]:
 
 
 def _is_over(found: Object) -> bool:
-    """Whether it is being deleted, and nothing holds it any more."""
+    """True if an object is being deleted, and nothing holds it any more."""
     metadata = found["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False

@@ -162,7 +162,7 @@ _FIXED_POD = (
 
 
 def causes(resource: Resource, found: Object) -> Iterator[str]:
-    """What is wrong with an object."""
+    """Faults of an object, in the words of the API server."""
     yield from _metadata(resource, found)
     if resource.schema:
         schema = schemas.definitions()[resource.schema]

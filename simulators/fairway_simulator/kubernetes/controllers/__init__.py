@@ -1,1 +1,1 @@
-"""What makes objects come true: Jobs, Deployments, the scheduler, Kueue, claims, the collector."""
+"""Controllers of objects: Jobs, Deployments, the scheduler, Kueue, claims, the collector."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
 AT_ONCE = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/"
-"""How the key of a taint begins by which a node counts as one that is about to be ready."""
+"""Start of the key of a taint that marks a node as about to be ready."""
 _GPU, _GPU_LABEL = "nvidia.com/gpu", "accelerator"
 _KEPT = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _ALL = "all"
@@ -118,7 +118,7 @@ class Autoscaler(Controller):
         self._provisioned: dict[str, float] = {}
         self._unneeded: dict[str, float] = {}
         self.asked: Counter[str] = Counter()
-        """How many nodes of each pool were asked for."""
+        """Number of nodes of each pool that were asked for."""
 
     def first(self) -> list[NodeSpec]:
         """The nodes that are there from the start."""
@@ -193,7 +193,7 @@ class Autoscaler(Controller):
                 self._say(request, "BookingExpired", "CapacityReservationTimeExpired", said)
 
     def _consumers(self, request: Object) -> int:
-        """How many pods that are for the request have a node."""
+        """Number of a request's pods that have a node."""
         about = request["metadata"]
         return sum(
             _request_of(pod) == about["name"] and bool(pod["spec"].get("nodeName"))
@@ -353,7 +353,7 @@ class Autoscaler(Controller):
         }
 
     def _needed(self, pods: list[Object], pool: Pool) -> int:
-        """How many more nodes of a pool all of the pods take; 0 where these do not help."""
+        """Number of further nodes of a pool that all of the pods take; 0 if they do not help."""
         count, left = 0, pods
         while left:
             after = _unplaced(left, [_Room(self._template(pool))])

@@ -27,7 +27,7 @@ class Collector(Controller):
         self._by_kind = {(each.api_version, each.kind): each for each in resources}
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """What is being deleted or has gone, and what belongs to somebody."""
+        """Wakes for an object that is being deleted or has gone, and for a new one with owners."""
         metadata = change.found["metadata"]
         going = change.kind == "DELETED" or "deletionTimestamp" in metadata
         if going or (change.kind == "ADDED" and metadata.get("ownerReferences")):

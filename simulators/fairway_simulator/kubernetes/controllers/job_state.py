@@ -90,7 +90,7 @@ FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
 class JobState:
-    """What is known of a Job at one moment; `memory` is kept from one to the next."""
+    """State of a Job at one moment; `memory` is kept from one to the next."""
 
     def __init__(self, job: Object, pods: list[Object], memory: Memory) -> None:
         self.job = job
@@ -113,7 +113,7 @@ class JobState:
 
     @property
     def is_decided(self) -> bool:
-        """Whether it is known how the Job ends."""
+        """True if it is known how the Job ends."""
         return self._decision() != {}
 
     def count(self) -> list[Object]:
@@ -138,7 +138,7 @@ class JobState:
                 self.status = with_condition(self.status, kind, reason, message)
 
     def room(self) -> int:
-        """How many more pods may run."""
+        """Number of further pods that may run."""
         busy = len(self._active)
         if self.spec["podReplacementPolicy"] == "Failed":
             busy += len(self._terminating)
@@ -267,5 +267,5 @@ def is_indexed(job: Object) -> bool:
 
 
 def is_ended(pod: Object) -> bool:
-    """Whether nothing of a pod runs any more."""
+    """True if nothing of a pod runs any more."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")

@@ -57,7 +57,7 @@ class Provisioning(Controller):
                     self._follow(workload, configs)
 
     def _config(self, check: Object) -> Object | None:
-        """What the check is to ask for; says whether it does."""
+        """Config that a check names, or None; the check's status then says if it was found."""
         name = (check["spec"].get("parameters") or {}).get("name", "")
         config = self._store.find(CHECK_CONFIGS, "", name)
         said = "Active", "The admission check is active"

@@ -1,4 +1,4 @@
-"""What a ClusterQueue admits, and Kueue's words where a workload does not fit, or none is admitted.
+"""Admission by a ClusterQueue, and Kueue's words where a workload does not fit, or none may.
 
 Source of these: kueue 0.19, pkg/cache/scheduler/clusterqueue.go (inactiveReason), and the reasons
 of apis/kueue/v1beta2/clusterqueue_types.go.
@@ -46,7 +46,7 @@ class Refusal:
 
 
 def demand(workload: Object) -> Counter[str]:
-    """What all pods of a workload ask for."""
+    """Resources that all pods of a workload request together."""
     (pods,) = workload["spec"]["podSets"]
     one = requests_of(pods["template"]["spec"])
     return Counter({name: amount * pods["count"] for name, amount in one.items()})

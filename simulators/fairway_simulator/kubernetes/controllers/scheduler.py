@@ -101,7 +101,7 @@ class Scheduler(Controller):
             self._recorder.record(PODS, pod, "FailedScheduling", message, bad=True)
 
     def _liked(self, pod: Object) -> Counter[str]:
-        """How much a pod would like to be on each node, for the pods that are there."""
+        """Weight of a pod's preference for each node, by its name, for the pods that are there."""
         found = Counter[str]()
         affinity = (pod["spec"].get("affinity") or {}).get("podAffinity") or {}
         for each in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
@@ -160,7 +160,7 @@ def _used(pods: list[Object], node: Object) -> Counter[str]:
 
 
 def short_of(wanted: Counter[str], node: Object, used: Counter[str]) -> list[str]:
-    """What a node has too little of."""
+    """Kubernetes' words for each resource that a node has too little of."""
     known = node["status"].get("allocatable") or {}
     free = {name: _amount(known.get(name, "0")) - used[name] for name in wanted}
     free["pods"] = _amount(known.get("pods", "110")) - used["pods"]
@@ -191,7 +191,7 @@ def unsuitable(pod: Object, node: Object) -> str:
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether a toleration matches a taint."""
+    """True if a toleration matches a taint."""
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
     if toleration.get("operator") == "Exists":

@@ -26,12 +26,12 @@ _HELD = 'hostname "$1" && echo ready && exec cat'
 
 @cache
 def is_root() -> bool:
-    """Whether namespaces are made by right, and not within those of a user."""
+    """True if namespaces are made by root, and not within those of a user."""
     return os.geteuid() == 0
 
 
 def missing() -> str:
-    """What this machine lacks for pods; "" where it has all."""
+    """Hint at what this machine lacks for pods; "" where it has all."""
     try:
         tried = subprocess.run([*_alone(), "true"], capture_output=True, check=False)
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def _alone() -> list[str]:
 
 
 class Sandbox:
-    """What the containers of a pod share: the host name, and the network."""
+    """Namespaces that the containers of a pod share: of the host name, and of the network."""
 
     def __init__(self, hostname: str, network: Network) -> None:
         self._network = network
@@ -85,7 +85,7 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Order:
-    """What a container runs: where, as whom, and what is mounted in it."""
+    """Command of a container: its folder, user, and mounts."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -96,7 +96,7 @@ class Order:
     user: int | None = None
     group: int = 0
     hostname: str = ""
-    """What its host is called, where the sandbox does not see to that."""
+    """Name of the container's host, where the sandbox does not see to that."""
 
 
 @dataclass

@@ -123,7 +123,7 @@ _PIECE = 1 << 16
 
 @dataclass(frozen=True)
 class Command:
-    """What is run, and which of its streams the client wants."""
+    """Command to run in a container, and the streams of it that the client wants."""
 
     words: Sequence[str]
     environment: Mapping[str, str]
@@ -132,7 +132,7 @@ class Command:
     stderr: bool
     terminal: bool
     endless: bool
-    """Whether the stream stays open for ever, as some nodes' do."""
+    """True if the stream stays open for ever, as some nodes' do."""
 
 
 def execute(web: WebSocket, command: Command, stopped: threading.Event) -> None:

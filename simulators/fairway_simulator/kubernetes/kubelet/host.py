@@ -1,4 +1,4 @@
-"""What a pod needs of the node that it runs on."""
+"""Nodes as pods need them: devices, images, disks and a client of the API server."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ PAUSE = 0.5  # seconds before a request that failed is tried again
 
 @dataclass
 class Host:
-    """What a pod needs of the node that it runs on."""
+    """Node as its pods need it: client of the API server, network, images and devices."""
 
     client: Client
     folder: Path
@@ -84,10 +84,10 @@ class Host:
     devices: Devices
     exports: Mapping[str, Path] = field(default_factory=dict)
     disks: Callable[[str], Path | None] = lambda _: None
-    """What stands for the local disks of a node, by its name."""
+    """Folder that stands for the local disks of a node, by its name."""
 
     def has_image(self, name: str) -> bool:
-        """Whether containers can be made of an image: its name is one of those known."""
+        """True if containers can be made of an image: its name matches one of those known."""
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.images)
 
     def send(self, method: str, path: str, body: Any, form: str = "application/json") -> None:

@@ -22,12 +22,12 @@ class NetworkFailed(Exception):
 
 
 class Network(Protocol):
-    """Where pods get their addresses from."""
+    """Network from which pods get their addresses."""
 
     gateway: str
     """The address at which pods reach this machine."""
     private: bool
-    """Whether each pod has a network of its own."""
+    """True if each pod has a network of its own."""
 
     def address(self) -> str:
         """One that no pod has, until it is given back."""

@@ -83,11 +83,11 @@ class PodRunner(threading.Thread):
         return found if found and found.pid and found.exit_code is None else None
 
     def log(self, name: str, *, previous: bool = False) -> Path:
-        """Where a container's log is."""
+        """Path of a container's log, or of the one before its last restart."""
         return self._log(name, self._state(name).restarts - (1 if previous else 0))
 
     def is_over(self, name: str) -> bool:
-        """Whether a container writes no more."""
+        """True if a container writes no more."""
         if not self.is_alive():
             return True
         again = self.pod["spec"]["restartPolicy"] != "Never"

@@ -1,4 +1,4 @@
-"""What a node answers to the API server: logs, and streams into its containers."""
+"""Answers of a node to the API server: logs, and streams into its containers."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _expose(folder: str, root: str, places: list[str]) -> None:
 
 
 def _is_file(path: str) -> bool:
-    """Whether it is one, or a device."""
+    """True for a file or a device."""
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError:
@@ -165,7 +165,7 @@ def _is_file(path: str) -> bool:
 
 
 def _is_there(place: str, places: list[str]) -> bool:
-    """Whether something can be mounted there: this machine has it, or another place will."""
+    """True if something can be mounted at a place: this machine has it, or another mount will."""
     hidden = any(place.startswith(other + "/") for other in places)
     return hidden or os.path.exists(place)  # noqa: PTH110
 

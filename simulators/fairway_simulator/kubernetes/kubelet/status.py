@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ContainerState:
-    """How one container is; `waiting`, `running` or `terminated`."""
+    """State of one container: `waiting`, `running` or `terminated`."""
 
     name: str
     image: str
@@ -24,12 +24,12 @@ class ContainerState:
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """True while the container runs."""
         return self.state == "running"
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, None while it has not."""
+        """Exit code of the container; None while it has not ended."""
         return self.details["exitCode"] if self.state == "terminated" else None
 
     def wait(self, reason: str, message: str = "") -> None:

@@ -31,8 +31,8 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def of_image() -> dict[str, str]:
-    """What every image sets: here the programs of this machine, this Python's first, and what its
-    MPI must know."""
+    """Variables of every image: here the programs of this machine, this Python's first, and what
+    its MPI must know."""
     return {
         "PATH": f"{Path(sys.executable).parent}:{_PATH}",
         "HOME": "/root",
@@ -152,7 +152,7 @@ class Volumes:
     def mounts(
         self, container: Mapping[str, Any], environment: Mapping[str, str]
     ) -> Iterator[Mount]:
-        """What is mounted in a container with that environment, beside what every one has."""
+        """Mounts of a container with that environment, beside those of every one."""
         for mount in container.get("volumeMounts") or ():
             kind, source = self._sources[mount["name"]]
             place = _resolved(mount["mountPath"])
@@ -277,7 +277,7 @@ _METHODS = {
 
 
 def common_mounts(folder: Path, address: str, hostname: str) -> list[Mount]:
-    """What every container has: a root of this machine's programs, and what is its own."""
+    """Mounts of every container: those of its own, and this Python where they would hide it."""
     temporary = folder / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     temporary.chmod(0o1777)
@@ -299,7 +299,7 @@ def common_mounts(folder: Path, address: str, hostname: str) -> list[Mount]:
 
 
 def _size(folder: Path) -> int:
-    """What the files below take on the disk."""
+    """Bytes that the files below a folder take on the disk."""
     found = 0
     for parent, _, files in os.walk(folder):
         for name in files:
