@@ -1,4 +1,4 @@
-"""What befalls nodes and requests, by a person's order:
+"""Orders of a person for what befalls nodes and requests:
 
     bin/batch-simulator preempt|lose|restore NODE
     bin/batch-simulator fault KIND [--share 0.3] …

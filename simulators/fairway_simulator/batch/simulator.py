@@ -53,7 +53,7 @@ _SSH = {
     "frontendPortRangeStart": 50000,
     "frontendPortRangeEnd": 50999,
 }
-"""What lets people log in to a pool's nodes; pools of Fairway's have no public address for it."""
+"""Endpoint for logins to a pool's nodes; pools of Fairway's have no public address for it."""
 
 
 class BatchSimulator:
@@ -149,7 +149,7 @@ class BatchSimulator:
 
     @property
     def nodes_share_network(self) -> bool:
-        """Whether nodes have this machine's network, with its ports and all that it reaches."""
+        """True if nodes have this machine's network, with its ports and all that it reaches."""
         return self._core.agent.network.shared
 
     def stop(self) -> None:

@@ -1,1 +1,1 @@
-"""What the node agent does: files, environment and processes of tasks on their nodes."""
+"""Work of the node agent: files, environment and processes of tasks on their nodes."""

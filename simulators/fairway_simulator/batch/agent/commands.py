@@ -60,8 +60,8 @@ def require_fit(pool: Mapping[str, Any], settings: object) -> None:
 def arguments(
     settings: Mapping[str, Any], command: Sequence[str], images: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """What a command becomes in its container: the arguments of the image's entry point, unless
-    the options name another. `images` has the entry point of each image that there is."""
+    """Words of a command in its container: the entry point of the image, or of the options, and the
+    command as its arguments. `images` has the entry point of each image that there is."""
     name = str(settings["imageName"])
     image = name if ":" in name.rpartition("/")[2] else f"{name}:latest"
     if image not in images:
@@ -110,7 +110,7 @@ class TaskFolder:
 
 
 class NodeAgent:
-    """What runs commands on nodes."""
+    """Agent that runs commands on nodes."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ MAIN_PORT = 6000
 
 
 def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
-    """What every task on the node has."""
+    """Variables of every task on a node."""
     root = layout.root(node)
     # What a pool's image has installed is here what this machine has, and our own Python.
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -50,13 +50,13 @@ def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
 
 
 def of_shared_network(node: Node) -> dict[str, str]:
-    """What a task has beside where all nodes have this machine's interfaces: a node of a real pool
-    asks its own."""
+    """Further variables of a task where all nodes have this machine's interfaces: a node of a real
+    pool asks its own."""
     return {"FAIRWAY_NODE_ADDRESS": node.address}
 
 
 def of_job(job: Job, root: str) -> dict[str, str]:
-    """What every task of a job has."""
+    """Variables of every task of a job."""
     variables = {"AZ_BATCH_JOB_ID": job.id}
     if job.spec.get("jobPreparationTask"):
         folder = f"{root}/workitems/{job.id}/job-1/{preparation_id(job)}"
@@ -71,7 +71,7 @@ def preparation_id(job: Job) -> str:
 
 
 def of_folder(task_id: str, folder: str) -> dict[str, str]:
-    """What a task in this folder has."""
+    """Variables of a task in this folder."""
     return {
         "AZ_BATCH_TASK_ID": task_id,
         "AZ_BATCH_TASK_DIR": folder,
@@ -81,7 +81,7 @@ def of_folder(task_id: str, folder: str) -> dict[str, str]:
 
 
 def of_instance(nodes: Sequence[Node], index: int, shared: str) -> dict[str, str]:
-    """What each instance of a multi-instance task has; the first node is the main one.
+    """Variables of an instance of a multi-instance task; the first node is the main one.
 
     No document gives the lists an order, so the main node comes last in them: see
     learn.microsoft.com/azure/batch/batch-compute-node-environment-variables.

@@ -38,7 +38,7 @@ class Listener(Protocol):
         """A subtask's coordination command has ended."""
 
     def will_retry(self, task: Task, outcome: Outcome, /) -> bool:
-        """Whether a task that ended so is run again."""
+        """True if a task that ended so is run again."""
 
     def ended(self, execution: Execution, outcome: Outcome | None, /) -> None:
         """An attempt is over, and nothing of it runs any more. None: it does not count."""
@@ -112,7 +112,7 @@ class Execution:
             self.done.set()
 
     def _prepared(self) -> bool:
-        """Whether the job's preparation task has done its work on every node."""
+        """True if the job's preparation task has done its work on every node."""
         agent, job = self._agent, self.task.job
         if not job.spec.get("jobPreparationTask"):
             return True
@@ -231,7 +231,7 @@ class Execution:
 
 
 def node_info(task_folder: TaskFolder) -> dict[str, Any]:
-    """Where a task ran, in its wire form."""
+    """Node and folder in which a task ran, in their wire form."""
     node = task_folder.node
     return {
         "affinityId": f"TVM:{node.id}",

@@ -35,7 +35,7 @@ _FIRST = "echo && exec cat"
 
 @cache
 def can_have_networks() -> bool:
-    """Whether nodes can have networks of their own here."""
+    """True if nodes can have networks of their own here."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return False
     try:
@@ -52,7 +52,7 @@ def can_have_networks() -> bool:
 
 
 def address_of(number: int, *, shared: bool) -> str:
-    """That of the node with that number, counted from 0: one of this machine's own where nodes
+    """Address of the node with that number, counted from 0: one of this machine's own where nodes
     share its network."""
     high, low = divmod(number, 254)
     return f"{'127.0' if shared else '10.77'}.{high + 1}.{low + 1}"
@@ -166,7 +166,7 @@ def _ip(namespace: int, *lines: str) -> None:
 
 @cache
 def can_have_processes() -> bool:
-    """Whether nodes can have processes of their own here."""
+    """True if nodes can have processes of their own here."""
     if os.geteuid() != 0:
         return False
     words = [*_SPACE, "--mount", "--mount-proc", "true"]

@@ -1,4 +1,4 @@
-"""Where things lie on a node, and how a node's processes see them.
+"""Layout of a node's files, and of what its processes see of them.
 
 Every node has the folder `nodes/<id>` of the simulator's folder. With namespaces each mounts
 its own over `node`, so that a path is the same on every node and leads to another folder, as
@@ -72,7 +72,7 @@ class Layout:
         self._kept = [path.resolve() for path in mounts]
         self.nodes = self.folder / "nodes"
         self.shared = self.folder / "mounts" / "shared"
-        """What stands for a file server: every node has it among its mounts."""
+        """Folder that stands for a file server: every node has it among its mounts."""
         self._common = self.folder / "node"
         # What the nodes of an earlier account had belongs to jobs that nobody knows any more.
         shutil.rmtree(self.nodes, ignore_errors=True)
@@ -85,7 +85,7 @@ class Layout:
         return str(self._common if namespaces() else node.folder)
 
     def setting(self, node: Node, *binds: tuple[str, str]) -> Setting:
-        """Where the node's supervisors run; `binds` are mounts beside the node's own."""
+        """Setting of the node's supervisors; `binds` are mounts beside the node's own."""
         hosts = (str(self._hosts(node)), "/etc/hosts")
         passwd = (str(self._passwd(node)), "/etc/passwd")
         own = (str(node.folder), str(self._common))
@@ -120,8 +120,8 @@ class Layout:
             yield str(node.folder / name), str(top)
 
     def _seen(self, top: Path) -> list[Path]:
-        """What of a folder for temporary files nodes see too, none of it in another: that in which
-        the simulator has its own, and programs."""
+        """Paths below a folder for temporary files that nodes see too, none inside another: that of
+        the simulator's own files, and programs."""
         around = self.folder.parent
         own = self.folder if around in _TEMPORARY.values() else around
         wanted = {path.resolve() for path in (own, _PROGRAMS, *map(Path, _PYTHON), *self._kept)}

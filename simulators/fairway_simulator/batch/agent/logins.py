@@ -38,7 +38,7 @@ class Logins:
         self._servers: dict[str, tuple[int, tuple[str, int]]] = {}
 
     def endpoint(self, node: Node) -> tuple[str, int]:
-        """Where the node's ssh server is reached, which listens when this returns."""
+        """Host and port of the node's ssh server, which listens when this returns."""
         with self._lock:
             generation, endpoint = self._servers.get(node.id, (-1, ("", 0)))
             if generation != node.generation:

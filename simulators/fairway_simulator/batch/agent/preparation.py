@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Preparation:
-    """What a job's preparation and release tasks did on one node; infos are as on the wire."""
+    """Work of a job's preparation and release tasks on one node; infos are as on the wire."""
 
     def __init__(self, node: Node, now: str) -> None:
         self.node = node
@@ -28,7 +28,7 @@ class Preparation:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the preparation has ended well."""
+        """True if the preparation has ended well."""
         return bool(self.info.get("result") == "success")
 
     def wire(self) -> dict[str, Any]:

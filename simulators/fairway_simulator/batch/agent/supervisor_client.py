@@ -23,7 +23,7 @@ _PROGRAM = Path(__file__).parent / "supervisor.py"
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a supervisor runs: the node's own name, and what is mounted over what; `enter` is the
+    """Setting of a supervisor: the node's own name, and what is mounted over what; `enter` is the
     start of a command that runs among the node's processes."""
 
     hostname: str
@@ -33,7 +33,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code, or `missing` or `error` where it was not started.
+    """End of a command: its exit code, or `missing` or `error` where it was not started.
 
     All are at rest where the supervisor was ended first.
     """

@@ -1,1 +1,1 @@
-"""What the service remembers: jobs, tasks, pools, nodes and schedules."""
+"""Memory of the service: jobs, tasks, pools, nodes and schedules."""

@@ -43,7 +43,7 @@ class Account:
         self.pools: dict[str, Pool] = {}
         self.schedules: dict[str, Schedule] = {}
         self.quota: int | None = _QUOTA
-        """How many jobs and schedules may be active at a time; None for any number."""
+        """Number of jobs and schedules that may be active at a time; None for any number."""
         self._sequence = itertools.count(1)
 
     def next_sequence(self) -> int:

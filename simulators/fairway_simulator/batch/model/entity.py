@@ -1,4 +1,4 @@
-"""What jobs, tasks, pools and schedules have in common: an ETag, a state, and their times."""
+"""Common part of jobs, tasks, pools and schedules: an ETag, a state, and their times."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Job(Entity):
         self.prepared: dict[str, Any] = {}
         """Its preparation on each node, by the node's id."""
         self.closing = False
-        """Whether someone sees to its end already."""
+        """True if someone sees to the job's end already."""
 
     @property
     def pool_id(self) -> str:
@@ -66,7 +66,7 @@ class Job(Entity):
 
     @property
     def running(self) -> int:
-        """How many of its tasks are preparing or running."""
+        """Number of the job's tasks that are preparing or running."""
         return self.counts["running"]
 
     def add(self, task: Task) -> None:
@@ -103,7 +103,7 @@ class Job(Entity):
         return told
 
     def all_tasks_complete(self) -> bool:
-        """Whether no task is left to do, which holds for a job without tasks too."""
+        """True if no task is left to do, which holds for a job without tasks too."""
         return self.counts["completed"] == len(self.tasks)
 
     def wire(self) -> dict[str, Any]:
@@ -156,21 +156,21 @@ class Task(Entity):
 
     @property
     def is_multi_instance(self) -> bool:
-        """Whether it has a coordination command, if only for one node."""
+        """True if the task has a coordination command, if only for one node."""
         return "multiInstanceSettings" in self.spec
 
     @property
     def slots(self) -> int:
-        """How many of a node's slots it takes."""
+        """Number of a node's slots that the task takes."""
         return int(self.spec.get("requiredSlots") or 1)
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended without success."""
+        """True if the task has ended without success."""
         return self.info.get("result") == "failure"
 
     def retry_limit(self) -> int:
-        """How many retries it may have; -1 stands for any number."""
+        """Number of retries that the task may have; -1 stands for any number."""
         own = (self.spec.get("constraints") or {}).get("maxTaskRetryCount")
         of_job = (self.job.spec.get("constraints") or {}).get("maxTaskRetryCount")
         return int(own if own is not None else of_job or 0)

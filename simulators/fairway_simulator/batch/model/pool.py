@@ -47,12 +47,12 @@ class Pool(Entity):
 
     @property
     def slots(self) -> int:
-        """How many slots each node has."""
+        """Number of slots of each node."""
         return int(self.spec["taskSlotsPerNode"])
 
     @property
     def talks(self) -> bool:
-        """Whether its nodes may talk to one another, which multi-instance tasks need."""
+        """True if the pool's nodes may talk to one another, which multi-instance tasks need."""
         return bool(self.spec["enableInterNodeCommunication"]) and self.slots == 1
 
     def members(self, *, dedicated: bool) -> list[Node]:
@@ -120,7 +120,7 @@ class Node(Entity):
         return f"{self.pool.url}/nodes/{self.id}"
 
     def free_slots(self) -> int:
-        """How many slots a task could have now."""
+        """Number of the node's slots that a task could have now."""
         fit = self.state in {"idle", "running"} and self.schedulable and not self.leaving
         return self.pool.slots - self.slots_used if fit else 0
 

@@ -1,4 +1,4 @@
-"""What a body must be before anything is done with it."""
+"""Checks of a request's body before anything is done with it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def span(body: dict[str, Any], name: str, least: float = 0, most: float | None =
 
 
 def sizing(body: dict[str, Any]) -> None:
-    """How long a pool may take to change, and how often a formula is evaluated: see the
-    descriptions of resize_timeout and auto_scale_evaluation_interval in azure-batch."""
+    """Checks the time in which a pool changes, and the interval at which its formula is evaluated:
+    see the descriptions of resize_timeout and auto_scale_evaluation_interval in azure-batch."""
     span(body, "resizeTimeout", 5 * 60)
     span(body, "autoScaleEvaluationInterval", 5 * 60, 168 * 3600)
 
@@ -158,8 +158,8 @@ def _resource_file(file: dict[str, Any]) -> None:
 
 
 def slots(pool: dict[str, Any]) -> None:
-    """How many task slots a node has: "the maximum value is the smaller of 4 times the number of
-    cores of the vmSize of the pool or 256" says azure-batch of task_slots_per_node."""
+    """Checks the number of task slots of a node: "the maximum value is the smaller of 4 times the
+    number of cores of the vmSize of the pool or 256" says azure-batch of task_slots_per_node."""
     count, size = pool.get("taskSlotsPerNode", 1), vm_sizes().get(pool["vmSize"])
     most = min(256, 4 * size.vcpus) if size else 256
     if not 1 <= count <= most:

@@ -31,7 +31,7 @@ def _node(core: Core, request: Request, pool_id: str, node_id: str) -> Node:
 
 
 def compute(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """What the machine is."""
+    """Answer of a node's metadata service about its machine: name, size, and regular or Spot."""
     node = _node(core, request, pool_id, node_id)
     priority = "Regular" if node.dedicated else "Spot"
     return answer({"name": node.name, "vmSize": node.pool.spec["vmSize"], "priority": priority})
@@ -45,7 +45,7 @@ def token(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
 
 
 def events(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """What is going to happen to the machine: its Scheduled Events."""
+    """Answer of a node's metadata service with its machine's Scheduled Events."""
     found = _node(core, request, pool_id, node_id).events
     return answer({"DocumentIncarnation": len(found), "Events": found})
 

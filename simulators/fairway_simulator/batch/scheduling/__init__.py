@@ -1,1 +1,1 @@
-"""What the service decides: which task runs where, and what follows when it has ended."""
+"""Decisions of the service: which task runs where, and what follows when it has ended."""

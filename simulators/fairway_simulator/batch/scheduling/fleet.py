@@ -1,4 +1,4 @@
-"""What becomes of nodes: they boot, come and go with the pool's size, and are lost."""
+"""Life of nodes: they boot, come and go with the pool's size, and are lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a task: when it starts, when it ends, and what its end means for others."""
+"""Life of a task: when it starts, when it ends, and what its end means for others."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Lifecycle:
         }
 
     def will_retry(self, task: Task, outcome: Outcome) -> bool:
-        """Whether a task that ended so is run again."""
+        """True if a task that ended so is run again."""
         limit = task.retry_limit()
         again = limit < 0 or task.info["retryCount"] < limit
         fit = task.job.state in {"active", "enabling", "disabling", "disabled"}
@@ -181,7 +181,7 @@ def leave(node: Node, option: str, now: str, *, asked: bool = True) -> list[Atte
 
 
 def _recent(task: Task, index: int) -> dict[str, Any]:
-    """What a node says of a task: that it is there, or how it left."""
+    """Node's record of a recent task: that it is there, or how it left."""
     info = {
         "taskUrl": task.url,
         "jobId": task.job.id,

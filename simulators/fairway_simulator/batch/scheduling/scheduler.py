@@ -143,7 +143,7 @@ class Scheduler:
 
     @staticmethod
     def _reserves(task: Task, pool: Pool) -> bool:
-        """Whether nodes that become free are kept for a task that needs several at once."""
+        """True if nodes that become free are kept for a task that needs several at once."""
         if not pool.talks or task.instances == 1:
             return False
         usable = [

@@ -1,1 +1,1 @@
-"""What the service says and understands: HTTP, authentication, errors, queries and pages."""
+"""Words of the service on the wire: HTTP, authentication, errors, queries and pages."""

@@ -1,4 +1,4 @@
-"""What the body of a request may hold: the properties of the service's models and their types.
+"""Permitted bodies of requests: the properties of the service's models and their types.
 
 The models are those of azure-batch, which are generated from the service's own specification. A
 property that no model has is refused with InvalidRequestBody: see "Batch Status and Error Codes"
