@@ -153,7 +153,7 @@ class Watch:
 
     @property
     def record(self) -> Path:
-        """Folder of the run's record: the run's, unless its tasks have one of their own."""
+        """Folder with the run's record: its own, unless its tasks have a record of their own."""
         return self.folder
 
     def held(self, now: float) -> Held:

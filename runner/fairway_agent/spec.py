@@ -136,7 +136,7 @@ class Budget(JsonRecord, called="`max_cost`"):
 CANCEL, WARN = "cancel", "warn"
 """Actions on a task whose GPUs are idle."""
 CONDITIONS = ("succeeded", "failed", "ended")
-"""Ends that a plan may require of a run before its own; exit codes are required as a list."""
+"""Required ends of a run that another comes after; a list of exit codes may stand for one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class Watch(limits.Watch):
     """See `limits`: the first task that sees it takes the run's other jobs back."""
 
     def take_back(self) -> None:
-        """Cancels the run's pending jobs; one that still starts sees by itself that it must not."""
+        """Cancels pending jobs; where Slurm does not answer, each sees by itself not to begin."""
         for job in control.read(self.folder).jobs:
             with contextlib.suppress(commands.Refused, Fault):
                 commands.run(["scancel", "--state=PENDING", job])

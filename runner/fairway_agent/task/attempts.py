@@ -63,7 +63,7 @@ def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str,
 
 @dataclass
 class Patience:
-    """Limit of what keeps tasks from being started, such as a full disk: it may last `seconds`,
+    """Patience with what keeps tasks from being started, such as a full disk: for `seconds`,
     `until` a time on the monotonic clock once there is something; `hindrance` is what there is."""
 
     seconds: float = _START_WAIT

@@ -201,7 +201,7 @@ class RunStore(RunFolders):
             return False
 
     def elsewhere(self) -> str:
-        """Hint at a folder above with runs, not found from here without a `fairway.yaml`."""
+        """Hint at runs in a folder above, not found from here without a `fairway.yaml`; else ""."""
         import shlex
 
         for folder in self.base.parent.parents:
