@@ -1,4 +1,4 @@
-"""What nodes get by their own identity: a registry's token, a page's certificate and secret."""
+"""Access by a node's own identity: a registry's token, a page's certificate and secret."""
 
 from __future__ import annotations
 

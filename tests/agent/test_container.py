@@ -162,7 +162,7 @@ def test_a_container_goes_when_what_started_it_is_killed(host: Host) -> None:
 
 
 def _end_children_of(host: Host) -> None:
-    """What the recording runtime has started, which knows of no `rm`."""
+    """Ends what the recording runtime has started, which knows of no `rm`."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             mine = f"PATH={host.bin}\0" in (process / "environ").read_text()

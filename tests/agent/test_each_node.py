@@ -59,7 +59,7 @@ class Task:
 
     @property
     def is_pool(self) -> bool:
-        """Whether its nodes have servers of the task's own."""
+        """True if its nodes have servers of the task's own."""
         return "FAIRWAY_SSH_CONFIG" in self.environment
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
@@ -76,7 +76,7 @@ class Task:
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a node unpacks."""
+    """Folder of the agent's programs, as a node unpacks them."""
     folder = tmp_path_factory.mktemp("programs")
     with tarfile.open(fileobj=io.BytesIO(archives.agent()[1])) as files:
         files.extractall(folder, filter="data")

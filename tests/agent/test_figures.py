@@ -1,4 +1,4 @@
-"""What is read of a node's use: from a kernel's files, and from programs that know its GPUs."""
+"""Figures of a node's use, from a kernel's files and from programs that know its GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runner writes of a job and its target is what is read where tasks run."""
+"""Facts of a job and its target: read where tasks run as the runner has written them."""
 
 from __future__ import annotations
 

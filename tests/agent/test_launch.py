@@ -1,4 +1,4 @@
-"""What the script of a task is told beside what its engine adds: inputs, ports, the proxy."""
+"""Environment of a task's script beside what its engine adds: inputs, ports, the proxy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_open_mpi_4_and_5_are_told() -> None:
 
 
 def test_a_run_that_a_task_submits_has_a_folder_of_its_own() -> None:
-    """That of the task goes with it, and the run may go on."""
+    """The folder of the task goes with the task, and the run may go on."""
     outer = launchers.session(Path("/of-the-task"), {})
     assert _session(outer) == BOTH
     said = {**outer, "OMPI_MCA_orte_tmpdir_base": "/mine"}
@@ -190,7 +190,7 @@ def test_proxy_is_set_by_each_entry_program_of_the_agent(
 
 
 def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, str | None]:
-    """What a task on these nodes reaches past the proxy."""
+    """`no_proxy` and `NO_PROXY` of a task on these nodes."""
     plan = RunPlan("job-aaaaaa", str(tmp_path), environment=said)
     spec = TaskSpec(0, nodes=max(1, len(hosts)))
     mine, run = [Host(host, host) for host in hosts], tmp_path / "runs" / "r"

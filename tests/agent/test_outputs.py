@@ -22,7 +22,7 @@ FILES = ("model/a.npz", "model/b.txt", "model/.tmp", "model/deep/c.tmp", "model/
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """What a task wrote."""
+    """Folder with the files that a task wrote."""
     folder = tmp_path / "work"
     for name in FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def waiting(tmp_path: Path) -> Path:
 
 
 def plan(*, lower: bool = True, pattern: str = LOSS) -> RunPlan:
-    """That of a run with an input of the best task."""
+    """Plan of a run with an input of the best task."""
     entry = Chained("m", "runs/a-1/tasks/*/outputs/m", best=Best("loss", pattern, lower))
     return RunPlan("b-1", "code", chained=(entry, Chained("n", "runs/a-1/tasks/0/outputs/n")))
 

@@ -1,4 +1,4 @@
-"""What a run is told of those that it comes after."""
+"""Outcomes of the runs that a run comes after, and its conditions on them."""
 
 from __future__ import annotations
 

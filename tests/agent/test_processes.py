@@ -1,4 +1,4 @@
-"""How the processes of a task are found and ended, and the limit on their time."""
+"""Finding and ending the processes of a task, and the limit on their time."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Node:
         return self.process.stdout.readline().decode().strip()
 
     def set_clock(self, seconds: float) -> None:
-        """What time it is for the node."""
+        """Sets the node's clock to that many seconds."""
         draft = self._clock.with_suffix(".new")
         draft.write_text(str(seconds))
         draft.replace(self._clock)
@@ -138,7 +138,7 @@ def test_signals_reach_the_program_and_not_the_shell_around_it(run: Run) -> None
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it runs; one that has ended may still have an entry."""
+    """True if the process runs; one that has ended may still have an entry."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -161,7 +161,7 @@ def test_a_side_that_is_gone_ends_the_command(run: Run, how: str) -> None:
 
 
 def test_a_command_that_was_told_has_its_grace_once(run: Run) -> None:
-    """What the job's own grace has left of it: the run is not said to have ended before."""
+    """A lost connection leaves it the rest of the job's own grace: the run has not ended before."""
     program = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True));"
     program += "print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
     node = run(sys.executable, "-c", program, grace=100_000.0)

@@ -1,4 +1,4 @@
-"""How often a task begins again, by what its attempts ended with."""
+"""Retries of a task, by the ends of its attempts."""
 
 from __future__ import annotations
 

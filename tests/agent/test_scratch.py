@@ -87,7 +87,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 
 class TestScratch:
-    """What a task finds on a node that others use too."""
+    """Scratch of a task on a node that others use too."""
 
     def start(self, lease: str, **variables: str) -> subprocess.Popen[bytes]:
         environment = {**os.environ, scratch.LEASE: lease, **variables}

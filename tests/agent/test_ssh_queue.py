@@ -220,7 +220,7 @@ ADA, BOB = 30001, 30002
 
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """What the machines make: a queue for two nodes, in a folder into which people can look."""
+    """A queue for two nodes as the machines make it, in a folder that people can read."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     monkeypatch.setattr(remote_exec, "unreachable", lambda _: [])
@@ -241,7 +241,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @contextmanager
 def somebody(uid: int, act: Callable[[], Any]) -> Iterator[Any]:
-    """What `act` answers as another user, whose locks live until this ends."""
+    """Yields the answer of `act` as another user, whose locks live until the context ends."""
     reading, writing = os.pipe()
     go_reading, go = os.pipe()
     pid = os.fork()

@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def supervised(run: Path, *words: str) -> tuple[str, int, str]:
-    """What the supervisor says of having begun, its exit code, and what it says besides."""
+    """The supervisor's message that it has begun, its exit code, and its errors."""
     lock = files.try_lock(run / "lock")
     assert lock is not None
     started, ready = os.pipe()

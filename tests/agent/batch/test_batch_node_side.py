@@ -1,4 +1,4 @@
-"""What runs on a node, without a node: secrets, attempts, ports, addresses, and a full disk."""
+"""Programs of a node, without a node: secrets, attempts, ports, addresses, and a full disk."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Azure]:
 
 
 def secret_values(azure: Azure, **secrets: str) -> dict[str, str]:
-    """What a node has of these secrets."""
+    """Values that a node reads from the vault for these secrets."""
     target = TargetFacts(vault_url=azure.url, identity="/identities/pool")
     folders: Any = SimpleNamespace(job_facts=JobFacts(secrets=secrets), target=target)
     return Folders.secret_values(folders)
@@ -273,7 +273,7 @@ class TestShares:
 
     @staticmethod
     def attempts(work: Path, gpus: int) -> Attempts:
-        """Those of a task that ends with how many GPUs it has."""
+        """Attempts of a task whose exit code is the number of its GPUs."""
         plan, spec = RunPlan("r", "/code", sample_every=None), TaskSpec(0, wanted=Wanted(gpus=gpus))
         nodes, hosts = BatchNodes(Folders(), plan), [Host("localhost", "localhost")]
         task = Task(plan, spec, work, work, 1, nodes=nodes, hosts=hosts, submission=0)

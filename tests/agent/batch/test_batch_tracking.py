@@ -1,4 +1,4 @@
-"""What tasks of a pool tell each other, how a limit ends them, and who tells of the run's end;
+"""Messages between tasks of a pool, ends by a limit, and the task that reports the run's end;
 clocks are the test's own."""
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
 def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
     folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether Azure said it before the task's program began, or after."""
+    """The notice of Azure may come before the task's program begins, or after."""
     mine = Mine(folders, LOST)
     mine.running(1e9)
     mine.nodes.give_notice(mine.task, "Preempt")

@@ -115,7 +115,7 @@ class Cluster:
         return folder
 
     def request(self, run: str, submission: int = 0, key: str = "") -> SubmitRequest:
-        """How the client asks to submit it."""
+        """The client's request to submit a run."""
         return SubmitRequest(run, submission, "0123", resources={"cpu": "4"}, key=key)
 
     def submit(self, run: str = "job-a", submission: int = 0, key: str = "") -> list[str]:

@@ -1,4 +1,4 @@
-"""What is asked of an API server, how its silence is borne, and how objects are called there."""
+"""Requests to an API server, retries while it is silent, and the names of objects there."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.fixture
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What a pod is told of itself; the run's folder."""
+    """The run's folder, with a pod's own facts in the environment."""
     told = {"POD": "job-a-0-0-1-abcde", "POD_UID": "u-1", "NODE": "nd-1"}
     for name, value in told.items():
         monkeypatch.setenv(f"_FAIRWAY_{name}", value)

@@ -1,4 +1,4 @@
-"""How tasks are ended, by a person or by their run's own limits, and how often one begins again:
+"""Tasks that a person or their run's own limits end, and the number of times that one begins again:
 by a clock of the test's own, and figures by hand."""
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def test_kubernetes_controller_does_not_start_cancelled_tasks(cluster: Cluster) 
 
 
 def test_a_retry_runs_it_again(cluster: Cluster) -> None:
-    """What was ended was that of the submission before."""
+    """The cancellation was for the submission before."""
     folder = cluster.submitted([2, 2], last=True, max_parallel=1)
     cancel(cluster, "0")
     known = control.read(folder)

@@ -1,4 +1,4 @@
-"""What the health check of a node writes to it, and to whom it leaves what it did not do."""
+"""Changes that the health check makes to its node, and those that it leaves to others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Server:
     boot: str = ""
     version: int = 1
     between: list[Any] = field(default_factory=list)
-    """What others do after the node was read."""
+    """Changes by others after the node was read."""
 
     def get(self, *_: Any, **__: Any) -> dict[str, Any]:
         spec = {"unschedulable": True} if self.closed else {}

@@ -1,4 +1,4 @@
-"""Where runs stand, once the API server was asked."""
+"""States of runs, once the API server was asked."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class TestWaiting:
 
 
 class TestEnded:
-    """What a task could not write itself."""
+    """Endings that a task could not write itself."""
 
     @pytest.mark.parametrize(
         ("status", "code", "reason"),

@@ -32,7 +32,7 @@ WANTED: dict[str, str | list[int]] = {"mended": "failed", "coded": [3]}
 
 @pytest.fixture(autouse=True)
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What Slurm was told; it takes every job, and none of them starts."""
+    """Commands that Slurm was given; it takes every job, and none of them starts."""
     told: list[str] = []
 
     def run(words: list[str], **_: Any) -> str:
@@ -157,8 +157,8 @@ def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> N
 def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where another goes on again it would hold its nodes in vain; and none is to be left out that
-    was let begin."""
+    """While a predecessor runs again, waiting for it would hold nodes in vain; and no task that was
+    once let begin may be left out."""
     ends(shared, "coded", "succeeded")
     known = Retry(only=(0,), after=(), submission=1)
     files.write_json(shared / "runs/own/retry.json", known.to_json())

@@ -1,4 +1,4 @@
-"""How a container is entered, by what a node has for it."""
+"""Entry into a container, by the runtimes that a node has."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(folder: Path, **facts: Any) -> None:
 
 @pytest.fixture(params=[True, False])
 def has_pyxis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether srun's help knows the plugin's options."""
+    """True where srun's help has the plugin's options."""
     text = "--container-image=[USER@][REGISTRY#]IMAGE" if request.param else "--nodes=N"
     monkeypatch.setattr(commands, "run", lambda *_: text)
     container._has_pyxis.cache_clear()

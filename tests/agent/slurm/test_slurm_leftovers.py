@@ -1,4 +1,4 @@
-"""What a job of Slurm's that was killed has left on a node is ended before the next task there."""
+"""Processes that a killed Slurm job has left on a node are ended before the next task there."""
 
 from __future__ import annotations
 

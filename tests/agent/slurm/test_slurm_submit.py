@@ -1,4 +1,4 @@
-"""What Slurm is handed of a run, as sbatch takes it, and where a part was refused or cancelled."""
+"""Parts of a run as sbatch takes them, and the rest where one was refused or cancelled."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_a_job_of_an_earlier_try_is_found(
 def test_every_part_waits_for_the_runs_before(
     slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where one of these fails, Slurm ends the first part, and what waits for that would begin."""
+    """If one of those fails, Slurm ends the first part, and parts that wait for it would begin."""
     folder = shared / "runs" / "job-a"
     plan = RunPlan("job-a", str(folder / "code"), tasks=2, after=["first"], max_parallel=1)
     (folder / "plan.json").write_text(plan.text())
