@@ -92,8 +92,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @dataclass
 class Receiver:
-    """What was posted, and how the next posts are answered: with a status, 0 for no answer at
-    all, and with 200 when the list is over."""
+    """Messages that were posted, and the statuses of the next answers: 0 is no answer at all, and
+    200 follows when the list is over."""
 
     url: str = ""
     answers: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""How fast runs go to Batch and come back, against the stand-in for the service on loopback.
+"""Speed of runs to Batch and back, against the stand-in for the service on loopback.
 
 The stand-in is a process of its own. Each measurement compares two ways through the real
 client, in turn; a latency is added by the stand-in to every answer.

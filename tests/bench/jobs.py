@@ -1,4 +1,4 @@
-"""How fast the runner starts, looks at a job, lists runs and works through a sweep."""
+"""Time that the runner takes to start, look at a job, list runs and work through a sweep."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _no_op(folder: Path) -> Pair:
 
 
 def _after_a_look(job: Path, bare: str, folder: Path) -> Command:
-    """What a submission does before it starts anything, and then the bare command of a shell."""
+    """The work of a submission before it starts anything, then the bare command of a shell."""
     look = shlex.join([str(FAIRWAY), "submit", str(job), "--dry-run"])
     return Command(["bash", "-c", f"{look} && {bare}"], _ROOT_MAY_LAUNCH, folder)
 

@@ -1,5 +1,5 @@
-"""How fast a run's first line comes from a Kubernetes cluster, against kubectl's own commands, and
-what a large sweep asks of its API server."""
+"""Time to a run's first line from a Kubernetes cluster, against kubectl's own commands, and the
+requests of a large sweep to its API server."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _until_line(words: Sequence[str | Path], environment: Mapping[str, str], fol
 
 
 def _sweep_requests(folder: Path) -> Pair:
-    """How many requests that make something a sweep takes; they make one object."""
+    """Number of POST requests that a sweep takes; they make one object."""
     (folder / "sweep.yaml").write_text(json.dumps(_SWEEP))
     with _cluster(folder) as cluster:
         before = cluster.faults.requests["POST"]

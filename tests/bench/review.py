@@ -1,4 +1,4 @@
-"""How fast a large plan is reviewed."""
+"""Time to review a large plan."""
 
 from __future__ import annotations
 

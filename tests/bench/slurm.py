@@ -1,4 +1,4 @@
-"""How fast runs reach a Slurm cluster, and start there, against Slurm's own commands."""
+"""Time until runs reach a Slurm cluster, and start there, against Slurm's own commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine of a plain cluster asks of its connection, over a real sshd on loopback."""
+"""Use that a plain cluster's engine makes of its connection, over a real sshd on loopback."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _copy_runs(folder: Path, cluster: SshCluster) -> None:
 
 
 def _commands(folder: Path) -> Pair:
-    """How many commands the host is given for one look at all the runs."""
+    """Number of commands that the host is given for one look at all the runs."""
     log, programs = folder / "ssh.log", folder / "programs"
     programs.mkdir()
     counting = programs / "ssh"

@@ -1,4 +1,4 @@
-"""How fast an environment becomes Terraform."""
+"""Time and memory that it takes to turn an environment into Terraform."""
 
 from __future__ import annotations
 

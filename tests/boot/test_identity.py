@@ -260,8 +260,8 @@ def test_a_machine_without_an_identity_is_refused_at_once(services: Services) ->
 
 
 def test_no_proxy_is_asked(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same page: "IMDS is not intended to be used behind a proxy and doing so is
-    unsupported": its address means this machine."""
+    """Microsoft Learn, how to acquire an access token on an Azure VM: "IMDS is not intended to be
+    used behind a proxy and doing so is unsupported": its address means this machine."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     assert Metadata(services.url).token(VAULT)
@@ -299,7 +299,7 @@ def test_imds_user_without_access_asks_the_substitute_service(
 
 
 class TestInItsPlace:
-    """What answers people's jobs on a node of Slurm."""
+    """The server that answers people's jobs on a node of Slurm."""
 
     @pytest.fixture
     def tokens(self, services: Services) -> Iterator[Metadata]:

@@ -60,7 +60,7 @@ class World:
         return self.folder / "shared"
 
     def look(self, later: float = 0.0) -> str:
-        """What the program says some seconds later."""
+        """The program's answer some seconds later."""
         self.now += later
         settings = Settings(2 * HOUR, "box", str(self.shared), self.mount, others=self.others)
         watch = Watch(settings, self.folder, FakeMetadata(self.id), lambda: self.now)  # type: ignore[arg-type]
@@ -323,7 +323,7 @@ class TestProgram:
 
 
 class TestGpus:
-    """How busy GPUs are at one moment, by a program in the place of nvidia-smi."""
+    """Use of GPUs at one moment, by a program in the place of nvidia-smi."""
 
     def test_gpu_use_is_read_for_each_gpu_and_unknown_where_the_program_fails(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

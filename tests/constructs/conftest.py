@@ -77,7 +77,7 @@ def synthesize(tmp_path: Path, place: Placement) -> Callable[..., dict[str, Any]
 
 @pytest.fixture(scope="session")
 def cloud_config() -> Callable[[str], dict[str, Any]]:
-    """What a VM finds in its custom data, with `@@0@@` for what Terraform fills in."""
+    """Reads the cloud-config in a VM's custom data, with `@@0@@` for what Terraform fills in."""
 
     def cloud_config(custom_data: str) -> dict[str, Any]:
         encoded = re.search(r'base64decode\("([^"]+)"\)', custom_data)

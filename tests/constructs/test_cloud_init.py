@@ -1,4 +1,4 @@
-"""What machines boot with: valid cloud-config, and the proxy in all of it."""
+"""Boot data of machines: valid cloud-config, and the proxy in all of it."""
 
 from __future__ import annotations
 

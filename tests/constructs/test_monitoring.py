@@ -169,7 +169,7 @@ def test_queries_read_what_the_rule_collects(everything: dict[str, Any]) -> None
 
 
 class TestGpuMetrics:
-    """What a node says about its GPUs."""
+    """Figures that a node logs about its GPUs."""
 
     def _run(self, repository: Path, tmp_path: Path, smi: str) -> tuple[int, str]:
         """Runs the script with a stand-in for nvidia-smi; the exit code, and logger's arguments."""

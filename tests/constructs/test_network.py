@@ -61,7 +61,7 @@ def _values(rule: dict[str, Any], one: str, several: str) -> list[str]:
 
 
 def _openings(group: dict[str, Any]) -> set[tuple[str, str, str, str]]:
-    """What the rules of a group let through, a line for each source and port."""
+    """Traffic that the rules of a group let through: direction, source, target and port."""
     found = set()
     for rule in group["security_rule"]:
         sources = _values(rule, "source_address_prefix", "source_address_prefixes")

@@ -118,7 +118,7 @@ TOOLS = {
 
 
 def _as_root() -> list[str]:
-    """What makes a command root's; it may still fail."""
+    """Words that run a command as root; it may still fail."""
     return (
         [] if os.geteuid() == 0 or shutil.which("sudo") is None else ["sudo", "--non-interactive"]
     )
@@ -140,7 +140,7 @@ def _what_is_missing() -> str:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the run has found at each step, by step and name."""
+    """Facts that the run has found at each step, by step and name."""
     missing = _what_is_missing()
     if missing:
         pytest.skip(missing)

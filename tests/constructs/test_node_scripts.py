@@ -1,4 +1,4 @@
-"""What VMs do when they boot: the scripts, run with stand-ins for the commands that touch disks."""
+"""Scripts that VMs boot with, run with stand-ins for the commands that touch disks."""
 
 from __future__ import annotations
 

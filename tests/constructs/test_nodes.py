@@ -220,7 +220,7 @@ class TestRepair:
 
 
 class TestHealthScript:
-    """What a node answers, on a machine whose devices are files and a stand-in."""
+    """Answers of a node, on a machine whose devices are files and a stand-in."""
 
     @pytest.fixture
     def ask(

@@ -58,7 +58,7 @@ class Machine:
         return done
 
     def set_up(self, accounts: Accounts) -> None:
-        """What cloud-init or the extension runs; then what systemd starts."""
+        """Runs what cloud-init or the extension runs; then what systemd starts."""
         (self.folder / "setup").write_text(accounts.setup_script())
         self.run('bash "$1/setup"')
 
@@ -73,7 +73,7 @@ class Machine:
 
     @property
     def told(self) -> list[str]:
-        """What was asked of systemd, iptables and sacctmgr."""
+        """Commands that systemd, iptables and sacctmgr were given."""
         log = self.folder / "told"
         return log.read_text().splitlines() if log.exists() else []
 

@@ -304,7 +304,7 @@ class TestVault:
 
 
 class TestStorage:
-    """What services beside it change of the storage account."""
+    """Changes to the storage account by the services beside it."""
 
     def _resources(self, synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
         def build(stack: Stack) -> Storage:

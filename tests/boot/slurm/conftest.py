@@ -68,7 +68,7 @@ class Azure:
             del self.instances[instance]
 
     def change(self, capacity: int) -> dict[str, Any]:
-        """What a PATCH of the capacity starts: its operation."""
+        """Changes the capacity as a PATCH does; returns its operation."""
         with self.lock:
             wanted, self.capacity = capacity - len(self.instances), capacity
             possible = min(wanted, self.room - len(self.instances))
@@ -81,7 +81,7 @@ class Azure:
         return self._operation(error)
 
     def delete(self, ids: list[str]) -> dict[str, Any]:
-        """What a delete action starts: its operation."""
+        """Deletes instances as the action does; returns its operation."""
         with self.lock:
             for instance in ids:
                 del self.instances[instance]
@@ -159,7 +159,7 @@ class _Handler(Handler):
         return self._of_machines(path, body)
 
     def _of_machines(self, path: str, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        """What the metadata service and the vault say."""
+        """Answers of the metadata service and the vault."""
         azure = self.azure
         match self.command, path:
             case "GET", "/metadata/identity/oauth2/token":
@@ -228,7 +228,7 @@ class Lab:
         return [line for line in lines if " show " not in line]
 
     def states(self, **states: str) -> None:
-        """What scontrol says of nodes; underscores in a name are hyphens."""
+        """Sets the nodes' states in scontrol's answer; underscores in a name are hyphens."""
         (self.folder / "nodes").write_text(
             "".join(
                 f"NodeName={name.replace('_', '-')} Arch=x86_64 State={state} Weight=1\n"
@@ -237,7 +237,7 @@ class Lab:
         )
 
     def partition(self, state: str) -> None:
-        """What scontrol says of the partition."""
+        """Sets the partition's state in scontrol's answer."""
         (self.folder / "partition").write_text(f"PartitionName=nd AllowGroups=ALL State={state}\n")
 
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -289,7 +289,7 @@ class Lab:
 
     @property
     def log(self) -> str:
-        """What the programs said."""
+        """Text that the programs have logged."""
         file = self.folder / "log"
         return file.read_text() if file.exists() else ""
 

@@ -161,7 +161,7 @@ class TestHold:
 
 
 class TestDrain:
-    """What a person takes out of use stays out of use."""
+    """Nodes that a person takes out of use stay out of use."""
 
     def test_a_node_that_a_person_drained_while_it_slept_stays_drained(self, lab: Lab) -> None:
         lab.states(
@@ -211,7 +211,7 @@ class TestHosts:
 
 
 class TestReconcile:
-    """What was lost, left over, or is to stay."""
+    """Nodes and instances that were lost, are left over, or have to stay."""
 
     def test_a_node_whose_instance_was_taken_away_is_cloud_again(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-1]")

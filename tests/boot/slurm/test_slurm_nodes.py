@@ -1,4 +1,4 @@
-"""What makes an instance a node, with a real munge; and how a node leaves before its eviction."""
+"""Steps by which an instance becomes a node, with a real munge, and leaves before its eviction."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def schema_file() -> Path:
-    """What `terraform providers schema -json` would print for a provider made up for tests."""
+    """Schema as `terraform providers schema -json` prints it, of a provider made up for tests."""
     return Path(__file__).with_name("schema.json")
 
 

@@ -1,4 +1,4 @@
-"""What the generator writes, from a small schema and from the kept facts."""
+"""Output of the generator, from a small schema and from the kept facts."""
 
 from __future__ import annotations
 

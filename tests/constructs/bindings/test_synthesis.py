@@ -1,4 +1,4 @@
-"""What the generated classes become in `cdk.tf.json`, and what they refuse."""
+"""The generated classes in `cdk.tf.json`, and the arguments that they refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mypy makes of the generated classes."""
+"""Types of the generated classes, as mypy checks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether synthesized Terraform is what the provider's schema allows, without Terraform.
+"""Check of synthesized Terraform against the provider's schema, without Terraform.
 
     findings = list(validate(json.loads(Path("cdk.tf.json").read_text())))
 
@@ -54,7 +54,7 @@ _BUILTIN_DATA_SOURCES = {
 
 
 def validate(stack: Mapping[str, Any], facts: Facts | None = None) -> Iterator[Finding]:
-    """What is wrong with a stack's `cdk.tf.json`, in its own order.
+    """Faults of a stack's `cdk.tf.json`, in the order of the file.
 
     A finding's path leads to the place: "resource.azurerm_subnet.compute.delegation[0].name".
     Its id is unknown-type, unknown-attribute, missing-attribute, computed-attribute,
@@ -144,7 +144,7 @@ def _attribute(value: Any, attribute: Attribute, path: str) -> Iterator[Finding]
 
 
 def _type(value: Any, type_: Type, path: str) -> Iterator[Finding]:
-    """Whether a value fits a type constraint of Terraform's; an expression fits every one."""
+    """Faults of a value by a type constraint of Terraform's; an expression fits every one."""
     if type_ == "dynamic" or _is_expression(value):
         return
     match type_:
