@@ -1,4 +1,4 @@
-"""What tests load is held to the schema too: it takes every environment that the program takes, and
+"""Environments that tests load are held to the schema too: it takes all that the program takes, and
 no key and no kind of value that the program refuses."""
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What hosts, nodes and VMs get: the same for the same files, and content with a bare Python."""
+"""Archives for hosts, nodes and VMs: equal for equal files, and content with a bare Python."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_equal_folders_are_equal_archives(tmp_path: Path) -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """What a node unpacks."""
+    """Folder of the agent's programs, as a node unpacks them."""
     digest, archive = archives.agent()
     assert len(digest) == 16
     with tarfile.open(fileobj=io.BytesIO(archive)) as file:

@@ -1,4 +1,4 @@
-"""What an environment file may say beyond its fields: variables, defaults, anchors."""
+"""Contents of an environment file beyond its fields: variables, defaults, anchors."""
 
 from pathlib import Path
 

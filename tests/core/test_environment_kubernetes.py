@@ -66,7 +66,7 @@ def test_a_cluster_without_pools_is_refused(tmp_path: Path) -> None:
 
 
 def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(tmp_path: Path) -> None:
-    """Whether AKS starts a node for it is what nobody has verified."""
+    """Nobody has verified that AKS starts a node for it."""
     empty = ND.replace("min: 1", "min: 0")
     assert not _pool(_load(tmp_path, empty)).offers_infiniband
     assert _pool(_load(tmp_path, empty[:-1] + ", infiniband: true}")).offers_infiniband

@@ -1,4 +1,4 @@
-"""What is said of values that an environment file may not have, at their line."""
+"""Messages about values that an environment file may not have, at their line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How findings look to the person who caused them."""
+"""Findings as the person who caused them sees them."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class Node:
 
 
 class TestHealthCheck:
-    """What the program says of a node, in a tree that stands for the real one."""
+    """Findings of the program about a node, in a tree that stands for the real one."""
 
     @pytest.fixture
     def node(self, tmp_path: Path) -> Node:
@@ -368,7 +368,7 @@ class TestHealthCheck:
 
 
 class TestProlog:
-    """What is done on a node before a job and after it."""
+    """Programs that run on a node before a job and after it."""
 
     @pytest.fixture
     def run(self, tmp_path: Path) -> Callable[[str, str], None]:

@@ -1,4 +1,4 @@
-"""How the end-to-end tests of the runner use it: the program `fairway`, in a folder of its own."""
+"""Fixtures of the runner's end-to-end tests: the program `fairway`, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Fairway:
         return done
 
     def within(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """The same program in this process, many times faster: for what starts nothing."""
+        """Runs the program in this process, many times faster: for what starts nothing."""
         out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
         code: object = 0
         with (
@@ -119,14 +119,14 @@ class Fairway:
         return run.stdout
 
     def show(self, run: str) -> dict[str, Any]:
-        """What `fairway show --json` says."""
+        """Facts of a run from `fairway show --json`."""
         shown = self.within("show", run, "--json")
         assert shown.returncode == 0, shown.stderr
         facts: dict[str, Any] = json.loads(shown.stdout)
         return facts
 
     def show_waiting(self, run: str) -> dict[str, Any]:
-        """The same of a run that is queued, once it says why: a scheduler looks in its own time."""
+        """Facts of a run that is queued, once it says why: a scheduler looks in its own time."""
 
         def said() -> dict[str, Any]:
             facts = self.show(run)
@@ -224,7 +224,7 @@ class Signs:
         return self._text.decode().splitlines()
 
     def all(self) -> list[str]:
-        """What was said up to now."""
+        """Lines that have come up to now."""
         while self._read(0):
             pass
         return self._text.decode().splitlines()
@@ -268,7 +268,7 @@ def fairway(tmp_path: Path) -> Iterator[Fairway]:
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Iterator[Pipe]:
-    """What the job's programs say, in the job's folder under the name `pipe`."""
+    """Pipe that the job's programs write to, in the job's folder under the name `pipe`."""
     pipe = Pipe(tmp_path / "pipe")
     yield pipe
     pipe.close()
@@ -276,7 +276,7 @@ def pipe(tmp_path: Path) -> Iterator[Pipe]:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
-    """What the job's programs wait at, in the job's folder under the name `gate`."""
+    """Gate that the job's programs wait at, in the job's folder under the name `gate`."""
     gate = Gate(tmp_path / "gate")
     yield gate
     gate.close()
@@ -284,7 +284,7 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 @pytest.fixture
 def signs(tmp_path: Path) -> Iterator[Signs]:
-    """What programs say through the named pipe `signs` in the test's folder."""
+    """Signs of programs through the named pipe `signs` in the test's folder."""
     signs = Signs(tmp_path / "signs")
     yield signs
     signs.close()

@@ -1,4 +1,4 @@
-"""What a user can do wrong, and what `fairway` says to it: one message a fault, never more.
+"""Mistakes of a user, and the messages of `fairway`: one a fault, never more.
 
 Whatever is wrong, nothing is started and nothing is written.
 """

@@ -1,4 +1,4 @@
-"""What reaches the program: its arguments, its environment, and the contract with the engine."""
+"""The program as it is run: its arguments, its environment, and the contract with the engine."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NASTY = [
 
 
 def reports(folder: Path, ranks: int) -> list[dict[str, Any]]:
-    """What the ranks wrote; their number must be right."""
+    """Reports that the ranks wrote; their number must be right."""
     assert len(list(folder.glob("rank*.json"))) == ranks
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
 

@@ -143,7 +143,7 @@ def test_a_session_of_another_machine_is_not_kept_in_step(fairway: Fairway, path
 
 
 def _until(process: subprocess.Popen[str], text: str) -> str:
-    """What it says up to the line with that text."""
+    """Output of the process up to the line with that text."""
     said = ""
     assert process.stdout is not None
     for line in process.stdout:

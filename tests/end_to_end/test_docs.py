@@ -1,4 +1,4 @@
-"""What the documents show is what happens: their commands are run, or held against the help.
+"""The documents show what happens: their commands are run, or held against the help.
 
 A block that begins with ```console holds lines `$ command` and what they print; `…` stands for
 anything. `$ cd FOLDER` and `$ source FILE` alone hold for the commands after them, and
@@ -57,7 +57,7 @@ class _Command:
 
 
 def _steps(document: Path) -> list[_File | _Command]:
-    """What a reader of the document does, in its order."""
+    """Files and commands of the document, in its order."""
     found: list[_File | _Command] = []
     for block in _BLOCK.finditer(document.read_text(encoding="utf-8")):
         if block["title"]:

@@ -123,7 +123,7 @@ def test_from_python(fairway: Fairway) -> None:
 
 
 def _printed(fairway: Fairway, program: str, *words: str) -> str:
-    """What a program of Python's prints in the project."""
+    """Output of a Python program in the project."""
     done = subprocess.run(
         [sys.executable, "-c", program, *words],
         cwd=fairway.folder,
@@ -154,7 +154,7 @@ def test_a_job_of_python_whose_spans_have_no_units(fairway: Fairway) -> None:
 def test_rerun_and_retry_check_the_launcher_program_again(
     fairway: Fairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is gone since, nothing starts: neither a rerun nor a retry."""
+    """If it is gone since, nothing starts: neither a rerun nor a retry."""
     run = fairway.submit(fairway.job("false"))
     assert fairway.within("wait", run).returncode == 1
     monkeypatch.setattr(engine, "search_path", lambda: "")

@@ -140,7 +140,7 @@ def _overview() -> dict[str, list[str]]:
 
 
 def _navigation() -> dict[str, list[str]]:
-    """The same in mkdocs.yml, whose other lines hold tags of Python."""
+    """The pages in each section of mkdocs.yml, whose other lines hold tags of Python."""
     text = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
     found: dict[str, list[str]] = {}
     for line in text.splitlines():

@@ -47,7 +47,7 @@ def write(fairway: Fairway, named: Any, **common: Any) -> Path:
 
 
 def states(fairway: Fairway, run: str) -> dict[str, str]:
-    """How each step stands."""
+    """State of each step, by its name."""
     return {each["params"]["step"]: each["state"] for each in fairway.show(run)["task_list"]}
 
 
@@ -272,7 +272,7 @@ def test_a_retry_runs_what_did_not_succeed(fairway: Fairway) -> None:
 
 @pytest.mark.nightly
 def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) -> None:
-    """What has become of it is written down with the whole."""
+    """Its outcome is written down with the whole."""
     named = {
         "first": {"command": f"echo first >>{fairway.folder}/ran"},
         "hold": {"command": f"read -r _ <{gate.path}", "after": "first"},

@@ -1,4 +1,4 @@
-"""What people do with runs of many tasks, through the program that they use.
+"""Work with runs of many tasks, through the program that people use.
 
 Nothing here waits for time to pass: programs say where they are through named pipes, and
 wait at named pipes until the test lets them go on.

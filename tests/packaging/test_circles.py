@@ -72,14 +72,14 @@ def texts(imports: Imports) -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def imports() -> Imports:
-    """What each module imports."""
+    """Modules that each module imports."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     return {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
 
 
 @pytest.fixture(scope="module")
 def hidden(imports: Imports, texts: Mapping[str, str]) -> Imports:
-    """What each names in strings; itself does not count."""
+    """Modules that each module names in strings; itself does not count."""
     known = set(imports)
     return {module: named(text, known) - {module} for module, text in texts.items()}
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.integration
 
 
 def _run(fairway: Path, folder: Path, *arguments: str) -> str:
-    """What the program prints, in an environment like that of a person who has activated it."""
+    """Output of the program, in an environment like that of a person who has activated it."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -89,7 +89,7 @@ def test_the_requirements_install_the_wheel_that_made_them(fairway: Path, tmp_pa
 def test_a_pull_request_is_planned_by_the_wheel(
     fairway: Path, tmp_path: Path, repository: Path
 ) -> None:
-    """What the workflow of a fork runs, with a stand-in for Terraform."""
+    """Runs the commands of a fork's workflow, with a stand-in for Terraform."""
     _run(fairway, tmp_path, "init", "lab")
     programs, calls = tmp_path / "programs", tmp_path / "calls"
     programs.mkdir()

@@ -18,7 +18,7 @@ VERSION = fairway_core.__version__
 
 @pytest.fixture
 def copy(repository: Path, tmp_path: Path) -> Path:
-    """What a release is made of, to change; the environment is the repository's."""
+    """Copy of what a release is made of, to change; the environment is the repository's."""
     copy = tmp_path / "copy"
     copy.mkdir()
     left_out = shutil.ignore_patterns("__pycache__", ".*_cache")

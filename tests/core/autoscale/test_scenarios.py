@@ -39,7 +39,7 @@ def _samples(now: datetime, counts: dict[str, float | list[float]]) -> dict[str,
 
 @pytest.fixture(params=[False, True], ids=["lazy", "eager"])
 def evaluate(request: pytest.FixtureRequest) -> Evaluate:
-    """What one evaluation makes of a pool; one that fails changes nothing, as in Batch."""
+    """One evaluation of a pool's formula; one that fails changes nothing, as in Batch."""
 
     def once(
         settings: dict[str, Any],

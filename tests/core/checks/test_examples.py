@@ -73,7 +73,7 @@ def _merged(base: Any, over: Any) -> Any:
 
 
 def _findings(check: Check, example: str) -> list[Finding]:
-    """What all checks of the subject find in the example, set over the base."""
+    """Findings of all checks of the subject in the example, set over the base."""
     fragment = _yaml(example)
     match check.subject:
         case Subject.ENVIRONMENT:

@@ -1,4 +1,4 @@
-"""What a company's policies deny is refused with the line that breaks them, and nothing else is."""
+"""A company's policies refuse what they deny, with the line that breaks them, and nothing else."""
 
 from __future__ import annotations
 

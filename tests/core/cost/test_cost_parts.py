@@ -1,4 +1,4 @@
-"""What an environment costs: its parts, their sums, and what is not known."""
+"""Cost of an environment: its parts, their sums, and what is not known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with an object, by the schema of its kind.
+"""Faults of an object, by the schema of its kind.
 
 Kubernetes' own kinds are held to the schemas of 1.33 and of the newest version, strictly, and those
 of Kueue to what the stand-in takes. Of the kinds of Flux, NVIDIA's operators and NFD no published

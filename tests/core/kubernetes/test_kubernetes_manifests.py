@@ -1,4 +1,4 @@
-"""What Flux applies in an environment's cluster: each object right by itself, and all together."""
+"""Objects that Flux applies in an environment's cluster: each right by itself, and all together."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_kubernetes_manifest_schemas_report_wrong_fields(
 
 
 class TestOrder:
-    """What Flux applies by itself finds what it needs."""
+    """Each part that Flux applies by itself finds what it needs."""
 
     BROUGHT = (
         ("kueue.x-k8s.io/", "kueue"),
@@ -478,7 +478,7 @@ class TestQueues:
 
 
 class TestDrivers:
-    """What brings drivers to nodes."""
+    """Releases that bring drivers to nodes."""
 
     def test_kubernetes_drivers_tolerate_every_taint_of_task_nodes(self) -> None:
         own = {"tolerations": ["fairway.dev/pool", "team"]}

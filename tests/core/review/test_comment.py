@@ -102,7 +102,7 @@ def _forged(value: Any) -> Any:
 
 
 def test_a_forged_artifact_is_only_text(tmp_path: Path) -> None:
-    """What a changed workflow of a fork uploads is posted by github-actions[bot]."""
+    """An artifact that a changed workflow of a fork uploads is posted by github-actions[bot]."""
     forged = review_of(_forged(review_facts(_sample("move-disks"))))
     text = comment({FORGED: forged}, ORIGIN)
     outside = re.sub(r"<code>.*?</code>", "", text)

@@ -1,4 +1,4 @@
-"""Whether a plan does what was shown while values were not known."""
+"""Comparison of a plan with what was shown while values were not known."""
 
 from __future__ import annotations
 

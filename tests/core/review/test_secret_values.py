@@ -1,4 +1,4 @@
-"""What is a secret by its name or by its text, whatever the provider says."""
+"""Secrets by their name or by their text, whatever the provider says."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Batch:
 
     @property
     def data(self) -> Path:
-        """What all nodes mount. As the nodes' own folders it lies beside the project: a file that
+        """Folder that all nodes mount. Like the nodes' own it lies beside the project: a file that
         goes while the project's code is copied would fail the submission."""
         return self.fairway.folder.with_name(f"{self.fairway.folder.name}-data")
 
@@ -60,7 +60,7 @@ class Batch:
         return done.returncode, done.stdout + done.stderr
 
     def ok(self, *arguments: str | Path) -> str:
-        """What a command prints that must succeed."""
+        """Output of a command that must succeed."""
         done = self.fairway.within(*arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -69,7 +69,7 @@ class Inside:
 
     @property
     def used(self) -> dict[int, int]:
-        """How often each of its ports was."""
+        """Number of times that each of its ports was used."""
         return {relay.port: relay.used for relay in self._relays}
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ class TestPreemption:
 
 
 class TestNodes:
-    """What people see of nodes, and do to them."""
+    """Nodes as people see them, and actions on them."""
 
     def test_failed_start_tasks_are_quoted_until_the_nodes_are_reimaged(self, batch: Batch) -> None:
         said = "mount: /data: nobody answers"

@@ -1,4 +1,4 @@
-"""What people may do by the roles that an environment gives them, held against what they run.
+"""Rights of people by the roles that an environment gives them, held against what they run.
 
 Storage and Batch are reached through a stand-in that lets through what the role assignments of the
 synthesized stacks allow to one person, and nothing else. Nodes reach storage by the same way here.

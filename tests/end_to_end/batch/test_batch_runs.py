@@ -29,7 +29,7 @@ echo checked
 
 
 class TestTheContract:
-    """What a launcher's script finds on its main host, and on the other nodes."""
+    """Contract of a launcher's script on its main host, and on the other nodes."""
 
     @pytest.mark.nightly
     def test_on_three_nodes(self, batch: Batch) -> None:

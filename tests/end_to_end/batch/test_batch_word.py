@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def receiver(batch: Batch, receiver: Receiver) -> Receiver:
-    """Where nodes find it."""
+    """A receiver that nodes can reach."""
     batch.service.lead_nodes_to(receiver.port)
     return receiver
 

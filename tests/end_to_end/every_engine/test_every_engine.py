@@ -1,4 +1,4 @@
-"""What a run does, whatever its target is: the same tests over every engine.
+"""Runs, whatever their target is: the same tests over every engine.
 
 The targets are this machine, hosts behind a real sshd, a real Slurm, and a stand-in of the
 Batch service that runs real processes; each is started once for the tests that one worker has.
@@ -24,7 +24,7 @@ HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n; exit 9"
 
 
 def facts_of(fairway: Fairway, run: str) -> dict[str, Any]:
-    """What `show --json` says of a run that has ended."""
+    """Facts from `show --json` of a run that has ended."""
     facts = fairway.show(run)
     assert facts["state"] in FINAL_STATES, facts
     return facts
@@ -447,7 +447,7 @@ class TestManyTasks:
 
 
 class TestTheTarget:
-    """What is asked of the target itself."""
+    """Requests to the target itself."""
 
     @pytest.mark.one_engine("local")
     def test_runs_are_tagged_listed_and_cleaned(self, fairway: Fairway, place: Place) -> None:

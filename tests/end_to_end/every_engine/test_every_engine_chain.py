@@ -23,7 +23,7 @@ def kept(fairway: Fairway, target: str, command: str, **fields: Any) -> str:
 
 
 def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any]]:
-    """What a run on the target reads of such an input, and what `show` says of its inputs."""
+    """Text that a run on the target reads from an input of that source, and the input in `show`."""
     run = fairway.submit(
         fairway.job(READ, template="plain", inputs={"model": source}), "--target", target
     )

@@ -51,7 +51,7 @@ def begun(fairway: Fairway, place: Place, *words: str) -> tuple[Process, str, li
 
 
 def within(fairway: Fairway, run: str, script: str) -> str:
-    """What a command in the session prints."""
+    """Output of a command in the session, which must succeed."""
     done = fairway("exec", run, "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -175,5 +175,5 @@ class TestSession:
 
 
 def holds(fairway: Fairway, run: str, script: str) -> bool:
-    """Whether a command in the session succeeds."""
+    """True if a command in the session succeeds."""
     return fairway("exec", run, "--", "sh", "-c", script).returncode == 0

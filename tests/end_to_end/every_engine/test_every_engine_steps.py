@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def task_states(fairway: Fairway, run: str) -> list[str]:
-    """How each task of a run has ended."""
+    """State of each task of a run."""
     return [task["state"] for task in fairway.show(run)["task_list"]]
 
 
@@ -62,7 +62,7 @@ def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, reposit
 def test_steps_begin_without_a_command_that_follows(
     fairway: Fairway, place: Place, gate: Gate
 ) -> None:
-    """Where the target knows an order of runs; else it is said which machine has to stay on."""
+    """Only where the target knows an order of runs; else a machine that has to stay on is named."""
     named = {
         "first": {"command": f"read -r _ <{gate.path}; echo 1 >$FAIRWAY_OUTPUT_ONE/one"},
         "second": {
@@ -208,6 +208,6 @@ def _until_begun(fairway: Fairway, run: str, server: Popen[str]) -> None:
 
 
 def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:
-    """What is known of each step."""
+    """Facts of each step."""
     found: list[dict[str, Any]] = fairway.show(run)["task_list"]
     return found

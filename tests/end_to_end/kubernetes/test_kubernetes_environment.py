@@ -1,4 +1,4 @@
-"""What an environment puts into its cluster, applied as Flux does it; then a job runs there."""
+"""Objects of an environment in its cluster, applied as Flux does it; then a job runs there."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
 
 
 def _left(disks: Path) -> list[Path]:
-    """What the set-up of nodes leaves of tasks' scratch."""
+    """Files that the set-up of nodes leaves of tasks' scratch."""
     script = Path(node_setup.__file__).with_name("node_cleanup.sh")
     steps = 'source "$1"; clean "$2"'
     subprocess.run(["bash", "-euc", steps, "bash", script, disks / "fairway"], check=True)

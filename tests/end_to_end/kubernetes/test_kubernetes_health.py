@@ -101,14 +101,14 @@ class Pool:
         return found
 
     def status(self, name: str) -> tuple[str, bool]:
-        """What the condition of a node says, and whether it takes no pods."""
+        """Status of a node's condition, and True if the node takes no pods."""
         node = self.node(name)
         listed = node["status"]["conditions"]
         [found] = [each["status"] for each in listed if each["type"] == "HardwareFault"]
         return found, bool(node["spec"].get("unschedulable"))
 
     def _files(self, node: str) -> Path:
-        """What the pod has at /opt/fairway, with a driver and a kernel of the test's."""
+        """Folder that the pod has at /opt/fairway, with a driver and a kernel of the test's."""
         folder = self.folder / node
         if folder.exists():
             return folder
@@ -133,7 +133,7 @@ class Pool:
         return folder
 
     def _account(self, node: str) -> Path:
-        """What a pod of the DaemonSet on that node is known by."""
+        """Folder with the credentials of a pod of the DaemonSet on that node."""
         folder = self.folder / f"account-{node}"
         folder.mkdir(exist_ok=True)
         about = {"metadata": {"namespace": health.NAMESPACE, "name": "fairway-health"}}

@@ -31,7 +31,7 @@ def cluster(
 
 
 def states(cluster: SlurmCluster) -> set[str]:
-    """Those of the nodes of the cloud; `idle~` is one that is not there."""
+    """States of the nodes of the cloud; `idle~` is one that is not there."""
     return set(cluster.run("sinfo", "-h", "-N", "-p", "cloud", "-o", "%T").split())
 
 

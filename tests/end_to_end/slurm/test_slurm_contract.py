@@ -1,4 +1,4 @@
-"""What a program finds on the nodes of a real Slurm: the contract, MPI's launchers, containers."""
+"""Programs on the nodes of a real Slurm: the contract, MPI's launchers, containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run on a real Slurm survives: requeues, dead nodes, killed commands, cut connections."""
+"""Runs on a real Slurm survive requeues, dead nodes, killed commands and cut connections."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ class TestCutOff:
     def test_a_scheduler_that_is_down_is_said(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
     ) -> None:
-        """What runs goes on, and what is known of it is shown."""
+        """A run that has begun goes on, and what is known of it is shown."""
         command = f"echo one; read <{gate.path}"
         run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
         following = fairway.start("logs", run, "--follow")

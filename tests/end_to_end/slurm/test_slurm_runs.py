@@ -1,4 +1,4 @@
-"""What a run does on a real Slurm: digits, sweeps, failures, cancelling, time."""
+"""Runs on a real Slurm: digits, sweeps, failures, cancelling, time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = ("--target", "slurm-sim")
 
 
 def orders(slurm: SlurmCluster, run: str) -> dict[str, Any]:
-    """What was asked of Slurm for a run."""
+    """Record of what was asked of Slurm for a run."""
     assert slurm.shared is not None
     found: dict[str, Any] = json.loads((slurm.shared / "runs" / run / "control.json").read_text())
     return found
@@ -33,7 +33,7 @@ def failed(fairway: Fairway, job: Path, code: int, *arguments: str) -> dict[str,
 
 @pytest.mark.usefixtures("slurm")
 class TestEnds:
-    """How a task ends, and what is said of it."""
+    """Ends of a task, and what is said of them."""
 
     def test_the_first_node_that_fails_gives_the_code(self, fairway: Fairway) -> None:
         command = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then exit 7; fi; sleep 600'

@@ -115,7 +115,7 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 
 
 def _greeting(port: int) -> bytes | None:
-    """What is said at a port here; None where nobody listens."""
+    """First bytes that a port here sends; None where nobody listens."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
             return client.recv(16)
@@ -175,7 +175,7 @@ def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
 def test_a_run_is_followed_over_a_tunnel_that_is_cut(
     fairway: Any, bastion: Bastion, tmp_path: Path
 ) -> None:
-    """What was printed before is shown once, and what comes afterwards too."""
+    """Output from before the cut is shown once, and what comes afterwards too."""
     go = tmp_path / "go"
     run = fairway.submit(
         fairway.job(f"echo before; until [ -e {go} ]; do sleep 0.1; done; echo after"),

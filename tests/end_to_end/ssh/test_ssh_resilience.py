@@ -1,4 +1,4 @@
-"""What breaks between a person's machine and a cluster: commands that are killed, connections."""
+"""Breaks between a person's machine and a cluster: killed commands and cut connections."""
 
 from __future__ import annotations
 
