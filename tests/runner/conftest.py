@@ -41,7 +41,7 @@ def make_run(store: RunStore) -> MakeRun:
 
 @pytest.fixture(scope="session")
 def make_run_in() -> MakeRun:
-    """The same in a store that is named first."""
+    """Makes a run as `make_run` does, in a store that is named first."""
     return _make
 
 

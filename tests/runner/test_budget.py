@@ -1,4 +1,4 @@
-"""What a run may cost: at which price that is kept, and what is refused where none is known."""
+"""Limits on a run's cost: the price that keeps them, and refusals where none is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What engines say that they can do, held against what they do."""
+"""Abilities that engines name, held against what they do."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def train(make_run: MakeRun) -> Run:
 
 
 def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> ResolvedInputs:
-    """What becomes of one input of a job on this machine."""
+    """The resolved input of a job on this machine."""
     file = folder / "job.yaml"
     file.write_text(f"name: a\ncommand: 'true'\ninputs:\n  model: {json.dumps(source)}\n")
     job_file, target = load_job(file), Target.local()
@@ -116,7 +116,7 @@ def test_chained_input_that_does_not_exist_is_refused_at_its_line(
 
 
 def test_a_dry_run_brings_nothing_here(tmp_path: Path, here: RunFairway, train: Run) -> None:
-    """What is there only once it is copied is not missed."""
+    """Files that are there only once they are copied are not missed."""
     shutil.rmtree(train.folder / "tasks/1/outputs")
     (tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: 'true'\n"

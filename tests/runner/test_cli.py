@@ -24,7 +24,7 @@ PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 
 
 def ended(command: list[str | bytes], folder: Path, **environment: str) -> tuple[int, str, str]:
-    """How a program ends in a folder: its exit code, output and errors."""
+    """Exit code, output and errors of a program that runs in a folder."""
     done = finished(command, cwd=folder, env={**os.environ, **environment}, errors="replace")
     return done.returncode, done.stdout, done.stderr
 

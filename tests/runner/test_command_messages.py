@@ -1,4 +1,4 @@
-"""What commands say of mistakes and of names from elsewhere: as text, with what to type."""
+"""Messages of commands about mistakes and names from elsewhere: as text, with what to type."""
 
 from __future__ import annotations
 

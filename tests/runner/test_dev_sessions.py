@@ -154,7 +154,7 @@ class TestRuns:
 
 
 class TestCommand:
-    """What `fairway dev` refuses."""
+    """Command lines that `fairway dev` refuses."""
 
     @pytest.mark.parametrize(
         ("words", "said"),
@@ -222,7 +222,7 @@ class Says(Beside):
     said = ""
 
     def ask(self, *_: Any, **__: Any) -> str:
-        """That."""
+        """Returns `said`, in place of the session's answer."""
         return self.said
 
 

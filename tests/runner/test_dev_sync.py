@@ -1,4 +1,4 @@
-"""How the code of a session is kept in sync, and how ssh is told of it."""
+"""Synchronization of a session's code, and the settings by which ssh finds the session."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def code(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """Where a session has the code."""
+    """Folder in which a session has the code."""
     made = tmp_path / "node"
     made.mkdir()
     (made / "a.py").write_text("a")

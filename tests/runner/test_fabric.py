@@ -208,7 +208,7 @@ def in_shell(
 
 
 def variables(tmp_path: Path, size: str, **job: Any) -> dict[str, str]:
-    """What the job printed."""
+    """Variables that the job printed."""
     done = environment_of(tmp_path, size, **job)
     assert (done.returncode, done.stderr) == (0, "")
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)

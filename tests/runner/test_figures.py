@@ -1,4 +1,4 @@
-"""How the use of nodes is shown: in words, as a table, and on a run's page."""
+"""Use of nodes as it is shown: in words, as a table, and on a run's page."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ def test_init_reports_findings_of_check_about_its_answers(
 def test_a_person_is_asked_for_what_no_option_says(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the Azure CLI knows is suggested; an answer that cannot be is asked for again."""
+    """Values that the Azure CLI knows are suggested; an impossible answer is asked for again."""
     (home / ".azure").mkdir()
     monkeypatch.delenv("AZURE_CONFIG_DIR", raising=False)
     (home / ".azure/config").write_text("[defaults]\nlocation = swedencentral\n")

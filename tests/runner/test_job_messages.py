@@ -1,4 +1,4 @@
-"""What is said of mistakes in job files and command lines: what, where, and what to type."""
+"""Messages about mistakes in job files and command lines: what, where, and what to type."""
 
 from __future__ import annotations
 

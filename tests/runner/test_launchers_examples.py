@@ -161,7 +161,7 @@ def test_a_model_answers_requests(examples: Path, tmp_path: Path) -> None:
 
 
 def ask(port: str, facts: object) -> dict[str, list[float]]:
-    """What the server answers."""
+    """The server's answer."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}", json.dumps(facts).encode())
     with urllib.request.urlopen(request, timeout=300) as answer:
         return dict(json.loads(answer.read()))

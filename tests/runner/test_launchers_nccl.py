@@ -22,7 +22,7 @@ ROW = (
 
 
 def report(busbw: str, wrong: str) -> str:
-    """What mpirun prints; the largest message has the bandwidth."""
+    """Output of mpirun; the largest message has the bandwidth."""
     return "\n".join(
         [
             "# nThread 1 nGpus 1 minBytes 8388608 maxBytes 8589934592",

@@ -77,7 +77,7 @@ def test_launcher_that_breaks_lines_does_not_label_ranks(tmp_path: Path) -> None
 
 
 def render(folder: Path, options: str, *overrides: str, front: str = FRONT) -> str:
-    """What the template makes of a job's options."""
+    """Script that the template makes of a job's options."""
     (folder / "own.sh.j2").write_text(front)
     job = folder / "job.yaml"
     job.write_text(f"name: x\ntemplate: own.sh.j2\ncommand: 'true'\n{options}")
@@ -86,7 +86,7 @@ def render(folder: Path, options: str, *overrides: str, front: str = FRONT) -> s
 
 
 def findings(folder: Path, options: str, *overrides: str, front: str = FRONT) -> list[Finding]:
-    """What is wrong with a job's options."""
+    """Faults of a job's options."""
     with pytest.raises(UserError) as caught:
         render(folder, options, *overrides, front=front)
     return list(caught.value.findings)

@@ -82,7 +82,7 @@ class Engine:
         )
 
     def contract(self, nodes: int, width: int, outputs: list[str]) -> dict[str, str]:
-        """What an engine exports on the main host."""
+        """Variables that an engine exports on the main host."""
         hosts = [f"127.0.1.{number + 1}" for number in range(nodes)]
         (self.root / "hosts").write_text("".join(f"{host}\n" for host in hosts))
         directories = {f"FAIRWAY_OUTPUT_{name.upper()}": f"out/{name}" for name in outputs}
@@ -119,7 +119,7 @@ def engine(tmp_path: Path) -> Engine:
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What a run that went well printed, in the order of the alphabet, without labels."""
+    """Lines that a run that went well printed, in the order of the alphabet, without labels."""
     assert done.returncode == 0, done.stderr
     split = (split_label(line.encode())[1].decode() for line in done.stdout.splitlines())
     return sorted(split)

@@ -243,7 +243,7 @@ def test_list_asks_the_targets_of_the_runs_that_it_may_show_once(
 def test_list_asks_a_target_that_is_away_once_though_runs_have_metrics(
     here: RunFairway, looks: Looks
 ) -> None:
-    """Those with metrics are looked at by themselves."""
+    """Runs with metrics are looked at by themselves."""
     here("list", "--columns", "metric:loss", "--target", "near")
     assert [each[0] for each in looks.seen] == ["near"]
 

@@ -1,4 +1,4 @@
-"""What Azure's answers say against an environment, from a stand-in on loopback."""
+"""Findings in Azure's answers against an environment, from a stand-in on loopback."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def lab(tmp_path: Path) -> Environment:
 
 
 def versions_of(image: Any) -> str:
-    """Where Azure lists the versions of an image."""
+    """Path at which Azure lists the versions of an image."""
     publisher = f"{COMPUTE}/locations/westeurope/publishers/{image.publisher}"
     return f"{publisher}/artifacttypes/vmimage/offers/{image.offer}/skus/{image.sku}/versions"
 
@@ -433,7 +433,7 @@ monitoring: {{emails: [me@example.com], workspace: {_LOGS}}}
 def test_live_check_looks_for_existing_resources(
     lab: Environment, plane: ControlPlane, look: Look, tmp_path: Path
 ) -> None:
-    """Where it is: a workspace and an account in another region are of no use, a group is."""
+    """A workspace and an account in another region are of no use; a group there is."""
     file = tmp_path / "company.yaml"
     file.write_text(LAB.replace("name: lab", f"name: {lab.name}") + COMPANY)
     company = load_environment(file)
@@ -564,7 +564,7 @@ def test_the_nearest_size_that_may_be_had(
 
 
 def test_the_role_reader_sees_all_of_it(plane: ControlPlane, look: Look) -> None:
-    """What docs/checks.md says is enough. A role on another group shows nothing."""
+    """The role is enough, as docs/checks.md says. A role on another group shows nothing."""
     whole = f"/subscriptions/{NOBODY}"
     plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], whole)
     found = look()
@@ -577,7 +577,7 @@ def test_the_role_reader_sees_all_of_it(plane: ControlPlane, look: Look) -> None
 
 
 def test_every_finding_is_one_of_the_checks_with_its_severity() -> None:
-    """What the rules yield, read from their source: an id that is new has to be explained."""
+    """Findings are read from the source of the rules: an id that is new has to be explained."""
     import re
     from pathlib import Path
 

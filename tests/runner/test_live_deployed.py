@@ -1,4 +1,4 @@
-"""What stands in the way of a deployment that changes an environment: machines that are stopped,
+"""Obstacles to a deployment that changes an environment: machines that are stopped,
 and roles that somebody has given by hand."""
 
 from __future__ import annotations

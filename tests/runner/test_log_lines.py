@@ -218,7 +218,7 @@ def _records(folder: Path, fairway: RunFairway, *words: str) -> list[Any]:
 
 
 def test_json_is_an_object_for_each_line(make_run: MakeRun, fairway: RunFairway) -> None:
-    """The same records as `Run.logs` gives, whatever options choose among them."""
+    """Records are those of `Run.logs`, whatever options choose among them."""
     logs = [{"log": RANKS.replace("\n", "\r\n"), "processes_per_node": 2}]
     run = make_run("job-a", [*logs, {"log": f"{AGAIN}\xff\x1b[2J\n", "attempt": 1}, {}])
     base = run.folder.parents[2]

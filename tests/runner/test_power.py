@@ -94,7 +94,7 @@ def test_nodes_stop_returns_when_azure_is_done(
 def test_a_role_on_the_machine_alone_is_enough(
     here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subscription: bool
 ) -> None:
-    """What docs/ssh.md asks for. Operations lie in the subscription, and may not be read then."""
+    """As docs/ssh.md says. Operations lie in the subscription, and may not be read then."""
     ssh = {"host": "10.40.0.4", "user": "azureuser", "shared": "/data", "machines": BOX}
     target = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": ssh}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [target]}))

@@ -148,7 +148,7 @@ def nodes(tmp_path: Path) -> Nodes:
 
 
 def faults(done: subprocess.CompletedProcess[str], failing: int) -> list[str]:
-    """What was said of the nodes of a run whose preflight failed."""
+    """Lines about the nodes of a run whose preflight failed."""
     assert done.returncode == 69
     assert done.stdout == ""
     *lines, last = done.stderr.splitlines()

@@ -38,7 +38,7 @@ def start(
 
 
 def labelled(script: str, folder: Path, code: int = 0, *, count: int = 2) -> bytes:
-    """What it writes where the script ends with that code; it leaves nothing behind."""
+    """Output of the program where the script ends with that code; it leaves nothing behind."""
     with start(script, folder, count=count) as program:
         out, _ = program.communicate(timeout=300)
     assert program.returncode == code

@@ -45,7 +45,7 @@ def test_the_page_of_constructs_has_arguments_of_any_number() -> None:
 
 @pytest.mark.parametrize("name", ["environment.md", "job.md"])
 def test_a_page_is_markdown_that_swallows_nothing(name: str) -> None:
-    """What looks like HTML, and examples, are code."""
+    """Text that looks like HTML, and examples, are code."""
     page = re.sub(r"^```.*?^```$", "", read(name), flags=re.MULTILINE | re.DOTALL)
     outside = re.sub(r"`[^`\n]*`|<!-- .* -->", "", page)
     assert not re.findall(r"\S*<\S*", outside)

@@ -1,4 +1,4 @@
-"""What runs have held and cost: figures that were computed by hand."""
+"""Use and cost of runs: figures that were computed by hand."""
 
 from __future__ import annotations
 

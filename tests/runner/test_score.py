@@ -46,7 +46,7 @@ def write(folder: Path, of: int, **fields: Any) -> Any:
 def shares(
     folder: Path, data: Path, of: int, shared: Path | None = None
 ) -> list[subprocess.CompletedProcess[str]]:
-    """What each task does."""
+    """Result of each task."""
     done = []
     for number, task in enumerate(write(folder, of).tasks()):
         script = folder / "launch.sh"

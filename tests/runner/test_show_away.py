@@ -155,7 +155,7 @@ def test_wait_survives_an_absent_host_on_every_engine(
 def test_wait_ends_where_nobody_goes_on_with_a_submission(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
 ) -> None:
-    """What sent it was killed, and the target has only a part."""
+    """The command that sent it was killed, and the target has only a part."""
     run = make_run("job-a", state="queued", engine=kind, target="lab")
     (run.folder / "engine.json").write_text('{"submission": 0, "complete": false}')
     looks = iter([None, None])

@@ -1,4 +1,4 @@
-"""What begins the steps of a run, where something stands in the way of one of them."""
+"""Start of a run's steps, where something stands in the way of one of them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def step_of(store: RunStore, name: str, state: str = "queued", **facts: Any) -> 
 
 
 def states(run: Run) -> list[str]:
-    """How each step stands."""
+    """State of each step."""
     known = [known_task(run.task_folder(index)) for index in range(len(NAMES))]
     return [each.state if each else "queued" for each in known]
 
@@ -226,7 +226,7 @@ def test_the_beginning_of_its_id_is_that_of_the_whole(whole: Run, store: RunStor
 def test_a_retry_goes_on_where_one_step_cannot(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was started is looked after: it is not left to itself."""
+    """A step that was started is looked after: it is not left to itself."""
     errors = {"one": Refused.of("no-input", "gone"), "two": Refused.of("no-input", "gone")}
     monkeypatch.setattr(standing, "start_step", starting(errors))
     whole.follow()

@@ -211,7 +211,7 @@ class Submission:
             actor.pause()
 
     def true_states(self) -> set[str]:
-        """What may be said of it once nobody goes on: what was written last, or being written."""
+        """States that may be told once nobody goes on: the one written last, or being written."""
         possible = {self.written, *self.begun[-1:]} if self.begun else {"queued"}
         return {state if state in FINAL_STATES else "lost" for state in possible}
 

@@ -1,4 +1,4 @@
-"""What is refused before anything is written, and runs whose ids were chosen."""
+"""Refusals before anything is written, and runs whose ids were chosen."""
 
 from __future__ import annotations
 

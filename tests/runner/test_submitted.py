@@ -1,4 +1,4 @@
-"""What is said of a run that has just been started, where little can be said."""
+"""Messages about a run that has just been started, where little can be said."""
 
 from __future__ import annotations
 

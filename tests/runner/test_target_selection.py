@@ -1,4 +1,4 @@
-"""Where a job runs by what it and the command line say, and by what each target answers."""
+"""Choice of a job's target by the job, the command line and the answers of the targets."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch, project: Path) -> World:
-    """Those of the project."""
+    """The targets of the project."""
     assert project.is_dir()
     world = World()
     monkeypatch.setattr(

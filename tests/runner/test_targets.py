@@ -1,4 +1,4 @@
-"""Where jobs can be sent: by hand, and as an environment put it out."""
+"""Targets of jobs: by hand, and as an environment put them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of an account."""
+"""Requests to an account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks have kept comes into the run's folder, and it is said how far that is."""
+"""Outputs of tasks come into the run's folder, and the progress is told."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_batch_outputs_report_progress_for_each_file(make_run: Callable[..., Run
 
 
 def test_batch_outputs_changed_here_are_fetched_again(make_run: Callable[..., Run]) -> None:
-    """What a person has fetched is the same file, and it may have been changed since."""
+    """A file that a person has fetched is the same one, and may have been changed since."""
     run = make_run("job-aaaaaa")
     storage: Any = Storage({f"{run.id}/0/outputs/a": b"weights", f"{run.id}/0/outputs/b": b"more"})
     told: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""What a pool offers, why a run waits there or is refused, and what to type."""
+"""Offers of a pool, reasons why a run waits there or is refused, and what to type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks on a pool report in files of their own: their ends, their shares, their samples."""
+"""Reports of tasks on a pool, in files of their own: their ends, their shares, their samples."""
 
 from __future__ import annotations
 

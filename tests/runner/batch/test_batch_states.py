@@ -1,4 +1,4 @@
-"""What Batch says of runs and tasks, in the words of a run's folder."""
+"""States of runs and tasks in Batch, in the words of a run's folder."""
 
 from __future__ import annotations
 

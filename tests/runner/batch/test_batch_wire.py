@@ -59,7 +59,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestTheJob:
-    """What holds for all tasks."""
+    """Settings that hold for all tasks."""
 
     def test_batch_job_spec_takes_no_action_while_it_has_no_tasks(self) -> None:
         job = wire().job_spec("digits", {"fairway_run": "r"})
@@ -208,7 +208,7 @@ class TestTasks:
 
 
 class TestContainers:
-    """How a task's container is started."""
+    """Start of a task's container."""
 
     def test_on_nodes_with_infiniband(self) -> None:
         container = {
@@ -303,7 +303,7 @@ def test_cores_of_a_node_without_gpus() -> None:
 
 
 class TestEndings:
-    """What tasks say of their ends is kept where somebody reads it."""
+    """Endings that tasks write are kept where somebody reads them."""
 
     HEARS = Receiver("https://x.io/", ("failed",), "auto")
 

@@ -170,7 +170,7 @@ def test_containers_over_several_nodes_are_its_pods() -> None:
 
 
 class TestPreparing:
-    """What is made in a cluster that somebody else runs."""
+    """Objects that are made in a cluster that somebody else runs."""
 
     @pytest.mark.parametrize("version", ["1.33", "1.37"])
     def test_kubernetes_prepare_objects_validate_against_each_server_version(
@@ -259,7 +259,7 @@ def test_only_a_target_with_a_queue_needs_what_is_kueues() -> None:
 
 
 class TestPods:
-    """What is behind the name of a node."""
+    """Pods behind the names of nodes."""
 
     NODES: ClassVar = (replace(NODE, pod="job-a-0-0-0-abcde"), replace(NODE, name="nd-2"))
 

@@ -1,4 +1,4 @@
-"""What a cluster sends is checked before it touches this machine: a host may be another's."""
+"""Answers of a cluster are checked before they touch this machine: a host may be another's."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _start(bastion: Bastion, **options: Any) -> subprocess.Popen[bytes]:
 
 
 def _is_over(bastion: Bastion) -> bool:
-    """Whether no az of this test runs, and none was killed with its session open."""
+    """True if no az of this test runs, and none was killed with its session open."""
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     return str(bastion.folder) not in listed.stdout and not bastion.sessions
 

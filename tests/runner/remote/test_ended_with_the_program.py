@@ -1,4 +1,4 @@
-"""What a shell or a tunnel has started ends with the program, whatever ends that."""
+"""Processes that a shell or a tunnel has started end with the program, whatever ends that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `doctor` says of a cluster whose host has answered, over the engines that have one."""
+"""Findings of `doctor` on a cluster whose host has answered, over the engines that have one."""
 
 from __future__ import annotations
 

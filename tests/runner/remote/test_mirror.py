@@ -59,7 +59,7 @@ def there(tmp_path: Path, run: Run) -> Path:
 
 
 def say(folder: Path, state: str, log: bytes | None = None, **facts: Any) -> None:
-    """What a supervisor writes of a run, or of a task with its log."""
+    """Writes what a supervisor writes of a run, or of a task with its log."""
     folder.mkdir(parents=True, exist_ok=True)
     if log is not None:
         (folder / "log.txt").write_bytes(log)

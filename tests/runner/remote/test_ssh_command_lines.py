@@ -193,7 +193,7 @@ def test_threads_that_wait_for_one_connection_share_its_failure(
     all_ask = threading.Barrier(3)
 
     class Lock:
-        """That of the host, which nobody takes before all want it."""
+        """The lock of the host, which nobody takes before all want it."""
 
         inner = host._connecting
 

@@ -1,4 +1,4 @@
-"""What a partition offers, what is done to its nodes, and how a run leaves a Spot node."""
+"""Offers of a partition, actions on its nodes, and a run that leaves a Spot node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fairway init` writes into requirements.txt: the very Fairway that is running."""
+"""Line that `fairway init` writes into requirements.txt: the very Fairway that is running."""
 
 from __future__ import annotations
 

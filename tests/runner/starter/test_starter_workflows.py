@@ -93,7 +93,7 @@ def test_starter_workflows_hold_nothing_of_this_repository(project: Path, name: 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_starter_workflow_steps_are_commands_of_the_wheel(project: Path, name: str) -> None:
-    """What follows setup-python installs; what comes then is there, with such options."""
+    """The first command after setup-python installs; each later one exists, with its options."""
     installed = False
     for step in _steps(project / f".github/workflows/{name}.yml"):
         installed = installed and "checkout" not in step.get("uses", "")

@@ -41,7 +41,7 @@ HOST = "127.0.0.1:8765"
 
 @pytest.fixture
 def follower(store: RunStore) -> Follower:
-    """What goes on with runs that nobody looks at, one look at a time."""
+    """The follower of runs that nobody looks at, one look at a time."""
     return Follower(store)
 
 

@@ -476,7 +476,7 @@ def test_a_submitter_runs_no_code_on_the_server(
 def test_git_looks_at_no_folder_that_a_submitter_has_made(
     sign_in: SignIn, tmp_path: Path, far: dict[str, Any], folder: str
 ) -> None:
-    """What a run has kept may be a repository whose settings are programs."""
+    """An output that a run has kept may be a repository whose settings are programs."""
     (tmp_path / "outside").symlink_to(tmp_path / ".git")
     made = tmp_path / folder
     (tmp_path / ".git").mkdir()

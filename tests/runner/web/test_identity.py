@@ -233,7 +233,7 @@ def test_known_keys_do_not_wait_for_a_fetch(
 
 @pytest.fixture
 def answers(keys: EntraKeys, entra: Entra) -> dict[str, Any]:
-    """What the sign-in answers, by the end of the address."""
+    """Answers of the sign-in, by the end of the address."""
     known: dict[str, Any] = {
         "openid-configuration": {"issuer": entra.issuer, "jwks_uri": "https://keys.example/keys"},
         "keys": {"keys": entra.jwks()},

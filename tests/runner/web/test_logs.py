@@ -1,4 +1,4 @@
-"""What the server knows of runs while commands change them beside it, and of their logs."""
+"""The server's view of runs that commands change beside it, and of their logs."""
 
 from __future__ import annotations
 

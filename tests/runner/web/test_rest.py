@@ -318,7 +318,7 @@ def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> 
 
 
 def test_records_have_no_scripts(make_run: MakeRun) -> None:
-    """Those of a large sweep would be more than a client takes."""
+    """Scripts of a large sweep would be more than a client takes."""
     run = make_run("job-a", [{"params": {"lr": 1}}, {}])
     found = web_runs.records(run, 0)["runs"]["job-a"]["files"]["tasks.jsonl"]
     lines = [json.loads(line) for line in found.splitlines()]
@@ -326,7 +326,7 @@ def test_records_have_no_scripts(make_run: MakeRun) -> None:
 
 
 def test_records_of_a_run_that_has_just_begun_are_told_as_a_whole(make_run: MakeRun) -> None:
-    """What takes long is written first, and the folder appears at last."""
+    """Files that take long are written first, and the folder appears at last."""
     run = make_run("job-a", [{}])
     now = time.time_ns()
     for path in run.folder.rglob("*"):

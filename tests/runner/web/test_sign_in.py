@@ -59,7 +59,7 @@ class FakeVault(KeyVault):
 
 @dataclass
 class SignIn:
-    """What answers in Entra ID's place: everybody is Ann, who has a role."""
+    """Stand-in for Entra ID: everybody is Ann, who has a role."""
 
     entra: Entra
     host: str

@@ -1,4 +1,4 @@
-"""What people do on the pages: with a mouse, by the keyboard alone, without a script."""
+"""Use of the pages with a mouse, by the keyboard alone, and without a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the pages look: to those who see little or use a phone, in the light and in the dark.
+"""Looks of the pages, for people who see little or use a phone, in the light and in the dark.
 
 With FAIRWAY_PICTURES=FOLDER the pictures of the documents are taken on the way: `bin/docs
 --screenshots`.
@@ -86,7 +86,7 @@ def _look(page: Page, name: str) -> None:
 
 
 def _findings(page: Page, options: dict[str, Any]) -> list[str]:
-    """What axe finds: each kind, with the first place of it."""
+    """Findings of axe: each kind, with the first place of it."""
     found = page.evaluate(
         "async (options) => (await axe.run(options)).violations",
         {**options, "resultTypes": ["violations"]},
