@@ -1,4 +1,4 @@
-"""What the commands that start stand-ins have in common, with one that does nothing."""
+"""Common behaviour of the commands that start stand-ins, with one that does nothing."""
 
 from __future__ import annotations
 

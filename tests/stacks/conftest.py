@@ -146,12 +146,12 @@ class StandIn:
     folder: Path
 
     def fault(self, **faults: str) -> None:
-        """What goes wrong, as network_plan="broken"."""
+        """Sets what goes wrong, as network_plan="broken"."""
         named = {f"demo-{key.replace('_', ' ')}": fault for key, fault in faults.items()}
         (self.folder / "faults.json").write_text(json.dumps(named))
 
     def calls(self) -> list[dict[str, Any]]:
-        """What was called."""
+        """Calls of the stand-in, in their order."""
         file = self.folder / "calls.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -179,7 +179,7 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """The same, where the stacks are written already."""
+    """The stand-in for Terraform, with the stacks written already."""
 
     def copied(environment: str, outdir: Path) -> list[StackFolder]:
         assert environment == "demo"

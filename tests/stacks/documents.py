@@ -46,7 +46,7 @@ def decoded(text: str) -> str:
 
 
 def boot_data(machine: dict[str, Any]) -> str:
-    """What a machine boots with."""
+    """Decoded boot data of a machine."""
     return decoded(machine["custom_data"])
 
 

@@ -89,7 +89,7 @@ azure = json.loads(azure_file.read_text()) if azure_file.exists() else {}
 
 
 def changes_in_azure():
-    """What becomes of each resource of the file, locks last: they depend on what is below."""
+    """Changes of the resources of the file, locks last: they depend on what is below."""
     for address, each in sorted(azure.items(), key=lambda item: "lock" in item[0]):
         kind, _, name = address.partition(".")
         wanted = name in document["resource"].get(kind, {})

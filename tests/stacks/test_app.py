@@ -60,7 +60,7 @@ def synth(
 
 @pytest.fixture
 def outdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the output goes, as cdktf says it."""
+    """Folder of the output, as cdktf names it."""
     monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
     monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "demo")
     return tmp_path / "out"

@@ -1,4 +1,4 @@
-"""What is there already in a company: DNS servers and zones, registry, storage, resource group."""
+"""Existing resources of a company: DNS servers and zones, registry, storage, resource group."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_zones_and_servers_of_a_hub_are_used(written: Written) -> None:
 
 
 def test_zones_may_be_left_to_a_policy(written: Written) -> None:
-    """What that enters is no drift."""
+    """Zone groups that the policy enters are no drift."""
     stacks = written(_SECTIONS / "sweeps.yaml")
     assert not _OWN_ZONES & set(stacks["network"]["resource"])
     endpoints = _endpoints(stacks["data"])

@@ -52,7 +52,7 @@ def test_deploy_applies_exactly_the_approved_plans(
 
 
 def test_deploy_checks_each_plan_before_it_is_applied(quick: StandIn, fairway: Fairway) -> None:
-    """What cannot succeed, as where a VM is stopped, is not begun."""
+    """A plan that cannot succeed, as where a VM is stopped, is not begun."""
     seen = []
 
     def before(plan: dict[str, Any]) -> None:

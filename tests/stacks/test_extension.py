@@ -1,4 +1,4 @@
-"""What users add: resources of their own, and existing ones that Terraform takes over."""
+"""Additions of users: resources of their own, and existing ones that Terraform takes over."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _text(*names: str, more: str = "") -> str:
 
 
 def _mounts(stacks: Stacks) -> list[list[str]]:
-    """What the nodes of the cluster mount, with `@@0@@` for what Terraform fills in."""
+    """Mounts of the cluster's nodes, with `@@0@@` for what Terraform fills in."""
     cluster = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     encoded = re.search(r'base64decode\("([^"]+)"\)', cluster["cluster-pair"]["custom_data"])
     assert encoded

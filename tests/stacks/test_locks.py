@@ -23,7 +23,7 @@ ALLOW = ["--allow", LOCK]
 
 
 class Azure:
-    """What is there of the stack with the data, whose account has a lock and a role too many."""
+    """Resources of the stack with the data, whose account has a lock and a role too many."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "demo-data.azure.json"
@@ -115,7 +115,7 @@ def test_next_plan_after_a_kill_puts_the_lock_back_and_leaves_no_role(
     fairway: Fairway,
     gone: tuple[str, ...],
 ) -> None:
-    """Whether it was killed before the role was gone, or before the lock was back."""
+    """It may be killed before the role is gone, or before the lock is back."""
     azure.remove(*gone)
     code, actions, found = _plan(fairway, tmp_path, capfd)
     assert code == 0

@@ -34,7 +34,7 @@ def stacks(written: Written) -> Stacks:
 
 
 def _script(stacks: Stacks) -> str:
-    """What Azure runs on the node, with Terraform's references as numbers."""
+    """Script that Azure runs on the node, with Terraform's references as numbers."""
     (command,) = stacks["compute"]["resource"]["azurerm_virtual_machine_run_command"].values()
     assert command["virtual_machine_id"] == "${azurerm_linux_virtual_machine.slurm-login-0.id}"
     encoded = re.search(r'base64decode\("([^"]+)"\)', command["source"]["script"])

@@ -1,4 +1,4 @@
-"""What holds data is kept, in every environment; and docs/teardown.md takes one down."""
+"""Resources with data are kept, in every environment; and docs/teardown.md takes one down."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _locked(stack: dict[str, Any]) -> set[str]:
 
 
 def _is_locked(stack: dict[str, Any], kind: str, name: str) -> bool:
-    """Whether a lock is on it, or on what it stands in."""
+    """True if a lock is on the resource, or on one that it stands in."""
     if f"{kind}.{name}" in _locked(stack):
         return True
     if not stands_inside_another(kind):

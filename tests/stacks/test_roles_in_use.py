@@ -90,7 +90,7 @@ class Scheduler:
         ).returncode
 
     def instances(self, partition: str = "nd") -> int:
-        """How many instances the partition's scale set has."""
+        """Number of instances in the partition's scale set."""
         collection = ResourcePath(f"{self.scale_sets[partition].id}/virtualMachines")
         return len(self.plane.compute.instances_in(collection))
 
@@ -102,7 +102,7 @@ class Scheduler:
 
     @property
     def told(self) -> str:
-        """What slurmctld was told."""
+        """Commands that slurmctld was given."""
         file = self.folder / "told"
         return file.read_text() if file.exists() else ""
 
@@ -331,7 +331,7 @@ _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 def test_nodes_may_use_containers_and_images_of_their_environment(
     written: Callable[..., Stacks], file: Path
 ) -> None:
-    """What jobs do on them: inputs and outputs, and pulling an image; no more than that."""
+    """Rights for what jobs do on them: inputs and outputs, and pulling an image; no more."""
     deployed = Deployment(written(file), "localhost")
     nodes = [each for each in deployed.resources if each.type in _NODES and "cluster-" in each.key]
     # Of Kubernetes, nodes are no resources of Azure's: see test_kubernetes.py.

@@ -69,7 +69,7 @@ def _scale_set(stacks: Stacks, name: str) -> dict[str, Any]:
 
 
 class TestTerraform:
-    """What is asked of Azure."""
+    """Resources that Azure is asked for."""
 
     def test_the_number_of_nodes_is_slurms(self, stacks: Stacks) -> None:
         for name in ("nd", "spot"):
@@ -184,7 +184,7 @@ class TestTerraform:
 
 
 class TestBoot:
-    """What scheduler and nodes do when they boot."""
+    """Boot of the scheduler and the nodes."""
 
     def test_slurm_boot_data_fits_azure_limits(self, stacks: Stacks) -> None:
         for vm in (_scheduler(stacks), _scale_set(stacks, "nd"), _scale_set(stacks, "spot")):

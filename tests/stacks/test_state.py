@@ -1,4 +1,4 @@
-"""Where the state is kept, and the stack of the account that keeps it."""
+"""Place of the state, and the stack of the account that keeps it."""
 
 from __future__ import annotations
 

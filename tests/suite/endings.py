@@ -1,4 +1,4 @@
-"""How programs, commands and calls of a server end, in one line of a test."""
+"""Ends of programs, commands and calls of a server, in one line of a test."""
 
 from __future__ import annotations
 

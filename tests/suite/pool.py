@@ -1,4 +1,4 @@
-"""What the nodes of a Batch pool and its storage hold, and how the service refuses."""
+"""Files of a Batch pool's nodes and its storage, and refusals of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How properties are tried: the same examples each time, and no clock that could fail one."""
+"""Settings of property tests: the same examples each time, and no clock that could fail one."""
 
 from hypothesis import HealthCheck, settings
 

@@ -34,7 +34,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass
 class Registry:
-    """Where its image is, for one account; `sent` counts what was asked for, by path."""
+    """Registry with its image, for one account; `sent` counts what was asked for, by path."""
 
     address: str
     layer: str
@@ -47,7 +47,7 @@ class Registry:
 
     @property
     def pulls(self) -> int:
-        """How often the image was sent."""
+        """Number of times that the image was sent."""
         return self.sent[f"/v2/train/blobs/{self.layer}"]
 
     def allow(self, etc: Path) -> None:

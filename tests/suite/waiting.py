@@ -1,4 +1,4 @@
-"""How long tests wait for what comes by itself: only a hang takes so long.
+"""Time that tests wait for what comes by itself: only a hang takes so long.
 
 `FAIRWAY_TEST_PATIENCE=3` waits three times as long, on a machine that is very busy.
 """

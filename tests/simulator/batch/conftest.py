@@ -46,7 +46,7 @@ class Sleep:
     seconds: str
 
     def lives(self, more: str = "") -> bool:
-        """Whether a process sleeps for so long, with `more` digits."""
+        """True if a process sleeps for so long, with `more` digits."""
         words = b"sleep\0" + f"{self.seconds}{more}".encode("ascii") + b"\0"
         for file in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
@@ -96,7 +96,7 @@ def run(service: BatchSimulator, client: BatchClient, job: str) -> Run:
 
 @pytest.fixture
 def read(client: BatchClient, job: str) -> Callable[..., str]:
-    """What is in a file of a task."""
+    """Reads a file of a task."""
 
     def read_file(task: str = "1", file: str = "stdout.txt", **options: Any) -> str:
         return b"".join(client.download_task_file(job, task, file, **options)).decode()

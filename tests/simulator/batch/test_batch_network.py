@@ -1,4 +1,4 @@
-"""What of the network is a node's own: its ports, its address, and what it reaches."""
+"""Network of a node's own: its ports, its address, and what it reaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on a node, and what is mounted there, is no other node's."""
+"""Processes and mounts of a node are no other node's."""
 
 from __future__ import annotations
 

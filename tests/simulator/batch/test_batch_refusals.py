@@ -1,5 +1,4 @@
-"""What the service refuses, and the simulated account too: bodies, ids and lists that it does not
-take."""
+"""Refusals of the service, and of the simulated account too: bodies, ids and lists."""
 
 from __future__ import annotations
 

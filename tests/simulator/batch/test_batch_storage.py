@@ -1,4 +1,4 @@
-"""What nodes of the simulated account bring from storage and take there."""
+"""Files that nodes of the simulated account bring from storage and take there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the simulated account answers: authentication, versions, errors, faults, and control."""
+"""Answers of the simulated account: authentication, versions, errors, faults, and control."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_body_of_unknown_length_is_refused(service: BatchSimulator) -> None:
 
 
 def test_every_part_of_a_request_is_signed(service: BatchSimulator, client: BatchClient) -> None:
-    """What the client signs with awkward ids, query and headers is what is checked."""
+    """The client's signature with awkward ids, query and headers is the one that is checked."""
     client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
     client.create_task("j", {"id": "1", "commandLine": "true"})
     service.wait_for_task("j", "1")

@@ -35,7 +35,7 @@ class Space:
     def run(
         self, *words: str, stdin: str | bytes | None = None
     ) -> subprocess.CompletedProcess[bytes]:
-        """What kubectl answers."""
+        """Result of kubectl in this namespace."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
         return subprocess.run(
             [kubectl_program(), "--namespace", self.name, *words],
@@ -46,7 +46,7 @@ class Space:
         )
 
     def do(self, *words: str, stdin: str | bytes | None = None) -> str:
-        """What kubectl prints; it must succeed."""
+        """Output of kubectl, which must succeed."""
         done = self.run(*words, stdin=stdin)
         assert done.returncode == 0, f"{words}: {done.stderr.decode()}"
         return done.stdout.decode()

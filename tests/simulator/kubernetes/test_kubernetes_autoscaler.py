@@ -80,7 +80,7 @@ class Cloud:
         self.settle()
 
     def _queue(self) -> None:
-        """What an environment makes for a pool that scales."""
+        """Makes the objects of an environment for a pool that scales."""
         nodes = {"min": self.pool.least, "max": self.pool.most}
         access = {"namespace": SPACE, "image": "a", "shared": "/data/fairway", "queue": "nd"}
         access |= {"volumes": {"data": "data"}, "selector": {"agentpool": "nd"}, "rdma": "rdma/ib"}

@@ -98,7 +98,7 @@ def test_a_job_without_a_queue_does_not_wait(queue: Space, jobs: Makers) -> None
 
 
 class TestStrictness:
-    """What Kueue's webhooks refuse, and what its queues say of pods that cannot be anywhere."""
+    """Refusals of Kueue's webhooks, and its queues' messages about pods that fit nowhere."""
 
     QUOTA: ClassVar[list[dict[str, Any]]] = [{"name": "cpu", "nominalQuota": "96"}]
 

@@ -388,7 +388,7 @@ class TestFoldersOfNodes:
 
 
 def test_pods_may_share_this_machines_network(tmp_path: Path) -> None:
-    """Where there is no right to make networks, or where pods need what listens on loopback."""
+    """Without the right to make networks, or for pods that need what listens on loopback."""
     with KubernetesCluster(tmp_path / "k", nodes=1, private=False) as cluster:
         for name in ("a", "b"):
             line = "exec python3 -m http.server 8765 --bind $IP"

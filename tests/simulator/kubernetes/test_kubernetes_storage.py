@@ -31,7 +31,7 @@ NFS = {"nfs": {"server": "10.0.0.4", "path": "/srv/data"}}
 
 
 class Server:
-    """What is between a request and the store."""
+    """The parts between a request and the store."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store()
@@ -155,7 +155,7 @@ def test_kubernetes_volume_source_and_claim_spec_are_immutable(server: Server) -
 
 
 class TestQuotas:
-    """What a namespace may have at most."""
+    """Limits on the objects of a namespace."""
 
     @staticmethod
     def quota(server: Server, **hard: str) -> None:
