@@ -1,4 +1,4 @@
-"""Environment of a task's script beside what its engine adds: inputs, ports, the proxy."""
+"""Environment of a task's script beyond what its engine adds: inputs, ports, the proxy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_open_mpi_4_and_5_are_told() -> None:
 
 
 def test_a_run_that_a_task_submits_has_a_folder_of_its_own() -> None:
-    """The folder of the task goes with the task, and the run may go on."""
+    """The task's own folder goes with it, and the run that it has submitted may go on."""
     outer = launchers.session(Path("/of-the-task"), {})
     assert _session(outer) == BOTH
     said = {**outer, "OMPI_MCA_orte_tmpdir_base": "/mine"}

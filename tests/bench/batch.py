@@ -1,4 +1,4 @@
-"""Speed of runs to Batch and back, against the stand-in for the service on loopback.
+"""Speed of submitting runs to Batch and reading them back, against its stand-in on loopback.
 
 The stand-in is a process of its own. Each measurement compares two ways through the real
 client, in turn; a latency is added by the stand-in to every answer.

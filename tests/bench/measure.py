@@ -69,7 +69,7 @@ class Benchmark:
     unit: str = "×"
 
     def result(self, pair: Pair) -> float:
-        """The figure that is held against the limit: MiB of ours, or the ratio."""
+        """The figure that is held against the limit: our MiB, or the ratio."""
         return pair.ours if self.unit == "MiB" else pair.ratio
 
 

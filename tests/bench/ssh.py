@@ -1,4 +1,4 @@
-"""Use that a plain cluster's engine makes of its connection, over a real sshd on loopback."""
+"""Commands that a plain cluster's engine sends over its connection, to a real sshd on loopback."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ TOOLS = {
 
 
 def _as_root() -> list[str]:
-    """Words that run a command as root; it may still fail."""
+    """Prefix that runs a command as root; the command may still fail."""
     return (
         [] if os.geteuid() == 0 or shutil.which("sudo") is None else ["sudo", "--non-interactive"]
     )

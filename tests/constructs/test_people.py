@@ -58,7 +58,7 @@ class Machine:
         return done
 
     def set_up(self, accounts: Accounts) -> None:
-        """Runs what cloud-init or the extension runs; then what systemd starts."""
+        """Runs the script of cloud-init or the extension; then what systemd starts."""
         (self.folder / "setup").write_text(accounts.setup_script())
         self.run('bash "$1/setup"')
 

@@ -272,7 +272,7 @@ def test_a_retry_runs_what_did_not_succeed(fairway: Fairway) -> None:
 
 @pytest.mark.nightly
 def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) -> None:
-    """Its outcome is written down with the whole."""
+    """The outcome of the step is recorded with the whole run."""
     named = {
         "first": {"command": f"echo first >>{fairway.folder}/ran"},
         "hold": {"command": f"read -r _ <{gate.path}", "after": "first"},

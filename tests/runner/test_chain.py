@@ -116,7 +116,7 @@ def test_chained_input_that_does_not_exist_is_refused_at_its_line(
 
 
 def test_a_dry_run_brings_nothing_here(tmp_path: Path, here: RunFairway, train: Run) -> None:
-    """Files that are there only once they are copied are not missed."""
+    """A dry run does not miss files that are there only once they are copied."""
     shutil.rmtree(train.folder / "tasks/1/outputs")
     (tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: 'true'\n"

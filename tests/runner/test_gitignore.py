@@ -124,7 +124,7 @@ def local() -> Target:
 
 
 def warned(tree: Path, code: str = "") -> list[Finding]:
-    """Warnings about files that Git ignores, the same beside the runs and before a job is sent."""
+    """Warnings about files that Git ignores: the same for runs here and before a job is sent."""
     (tree / "job.yaml").write_text(f"name: a\ncommand: 'true'\n{code}")
     job = load_job(tree / "job.yaml")
     found = [each for each in prepare(job, local(), RunStore.here()).warnings if "Git" in str(each)]

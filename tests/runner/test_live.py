@@ -1,4 +1,4 @@
-"""Findings in Azure's answers against an environment, from a stand-in on loopback."""
+"""Azure's answers held against an environment, from a stand-in on loopback."""
 
 from __future__ import annotations
 

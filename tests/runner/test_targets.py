@@ -1,4 +1,4 @@
-"""Targets of jobs: by hand, and as an environment put them out."""
+"""Targets for jobs: written by hand, and as an environment put them out."""
 
 from __future__ import annotations
 

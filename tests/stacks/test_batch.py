@@ -101,7 +101,7 @@ _DEPLOYER = "${data.azurerm_client_config.current.object_id}"
 @pytest.mark.parametrize("pools", [True, False])
 @pytest.mark.parametrize("who", ["", "00000000-0000-0000-0000-000000000004"])
 def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool, who: str) -> None:
-    """People who are named, or the deployer; on the containers and on nothing around them."""
+    """Roles of the people named, or of the deployer: on the containers and nothing around them."""
     named = f"access: {{researchers: [{who}], " if who else "access: {"
     text = _text(SPOT if pools else BOX).replace("access: {", named)
     roles = written(text)["data"]["resource"]["azurerm_role_assignment"].values()

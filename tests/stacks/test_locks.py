@@ -115,7 +115,7 @@ def test_next_plan_after_a_kill_puts_the_lock_back_and_leaves_no_role(
     fairway: Fairway,
     gone: tuple[str, ...],
 ) -> None:
-    """It may be killed before the role is gone, or before the lock is back."""
+    """The command may be killed before the role is gone, or before the lock is back."""
     azure.remove(*gone)
     code, actions, found = _plan(fairway, tmp_path, capfd)
     assert code == 0

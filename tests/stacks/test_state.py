@@ -1,4 +1,4 @@
-"""Place of the state, and the stack of the account that keeps it."""
+"""Storage of the state, and the stack of the account that keeps it."""
 
 from __future__ import annotations
 

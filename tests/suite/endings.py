@@ -1,4 +1,4 @@
-"""Ends of programs, commands and calls of a server, in one line of a test."""
+"""Assertions on the ends of programs, commands and calls of a server, in one line of a test."""
 
 from __future__ import annotations
 

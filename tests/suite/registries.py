@@ -34,7 +34,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass
 class Registry:
-    """Registry with its image, for one account; `sent` counts what was asked for, by path."""
+    """Registry with one image, for one account; `sent` counts what was asked for, by path."""
 
     address: str
     layer: str

@@ -1,4 +1,4 @@
-"""Programs of a node, without a node: secrets, attempts, ports, addresses, and a full disk."""
+"""Code that runs on a node, without a node: secrets, attempts, ports, addresses, a full disk."""
 
 from __future__ import annotations
 

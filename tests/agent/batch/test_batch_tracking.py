@@ -221,7 +221,7 @@ def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
 def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
     folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The notice of Azure may come before the task's program begins, or after."""
+    """Azure may give notice before the task's program begins, or after."""
     mine = Mine(folders, LOST)
     mine.running(1e9)
     mine.nodes.give_notice(mine.task, "Preempt")

@@ -144,7 +144,7 @@ def _attribute(value: Any, attribute: Attribute, path: str) -> Iterator[Finding]
 
 
 def _type(value: Any, type_: Type, path: str) -> Iterator[Finding]:
-    """Faults of a value by a type constraint of Terraform's; an expression fits every one."""
+    """Faults of a value against a type constraint of Terraform's; an expression fits every one."""
     if type_ == "dynamic" or _is_expression(value):
         return
     match type_:

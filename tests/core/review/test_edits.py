@@ -120,7 +120,7 @@ class Edit:
         self.plans[stack]["resource_changes"].append(made)
 
     def targets(self, name: str, **values: Any) -> None:
-        """Changes values that are published of a cluster."""
+        """Changes the published values of a cluster."""
         output = self.plans[COMPUTE]["output_changes"]["targets"]
         after = [
             {**target, **values} if target["name"] == name else target

@@ -1,4 +1,4 @@
-"""Ends of a run on a pool beside its own scripts: limits, and nodes that are lost too often."""
+"""Ends of a run on a pool other than by its own scripts: limits, and nodes lost too often."""
 
 from __future__ import annotations
 

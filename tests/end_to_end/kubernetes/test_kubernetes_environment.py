@@ -1,4 +1,4 @@
-"""Objects of an environment in its cluster, applied as Flux does it; then a job runs there."""
+"""Objects of an environment in its cluster, as Flux applies them; then a job runs there."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Pool:
         return found
 
     def status(self, name: str) -> tuple[str, bool]:
-        """Status of a node's condition, and True if the node takes no pods."""
+        """Status of the node's condition HardwareFault, and True if the node takes no pods."""
         node = self.node(name)
         listed = node["status"]["conditions"]
         [found] = [each["status"] for each in listed if each["type"] == "HardwareFault"]

@@ -152,7 +152,7 @@ def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
 def test_a_service_that_does_not_answer_is_named(
     monkeypatch: pytest.MonkeyPatch, fails: bool, brief: bool
 ) -> None:
-    """A call that takes long by itself is named only once it has failed."""
+    """A call that may take long counts as silent only from its first failure on."""
     monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])

@@ -1,4 +1,4 @@
-"""Outputs of tasks come into the run's folder, and the progress is told."""
+"""Outputs of tasks, as they come into the run's folder, and the progress that is shown."""
 
 from __future__ import annotations
 

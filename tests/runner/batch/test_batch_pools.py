@@ -1,4 +1,4 @@
-"""Offers of a pool, reasons why a run waits there or is refused, and what to type."""
+"""Capabilities of a pool, reasons why a run waits there or is refused, and what to type."""
 
 from __future__ import annotations
 

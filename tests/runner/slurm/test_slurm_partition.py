@@ -1,4 +1,4 @@
-"""Offers of a partition, actions on its nodes, and a run that leaves a Spot node."""
+"""Capabilities of a partition, actions on its nodes, and a run that leaves a Spot node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks of the pages, for people who see little or use a phone, in the light and in the dark.
+"""Appearance of the pages to people who see little or use a phone, in the light and in the dark.
 
 With FAIRWAY_PICTURES=FOLDER the pictures of the documents are taken on the way: `bin/docs
 --screenshots`.
