@@ -12,7 +12,7 @@ from mlp import Floats
 
 @dataclass
 class Progress:
-    """Where training stands: `step` of `epoch` is the next to do, both from 0.
+    """State of the training: `step` of `epoch` is the next to do, both from 0.
 
     The order of the images needs no place here: it follows from the seed and the epoch.
     """

@@ -74,6 +74,6 @@ class Network:
         return powers / powers.sum(axis=1, keepdims=True)
 
     def count_correct(self, examples: Examples) -> int:
-        """How many of the images the network names rightly."""
+        """Number of images that the network names rightly."""
         images, labels = examples
         return int((self._forward(images)[1].argmax(axis=1) == labels).sum())

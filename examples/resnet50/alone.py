@@ -1,4 +1,4 @@
-"""How fast one process is without the others: what scaling is measured against."""
+"""Speed of one process without the others, against which scaling is measured."""
 
 import copy
 

@@ -15,7 +15,7 @@ Batch = tuple[Tensor, Tensor]  # images (n, 3, size, size) in channels_last; cla
 
 
 def synthetic(options: Options, device: torch.device, rank: int) -> Iterator[Batch]:
-    """The same random images and classes at each step, so that no data is waited for."""
+    """One random batch of images and classes for all steps, so that no data is waited for."""
     generator = torch.Generator().manual_seed(options.seed + 1 + rank)
     size = options.image_size
     images = torch.randn(options.batch_size, 3, size, size, generator=generator)

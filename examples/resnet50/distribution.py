@@ -1,4 +1,4 @@
-"""How the processes of one training work together, whatever launched them.
+"""Cooperation of the processes of one training, whatever launched them.
 
 `start()` looks at the environment: torchrun says RANK, mpirun and horovodrun say a rank of
 their own, and a program that nobody launched is a training of one process.
@@ -25,7 +25,7 @@ class Distribution(Protocol):
     device: torch.device
     backend: str
     memory_format: torch.memory_format
-    """How the model's weights must lie in memory."""
+    """Layout in memory that the model's weights must have."""
 
     def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         """Rank 0's weights everywhere, and gradients that are averaged at each step.
@@ -62,7 +62,8 @@ def start() -> Distribution:
 
 
 def from_rank_0(distribution: Distribution, make: Callable[[], T]) -> T:
-    """What `make` returns on rank 0, on each; its UserError ends all, and rank 0 tells it."""
+    """Calls `make` on rank 0 and returns its result on every rank; its UserError ends them all, and
+    rank 0 prints it."""
     made: T | UserError | None = None
     if distribution.rank == 0:
         try:

@@ -1,4 +1,4 @@
-"""What a user can fix."""
+"""Errors that a user can fix."""
 
 
 class UserError(Exception):

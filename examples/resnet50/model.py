@@ -91,5 +91,5 @@ class ResNet(nn.Module):
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained."""
+        """Number of trained parameters."""
         return sum(each.numel() for each in self.parameters())

@@ -11,7 +11,7 @@ from precision import CHOICES
 
 @dataclass(frozen=True)
 class Options:
-    """What to train, on what, and what to measure; `read_options` says what each means."""
+    """Model, data and measurements of a training; `read_options` explains each field."""
 
     depth: int
     width: int

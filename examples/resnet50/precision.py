@@ -1,4 +1,4 @@
-"""How many bits the numbers have: half of 32 where the GPU multiplies those faster."""
+"""Precision of the numbers: 16 bits where the GPU multiplies those faster than 32."""
 
 import torch
 from torch.amp import GradScaler
@@ -7,7 +7,7 @@ CHOICES = ("auto", "bf16", "fp16", "fp32")
 
 
 class Precision:
-    """What the forward pass computes in; weights and their sums stay in 32 bits.
+    """Type in which the forward pass computes; weights and their sums stay in 32 bits.
 
     `auto` is bf16 on GPUs that have it (A100 and later), fp16 on older ones (V100), and fp32
     on CPUs. In fp16 small gradients would vanish, so the loss is scaled while they are found.

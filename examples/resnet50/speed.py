@@ -1,4 +1,4 @@
-"""How fast the training went: what is counted, and the lines that say it."""
+"""Speed of the training: the intervals that count, and the lines that report it."""
 
 import time
 from dataclasses import dataclass, field

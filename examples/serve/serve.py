@@ -23,7 +23,7 @@ class Handler(BaseHTTPRequestHandler):
     layers: dict[str, np.ndarray]
 
     def do_GET(self) -> None:
-        """What a probe asks."""
+        """Answers a probe: the server is ready."""
         self.answer(200, {"ready": True})
 
     def do_POST(self) -> None:

@@ -1,4 +1,4 @@
-"""What each process of a TensorFlow cluster is told in TF_CONFIG, and that it is true.
+"""Prints what TF_CONFIG tells each process of a TensorFlow cluster, and checks that it is true.
 
 Servers and workers answer at their own address for as long as they are let; the chief asks
 all of them who they are, and ends. No TensorFlow is needed.
