@@ -15,7 +15,7 @@ _COMMANDS = {
     "coordinate": ("preparation", "coordinate"),
     "task": ("attempt", "run_task"),
     "tell": ("notifications", "send"),
-    "watch": ("events", "watch_for_main"),
+    "watch": ("nodes", "watch_for_main"),
 }
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import pytest
 from serving import Handler, serving
 
 from fairway_agent import job_facts, machine
-from fairway_agent.batch import attempt, notifications, preparation
+from fairway_agent.batch import attempt, main, notifications, preparation
 from fairway_agent.batch import nodes as batch_side
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
@@ -347,6 +348,12 @@ class TestShares:
         assert self.run(work, 1) == NO_START
         assert "it belongs to another user" in capsys.readouterr().out
         assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", main._COMMANDS)
+def test_each_command_of_a_node_has_a_function(command: str) -> None:
+    module, function = main._COMMANDS[command]
+    assert callable(getattr(import_module(f"fairway_agent.batch.{module}"), function))
 
 
 # What the disk refuses is named by the arguments: a module's function, and a part of the path.
