@@ -77,7 +77,7 @@ def server() -> Server:
 
 @pytest.fixture(autouse=True)
 def reached(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    for module in (submit, runs, runs):
+    for module in (submit, runs):
         monkeypatch.setattr(module, "Api", lambda: server)
 
 
