@@ -119,7 +119,7 @@ class Controller:
     def start(self) -> None:
         """Makes the Jobs that are due."""
         known = self._known
-        if known.is_cancelled or known.limit is not None:
+        if not known.complete or known.is_cancelled or known.limit is not None:
             return
         for part in list(due(self.folder, known, self.plan)):
             create(self.api, self.folder, known.submission, part)

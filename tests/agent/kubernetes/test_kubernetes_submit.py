@@ -243,6 +243,15 @@ class TestWhatWaits:
         cluster.ended(folder, "0")
         assert cluster.due(folder) == [2]
 
+    def test_nothing_is_decided_of_what_was_not_submitted_whole(self, cluster: Cluster) -> None:
+        first = cluster.submitted([1], "first")
+        folder = cluster.bring("job-a", [1], after=["first"])
+        cluster.submit()
+        control.change(folder, 0, complete=False)
+        state_files.write(first, RunState("failed", ended=1.0))
+        cluster.controller(folder).start()
+        assert control.read(folder).unmet is None
+
     @pytest.mark.parametrize("state", ["failed", "cancelled", "lost"])
     def test_a_run_after_one_that_failed_is_refused(self, cluster: Cluster, state: str) -> None:
         first = cluster.submitted([1], "first")
