@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -97,6 +98,27 @@ def test_a_user_who_is_refused_is_not_removed_but_said() -> None:
     with pytest.raises(ServiceError) as caught:
         login.shell(mine, "tvm-1", [], forward="")
     assert caught.value.status == 409
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_the_program_before_the_connection_leaves_no_user_and_no_key(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
+    users = []
+
+    def create(_pool: str, _node: str, user: Any) -> None:
+        assert list(tmp_path.glob("*/key"))
+        assert signal.getsignal(number) != signal.SIG_DFL
+        users.append(user["name"])
+        signal.raise_signal(number)
+
+    mine.client.create_node_user = create
+    mine.client.delete_node_user = lambda _pool, _node, user: users.remove(user)
+    with pytest.raises(KeyboardInterrupt):
+        login.shell(mine, "tvm-1", [], forward="")
+    assert (users, list(tmp_path.iterdir())) == ([], [])
 
 
 def test_the_user_of_a_connection_is_renewed_for_as_long_as_it_lasts(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import PATIENCE
 
+from fairway_runner.engines.remote.connection import ended_as_by_ctrl_c
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -37,6 +39,16 @@ def test_program_on_the_terminal_ends_with_the_command_on_a_signal(number: signa
         process.send_signal(number)
         # The pipe ends when nobody writes to it any more.
         assert process.communicate(timeout=PATIENCE) == (b"", None)
+
+
+def test_a_closed_terminal_that_is_ignored_ends_nothing() -> None:
+    """As by nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_as_by_ctrl_c():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import pools
 from fairway_runner.engines.engine import new_key
 from fairway_runner.engines.remote import bastion
-from fairway_runner.engines.remote.connection import on_terminal
+from fairway_runner.engines.remote.connection import ended_as_by_ctrl_c, on_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
     private, public = new_key(user)
-    with tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
+    with ended_as_by_ctrl_c(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
         key = Path(folder, "key")
         key.touch(mode=0o600)
         key.write_bytes(private)

@@ -218,21 +218,31 @@ def die_with_parent(words: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *words]
 
 
-def on_terminal(words: Sequence[str]) -> int:
-    """Runs a program on this terminal, which ends with this process; returns its exit code. What
-    would end this process, as a terminal that is closed, is taken for Ctrl-C meanwhile."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    held = {each: signal.signal(each, signal.getsignal(signal.SIGINT)) for each in numbers}
-    process = subprocess.Popen(die_with_parent(words))
+@contextmanager
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """Takes what would end this process, as a terminal that is closed, for Ctrl-C meanwhile; what
+    is ignored stays so, as nohup wants it."""
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    held = {each: handler for each, handler in before.items() if handler != signal.SIG_IGN}
+    for number in held:
+        signal.signal(number, signal.default_int_handler)
     try:
-        code = process.wait()
-    except KeyboardInterrupt:
-        process.terminate()
-        process.wait()
-        return _INTERRUPTED
+        yield
     finally:
         for number, handler in held.items():
             signal.signal(number, handler)
+
+
+def on_terminal(words: Sequence[str]) -> int:
+    """Runs a program on this terminal, which ends with this process; returns its exit code."""
+    with ended_as_by_ctrl_c():
+        process = subprocess.Popen(die_with_parent(words))
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            return _INTERRUPTED
     return 128 - code if code < 0 else code
 
 
