@@ -17,6 +17,7 @@ from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.templating import (
     Names,
     TemplateFault,
+    compile_file,
     compile_text,
     render,
     shell_environment,
@@ -182,6 +183,22 @@ def test_what_a_template_imports_is_compiled_once(
     # One that can be kept nowhere is compiled each time.
     monkeypatch.setattr(tempfile, "tempdir", str(part))
     assert [text(), text(), made.count("part")] == ["new", "new", 4]
+
+
+def test_a_template_that_lies_elsewhere_each_time_is_kept_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in code that was sent to a server; it is still that file in which a fault is."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for number in range(3):
+        file = tmp_path / f"code-{number}" / "own.sh.j2"
+        file.parent.mkdir()
+        file.write_text("{{ 1 // 0 }}")
+        with pytest.raises(TemplateFault) as caught:
+            render(compile_file(shell_environment((file.parent,)), file.name), {})
+        assert caught.value.file == str(file)
+    (folder,) = (each for each in tmp_path.iterdir() if not each.name.startswith("code-"))
+    assert len(list(folder.iterdir())) == 1
 
 
 @pytest.mark.parametrize("source", ["docker ps --format '{{.Names}}'", "print('{%s}' % 1)"])

@@ -30,7 +30,7 @@ from fairway_agent.process_limits import memory_limit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 
-    from jinja2 import Template
+    from jinja2 import Environment, Template
     from jinja2.bccache import Bucket
 
     from fairway_core.findings import Location
@@ -199,6 +199,10 @@ class _CompiledFiles(FileSystemBytecodeCache):
     """Template files as Python's bytecode, in a folder that nobody but the user can read or write:
     to compile them takes a tenth of a submission. A disk that takes nothing more is no reason to
     fail."""
+
+    def get_bucket(self, environment: Environment, name: str, filename: Any, source: str) -> Bucket:
+        # One a name: the code that people send to a server is in another folder each time.
+        return super().get_bucket(environment, name, None, f"{filename}\n{source}")
 
     def get_source_checksum(self, source: str) -> str:
         # What is constant in a template is quoted as it is compiled, by this module.
