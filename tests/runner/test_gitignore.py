@@ -148,6 +148,20 @@ def test_ignored_files_that_are_sent_are_named_unless_they_are_meant(
     assert not warned(tree)
 
 
+def test_the_commit_is_known_where_other_files_take_too_long_to_list(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tree, "commit", "-q", "--allow-empty", "-m", "first")
+    ask = snapshot.ask_git
+    monkeypatch.setattr(
+        snapshot,
+        "ask_git",
+        lambda folder, *words: None if "--others" in words else ask(folder, *words),
+    )
+    facts, _ = snapshot.git_facts(tree)
+    assert (bool(facts["commit"]), facts["untracked"]) == (True, [])
+
+
 def test_gitignore_files_never_sent_are_documented() -> None:
     text = (DOCS / "job.md").read_text(encoding="utf-8")
     (line,) = (each for each in text.split("\n\n") if each.startswith("Always left out"))

@@ -330,11 +330,12 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     here, what was said of it, without how."""
     if (known := known_git()) is not None:
         return known, ""
-    untracked = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
-    if untracked is None:
+    listed = ask_git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
+    if listed is not None and listed.returncode:  # no work tree
         return {"commit": None, "dirty": False, "untracked": []}, ""
-    commit = _git(folder, "rev-parse", "HEAD") or ""
-    diff = (_git(folder, "diff", "HEAD", "--", ".") if commit else None) or ""
+    untracked = _text(listed)
+    commit = _text(ask_git(folder, "rev-parse", "HEAD"))
+    diff = _text(ask_git(folder, "diff", "HEAD", "--", ".")) if commit else ""
     facts = {
         "commit": commit.strip() or None,
         "dirty": bool(diff or untracked),
@@ -343,8 +344,6 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     return facts, diff
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    """Runs git on the folder and returns its output; None without a work tree or git, or for a
-    commit where there is none."""
-    done = ask_git(folder, *arguments)
-    return None if done is None or done.returncode else done.stdout.decode("utf-8", "replace")
+def _text(done: subprocess.CompletedProcess[bytes] | None) -> str:
+    """What git has printed; "" where it has failed, as for a commit where there is none."""
+    return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")
