@@ -201,6 +201,17 @@ def test_a_template_that_lies_elsewhere_each_time_is_kept_once(
     assert len(list(folder.iterdir())) == 1
 
 
+def test_no_bytecode_is_kept_in_the_folder_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python names it where nothing else can be written to."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.sh.j2").write_text("true")
+    assert render(compile_file(shell_environment((tmp_path,)), "own.sh.j2"), {}) == "true"
+    assert [each.name for each in tmp_path.iterdir()] == ["own.sh.j2"]
+
+
 @pytest.mark.parametrize("source", ["docker ps --format '{{.Names}}'", "print('{%s}' % 1)"])
 def test_marks_of_another_language_are_told_of_raw(source: str) -> None:
     with pytest.raises(TemplateFault) as caught:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, lru_cache, partial
@@ -216,11 +217,12 @@ class _CompiledFiles(FileSystemBytecodeCache):
 
 
 def _compiled_files() -> _CompiledFiles | None:
-    """None where there is no such folder, and none can be made."""
-    try:
-        return _CompiledFiles(pattern="fairway-%s")
-    except (OSError, RuntimeError):
-        return None
+    """None where there is no such folder, and none can be made. Python takes the current one, which
+    may be the project, where no folder for temporary files can be written to."""
+    with suppress(OSError, RuntimeError):
+        if not Path(tempfile.gettempdir()).samefile("."):
+            return _CompiledFiles(pattern="fairway-%s")
+    return None
 
 
 @lru_cache(maxsize=256)
