@@ -351,6 +351,13 @@ def test_a_run_that_waits_has_no_node_yet(make_run: MakeRun) -> None:
         assert caught.value.findings[0].hint == "wait until it runs: fairway show job-aaaaaa"
 
 
+def test_an_answer_without_what_doctor_asks_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = RemoteHost(Host({"answer": {"nodes": []}}), "/data/fairway")  # type: ignore[arg-type]
+    monkeypatch.setattr(RemoteEngine, "remote_host", host)
+    (finding,) = engine_for(TARGET).doctor()
+    assert finding.message.endswith("gave an answer that cannot be read: `health` is missing")
+
+
 def test_this_machine_needs_no_tunnel() -> None:
     with pytest.raises(UserError, match="this host needs no tunnel") as caught:
         Here().interactive([], forward="6007:localhost:6006")

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from fairway_agent.quick import dataclass
+from fairway_agent.records import Unfit
 from fairway_agent.shared.reports import (
     CancelRequest,
     Done,
@@ -259,6 +260,8 @@ class RemoteEngine(Engine):
         try:
             began = time.time()
             found = self.look(**self.health_request())
+            if found.health is None:
+                raise self.remote_host.strange(Unfit("`health` is missing"))
         except UserError as error:
             return list(error.findings)
         findings = [*self.findings_of(found, began, time.time())]
