@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 
 import pytest
 
@@ -45,6 +46,21 @@ def test_a_block_is_a_frozen_dataclass() -> None:
         block.name = "b"  # type: ignore[misc]
     with pytest.raises(dataclasses.FrozenInstanceError):
         del block.name
+
+
+def test_fields_are_known_before_the_first_block_is_made() -> None:
+    class Above(Block):
+        key: str
+
+    class Below(Above):
+        label: str | None = None
+
+    class Shown(Block):
+        key: str
+        size: float | None = None
+
+    assert repr(Below(key="k", label="l")) == "Below(key='k', label='l')"
+    assert str(inspect.signature(Shown)) == "(*, key, size=None)"
 
 
 def test_blocks_compare_by_type_and_value_and_show_what_was_given() -> None:
