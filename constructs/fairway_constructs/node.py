@@ -36,7 +36,7 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
     # What jsii and cdktf call in Node.js is nothing that a user could change. And it makes little
     # that lives long: with 16 MiB for what is new, the default, it takes a tenth more memory.
     options = environ.get("NODE_OPTIONS", "").split()
-    given = {option.partition("=")[0] for option in options}
+    given = {option.partition("=")[0].replace("_", "-") for option in options}
     ours = ("--no-deprecation", "--max-semi-space-size=2")
     options += [option for option in ours if option.partition("=")[0] not in given]
     environ["NODE_OPTIONS"] = " ".join(options)
