@@ -372,6 +372,9 @@ class _Element(TerraformElement):
         self._attributes: dict[str, Any] = terraform_value(attributes)
         self._arguments = frozenset(attributes)
         given = {name: value for name, value in settings.items() if value is not None}
+        if not isinstance(scope, Construct):
+            message = f"the scope of {self.TYPE} must be a construct, such as a stack"
+            raise TypeError(f"{message}; got {type(scope).__name__} instead")
         with _own_id(scope, id):
             # As the constructor of cdktf's class does it, but without holding each argument
             # against its annotation: that took longer than all else that Python does here.

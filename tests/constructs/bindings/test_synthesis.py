@@ -273,3 +273,8 @@ def test_a_wrong_argument_is_a_type_error_where_it_is_written(
     frames = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert frames[0] == __file__
     assert not [frame for frame in frames[1:] if "jsii" not in frame]
+
+
+def test_a_scope_that_is_no_construct_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match=r"scope of azurerm_resource_group .* got str instead"):
+        ResourceGroup("one", "group", name="x", location="y")  # type: ignore[arg-type]
