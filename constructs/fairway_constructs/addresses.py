@@ -49,7 +49,7 @@ class Addresses:
         self.owners[address] = path
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What the stack has once under that key, made when it is first asked for."""
+        """Returns the one object that the stack holds under that key, made at the first request."""
         if key not in self._shared:
             self._shared[key] = make()
         # Each key is used in one place, with one `make`.

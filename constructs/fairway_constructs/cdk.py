@@ -189,7 +189,7 @@ class Lifecycle:
     replace_triggered_by: Sequence[Resource | str] = ()
 
     def to_terraform(self) -> TerraformResourceLifecycle:
-        """The same for cdktf; what is false or empty is left out.
+        """Returns the block as cdktf takes it, without settings that are false or empty.
 
         Raises ValueError for an expression where Terraform wants an address.
         """
@@ -216,7 +216,7 @@ def _trigger_address(trigger: Resource | str) -> str:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where a construct stands: its stack, and what is around it in there, outermost first.
+    """The position of a construct: its stack, and the constructs around it, outermost first.
 
     `short` is whether resources of a `Component` have short addresses there; `ids` are of what
     was made in it so far.
@@ -230,7 +230,7 @@ class Surroundings:
     ids: set[str] = field(default_factory=set)
 
     def within(self, construct: IConstruct, id: str) -> Surroundings:  # noqa: A002
-        """What is around a construct that is made in another one of these surroundings."""
+        """Returns the surroundings inside `construct`, whose id in these is `id`."""
         path, around = (*self.path, id), (*self.around, construct)
         return Surroundings(self.stack, self.addresses, path, around, self.short)
 
@@ -248,7 +248,7 @@ class Surroundings:
 
 
 def surroundings(scope: Construct) -> Surroundings:
-    """What is around a construct that is made in `scope`; asks cdktf only once for each scope."""
+    """Returns the surroundings inside `scope`; asks cdktf only once for each scope."""
     known: Surroundings | None = vars(scope).get("_inside")
     if known is None:
         known = _foreign(scope)
@@ -357,7 +357,7 @@ class Component(Construct):
 
 
 class _Element(TerraformElement):
-    """What resources and data sources have in common; a class of cdktf's own comes after it."""
+    """Common base of resources and data sources; a class of cdktf's own comes after it."""
 
     TYPE: ClassVar[str]
     __signature__ = Signature()
@@ -511,7 +511,7 @@ class DataSource(_Element, TerraformDataSource):
 
 
 def _reference(element: _Element, path: str) -> str:
-    """What `get_string_attribute` answers, without the checks of cdktf's before it asks."""
+    """The answer of `get_string_attribute`, without the checks that cdktf makes before it asks."""
     return str(jsii.invoke(element, "getStringAttribute", [path]))
 
 

@@ -87,7 +87,7 @@ def health_on_scale_set() -> Extension:
 
 
 def automatic_repair(repair: Repair) -> AutomaticInstanceRepair:
-    """What Azure does with a node that stays unwell.
+    """The automatic repair by Azure of nodes that stay unhealthy.
 
     >>> from fairway_core.environment import Repair
     >>> automatic_repair(Repair()).grace_period

@@ -138,7 +138,7 @@ class Lustre(FileSystem):
 def _hsm(
     scope: Construct, name: str, source: BlobImport
 ) -> tuple[HsmSetting, Sequence[ITerraformDependable]]:
-    """Where blobs come from and what is logged, and what must be there before."""
+    """The container of the blobs with that of the logs, and what must be there before."""
     logs = StorageContainer(
         scope,
         f"lustre-{name}-logs",

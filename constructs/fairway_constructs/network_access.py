@@ -64,7 +64,7 @@ def public_ranges(ranges: Sequence[IPv4Network | str], egress_address: str = "")
 
 
 def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:
-    """The same as storage and Batch accounts take them: what is small address by address.
+    """Ranges seen on the internet for storage and Batch accounts: /31 and /32 as single addresses.
 
     >>> public_addresses(["203.0.113.6/31", "198.51.100.0/24"])
     ['203.0.113.6', '203.0.113.7', '198.51.100.0/24']

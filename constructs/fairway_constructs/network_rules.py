@@ -1,4 +1,4 @@
-"""What may reach each subnet: explicit rules, and a last one that refuses everything else."""
+"""Inbound rules of each subnet: explicit ones, and a last one that refuses everything else."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class NetworkRules:
         return ["compute", *(["kubernetes"] if self.pods else [])]
 
     def _service_rules(self, role: str) -> list[Unnumbered]:
-        """What the subnet is there for."""
+        """Rules for the traffic that the subnet exists for."""
         own, compute = self._of(role), self._of(*self._clients)
         nfs = allow("NfsFromCompute", compute, own, port=_NFS)
         match role:
@@ -110,7 +110,7 @@ class NetworkRules:
             yield allow("SshFromNamedRanges", self.allowed, own, port=_SSH)
 
     def _callback_rules(self, role: str) -> Iterator[Unnumbered]:
-        """What file servers need beyond NFS 4, where clients open every connection."""
+        """Rules for file servers that open connections too; with NFS 4 only clients do."""
         own, is_client = self._of(role), role in self._clients
         if self.nfs_3 and role == "storage":
             compute = self._of(*self._clients)

@@ -58,7 +58,7 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
 
 
 def _jsii_cache(environ: Mapping[str, str]) -> Path:
-    """Where jsii keeps what it has unpacked; it gives up where it cannot."""
+    """The folder in which jsii keeps unpacked packages; jsii fails if it cannot write there."""
     if root := environ.get("JSII_RUNTIME_PACKAGE_CACHE_ROOT"):
         return Path(root)
     home = environ.get("HOME") or "~"

@@ -1,4 +1,4 @@
-"""What the nodes of a scale set and a single VM have in common."""
+"""Common parts of the nodes of a scale set and of a single VM."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class NodeSpec:
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
-    """Whether nodes of that size say how busy their GPUs are: those of NVIDIA do."""
+    """True if nodes of that size report the load of their GPUs, as those of NVIDIA do."""
     return size.gpu is not None and size.gpu.vendor == "nvidia"
 
 
@@ -186,7 +186,7 @@ def _cloud_init_of(
 
 
 def _idle(cluster: str, spec: NodeSpec, *, single: bool) -> IdleSettings | None:
-    """How the machine knows that nobody uses it; None where it never stops itself."""
+    """Settings by which a machine stops itself when idle; None if it never does."""
     if spec.idle is None:
         return None
     from fairway_constructs.cloud_init.idle import IdleSettings
@@ -213,7 +213,7 @@ def admin_keys(block: Callable[..., _Block], keys: Sequence[str]) -> list[_Block
 
 
 def spot_arguments(spot: Spot | None) -> dict[str, Any]:
-    """What makes VMs of spare capacity; nothing where they are dedicated.
+    """Arguments of VMs of spare capacity; none for dedicated VMs.
 
     >>> from fairway_core.environment import Spot
     >>> spot_arguments(Spot(max_price=2.5))
@@ -314,7 +314,7 @@ def purchase_plan(block: Callable[..., _Block], spec: NodeSpec) -> _Block | None
 
 
 def terms(scope: Construct, spec: NodeSpec) -> list[ITerraformDependable]:
-    """What must be accepted before an image may be used; nothing where that is done already."""
+    """The terms to accept before an image may be used; none where that is done already."""
     if not spec.accept_terms or spec.image.plan is None:
         return []
 

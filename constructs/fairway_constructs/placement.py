@@ -1,4 +1,4 @@
-"""Where resources go, and what they are called."""
+"""Placement and names of resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps data from being deleted by mistake, by Terraform or by hand."""
+"""Protection of data from deletion by mistake, by Terraform or by hand."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class _Lock(ManagementLock):
 
 
 def _is_inside(construct: object) -> TypeGuard[Resource]:
-    """Whether it is a resource that may lie in another; a lock is no obstacle to another."""
+    """True for a resource that may lie in a locked one; another lock is no obstacle to a lock."""
     return isinstance(construct, Resource) and not isinstance(construct, ManagementLock)
 
 
 def _names(resource: Resource, tokens: Sequence[str]) -> bool:
-    """Whether the arguments that say in what it lies have one of these references."""
+    """True if an argument that names the resource's parent holds one of these references."""
     named = [str(resource._attributes.get(each)) for each in _INSIDE]
     return any(token in name for token in tokens for name in named)

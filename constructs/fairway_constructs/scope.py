@@ -104,7 +104,7 @@ def place_in_group(
 
 
 def _naming_around(scope: Construct) -> Naming:
-    """How resources are called around `scope`, where that is said."""
+    """The naming of the placement around `scope`; the default where there is none."""
     with suppress(UserError):
         return place_of(scope).naming
     return Naming()

@@ -71,8 +71,8 @@ def ssh_access(
     keeps_disks: bool,
     queue: str | None = None,
 ) -> SshAccess:
-    """How a cluster is reached by its first node; `keeps_disks` when it is stopped, and `queue` is
-    where people's runs wait for it."""
+    """Access to a cluster by its first node. With `keeps_disks` its machines keep disks while
+    stopped; people's runs wait in `queue`."""
     shared = shared_folder(mounts)
     return SshAccess(
         host=cluster.main_host,

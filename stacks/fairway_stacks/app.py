@@ -83,7 +83,7 @@ def write_stacks(
 
 
 def usual_outdir() -> Path:
-    """Where `fairway synth` and cdktf write: CDKTF_OUTDIR, or cdktf.out beside cdktf.json."""
+    """Output folder of `fairway synth` and cdktf: CDKTF_OUTDIR, or cdktf.out beside cdktf.json."""
     return Path(os.environ.get("CDKTF_OUTDIR") or _project_folder() / "cdktf.out")
 
 

@@ -190,7 +190,7 @@ class ComputeStack(RoleStack):
     def _access(
         self, name: str, cluster: az.GpuCluster | az.SingleVm, mounts: Sequence[Mount]
     ) -> dict[str, SshAccess | SlurmAccess]:
-        """How the runner reaches the cluster: by its scheduler, or by its first node."""
+        """Access of the runner to the cluster: by its scheduler, or by its first node."""
         spec = self._own[name]
         if self._slurm is not None and spec.engine == "slurm":
             hosts = self._slurm.hosts
@@ -272,7 +272,7 @@ class ComputeStack(RoleStack):
         )
 
     def _containers(self, spec: BatchCluster) -> az.Containers | None:
-        """What a pool's nodes must know to run containers: the environment's own registry too."""
+        """Container settings of a pool, with the environment's registry; None if it runs none."""
         if not spec.runs_containers:
             return None
         registry = self._data.registry
@@ -282,7 +282,7 @@ class ComputeStack(RoleStack):
 
 
 def _reach(environment: Environment, network: INetwork) -> Reach | None:
-    """How people's machines get to the nodes; None where ssh connects to them as they are."""
+    """The way from people's machines to the nodes; None where ssh connects directly."""
     chosen = environment.access.reach
     if isinstance(chosen, Reach):
         return chosen

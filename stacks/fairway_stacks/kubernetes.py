@@ -1,4 +1,4 @@
-"""What the stack of the clusters has for Kubernetes: one cluster of AKS, and its node pools."""
+"""Kubernetes in the stack of the clusters: one cluster of AKS, and its node pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is watched in an environment with a `monitoring:` section, stack by stack."""
+"""Monitoring of an environment with a `monitoring:` section, stack by stack."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ def accounts_of(
     queue: SharedQueue | None = None,
     containers: bool = False,
 ) -> Accounts | None:
-    """Those on a machine with these file systems, by name; None where all share one account.
+    """Accounts on a machine with these file systems, by name; None where all share one account.
 
-    `fenced` is for machines whose identity may read Slurm's key; `queue` is where people's runs
-    wait for it; `containers` is for nodes. An empty list is not None: a machine locks those who
+    `fenced` is for machines whose identity may read Slurm's key; people's runs wait in
+    `queue`; `containers` is for nodes. An empty list is not None: a machine locks those who
     are no longer in it.
     """
     if "users" not in environment.access.model_fields_set:
@@ -45,7 +45,7 @@ def accounts_of(
 
 
 def queue_of(environment: Environment, name: str) -> SharedQueue | None:
-    """Where people's runs queue for a cluster's nodes; None where all share one account, or a
+    """The queue of people's runs for a cluster's nodes; None where all share one account, or a
     scheduler has its own queue."""
     cluster = environment.clusters[name]
     if cluster.engine != "ssh" or "users" not in environment.access.model_fields_set:

@@ -1,4 +1,4 @@
-"""What the stack of the clusters has for Slurm: partitions, and one scheduler for all of them."""
+"""Slurm in the stack of the clusters: partitions, and one scheduler for all of them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class SlurmResources:
 
     @property
     def hosts(self) -> list[str]:
-        """Where people log in and Fairway submits: the login nodes, or else the scheduler."""
+        """Hosts at which people log in and Fairway submits: the login nodes, else the scheduler."""
         return [each.address for each in self.login] or [self.scheduler.address]
 
     def serve_page(self, environment: Environment, page: Identity, targets: list[Target]) -> None:

@@ -1,4 +1,4 @@
-"""Where Terraform keeps the state of a stack: a file beside cdktf.json, a blob, or elsewhere."""
+"""Backends for Terraform's state of a stack: a file beside cdktf.json, a blob, or others."""
 
 from __future__ import annotations
 

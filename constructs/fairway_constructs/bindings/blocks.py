@@ -1,4 +1,4 @@
-"""What the generated classes are made of and what cdktf need not know: blocks and values."""
+"""Base of the generated classes, and the parts that cdktf need not know: blocks and values."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ObjectValue(Block):
 
 
 class Timeouts(Block):
-    """How long Terraform waits for an operation: "90m", "2h30m". None leaves the provider's."""
+    """Time limits of Terraform's operations: "90m", "2h30m". None leaves the provider's default."""
 
     create: str | None = None
     read: str | None = None

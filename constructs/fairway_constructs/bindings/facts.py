@@ -1,4 +1,4 @@
-"""What the provider's schema says about the resources that we use, and its kept copy.
+"""Facts of the provider's schema about the resources that we use, and its kept copy.
 
 The kept copy, `azurerm.json`, has an attribute a line, its type first and then what holds
 for it: `"name": ["string", "required"]`. Types are Terraform's own type constraints as
@@ -32,7 +32,7 @@ class Attribute:
 
     @property
     def settable(self) -> bool:
-        """Whether a configuration may give it."""
+        """True if a configuration may set the attribute."""
         return self.required or self.optional
 
     def to_json(self) -> list[Any]:
@@ -48,13 +48,13 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Body:
-    """What stands between the braces of a block: attributes and nested blocks, by name."""
+    """The content of a block, between its braces: attributes and nested blocks, by name."""
 
     attributes: Mapping[str, Attribute]
     blocks: Mapping[str, NestedBlock]
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data; what is empty is left out."""
+        """Returns the body as plain data, without empty parts."""
         attributes = {name: self.attributes[name].to_json() for name in sorted(self.attributes)}
         blocks = {name: self.blocks[name].to_json() for name in sorted(self.blocks)}
         return {"attributes": attributes} | ({"blocks": blocks} if blocks else {})
@@ -79,11 +79,11 @@ class NestedBlock:
 
     @property
     def once(self) -> bool:
-        """Whether at most one may stand in its parent."""
+        """True if its parent may have at most one such block."""
         return self.nesting == "single" or self.max_items == 1
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data; limits that do not limit are left out."""
+        """Returns the block as plain data, without limits of 0, which limit nothing."""
         limits = {"min_items": self.min_items, "max_items": self.max_items}
         said = {name: limit for name, limit in limits.items() if limit}
         return {"nesting": self.nesting, **said, **self.body.to_json()}

@@ -219,7 +219,7 @@ def _member(type_: Type) -> str:
 def _parameters(
     module: _Module, body: Body, path: tuple[str, ...], name_of: _Naming
 ) -> list[_Parameter]:
-    """What a body takes: the required first, each part in Terraform's order, sorted."""
+    """The parameters of a body: the required ones first, `timeouts` last, otherwise by name."""
     found = [
         _attribute_parameter(module, attribute, (*path, key), name_of)
         for key, attribute in sorted(body.attributes.items())

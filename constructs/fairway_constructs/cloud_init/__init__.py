@@ -1,4 +1,4 @@
-"""What a VM does when it boots: cloud-config rendered from the templates in this folder.
+"""The boot of a VM: cloud-config rendered from the templates in this folder.
 
 A template writes a script, its settings and a systemd unit that runs it at each boot. The
 scripts are plain bash and can be run again at any time; what differs from VM to VM stands
@@ -161,7 +161,7 @@ def server_cloud_init(proxy: MachineProxy) -> str:
 
 
 def export_path(name: str) -> str:
-    """Where a server exports the file system of that name."""
+    """The path at which a server exports the file system of that name."""
     return f"/srv/fairway/{name}"
 
 

@@ -33,12 +33,12 @@ class IdleSettings:
 
     @property
     def package(self) -> str:
-        """The archive that is unpacked there."""
+        """The path of the package's archive on the machine, in `library`."""
         return f"{self.library}/fairway_boot.{self._boot[0]}.tar.bz2"
 
     @property
     def packed(self) -> str:
-        """That archive, in base64."""
+        """The content of the package's archive, in base64."""
         return base64.b64encode(self._boot[1]).decode()
 
     @cached_property
@@ -54,7 +54,7 @@ HEALTH_PORT = 18642
 
 @dataclass(frozen=True, kw_only=True)
 class NodeHealth:
-    """What a sound node has: NVIDIA GPUs, and InfiniBand adapters that are up."""
+    """Hardware of a sound node: its NVIDIA GPUs, and its InfiniBand adapters that are up."""
 
     gpus: int
     adapters: int

@@ -18,7 +18,7 @@ _NFS = "rw,hard,vers={version},proto=tcp,rsize=262144,wsize=262144,nconnect=8,_n
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
-    """What `mount` needs: `type`, `options`, `source` (which may hold a reference), `path`.
+    """Arguments of `mount`: `type`, `options`, `source` (which may hold a reference), `path`.
 
     With `root` the root of a node is root there too, and opens its top folder to every user;
     otherwise the server has done so, and refuses root.
@@ -38,7 +38,7 @@ class Mount:
 
     @property
     def nfs_3(self) -> bool:
-        """Whether it is NFS 3, whose locks come back over ports of their own."""
+        """True for NFS 3, whose locks come back over ports of their own."""
         return self.type == "nfs" and "vers=3" in self.options.split(",")
 
 
@@ -68,7 +68,7 @@ _ALWAYS_DIRECT = ("localhost", "127.0.0.1", "::1", "169.254.169.254", "168.63.12
 
 @dataclass(frozen=True, kw_only=True)
 class MachineProxy:
-    """Where a machine finds the internet, and what it reaches directly; names may be references.
+    """Proxies of a machine, and the hosts that it reaches directly; names may be references.
 
     >>> MachineProxy(http="http://p:80", https="http://p:80", direct=("10.0.0.0/16",)).variables[
     ...     "no_proxy"]
@@ -81,7 +81,7 @@ class MachineProxy:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What programs read; some read only upper case, and others lower case."""
+        """Environment variables for programs: some read only upper case, and others lower case."""
         known = {
             "http_proxy": self.http,
             "https_proxy": self.https,
@@ -90,7 +90,7 @@ class MachineProxy:
         return known | {name.upper(): text for name, text in known.items()}
 
     def past(self, hosts: Iterable[str]) -> MachineProxy:
-        """The same, with these names reached directly too."""
+        """Returns a copy by which these hosts are reached directly too."""
         return replace(self, direct=tuple(dict.fromkeys([*self.direct, *hosts])))
 
 

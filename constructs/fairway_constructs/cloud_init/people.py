@@ -76,7 +76,7 @@ class Accounts:
     signed_in: Sequence[str] = ()
 
     def without_login(self) -> Accounts:
-        """The same for a machine to which nobody but administrators is to log in."""
+        """Returns a copy for a machine to which only administrators may log in."""
         return replace(self, login=False)
 
     def setup_script(self) -> str:

@@ -1,4 +1,4 @@
-"""What a scheduler and the nodes of Slurm do when they boot."""
+"""The boot of a scheduler and of the nodes of Slurm."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _UNTIL_DELETED = 120
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmNode:
-    """What makes a VM a node: its partition, the scheduler's address, and the vault of the key.
+    """Settings of a VM as a node: its partition, the scheduler's address, the vault of the key.
 
-    `client_id` is that of the identity by which it reads the key; `facts` are what the health
-    check holds it against; the secrets of people's jobs are in `people_vault`, "" where there are
+    `client_id` is of the identity by which it reads the key; `facts` are what its health check
+    expects; the secrets of people's jobs are in `people_vault`, "" where there are
     none. `packages` are the scheduler's too. All but these, `partition` and `facts` may be
     references.
     """
@@ -57,7 +57,7 @@ class SlurmNode:
     people_vault: str = ""
 
     def extension(self) -> dict[str, Any]:
-        """What `slurm_node.yaml.j2` writes beside the files of every node."""
+        """Variables of `slurm_node.yaml.j2`, whose files come on top of those of every node."""
         settings = {
             "scale_sets": {},
             "partition": self.partition,

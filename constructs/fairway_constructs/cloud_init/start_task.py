@@ -1,8 +1,7 @@
-"""The same cloud-config for nodes that run no cloud-init of ours: Azure Batch's start task.
+"""Start task of Azure Batch: the cloud-config of a node as a script, without cloud-init.
 
-Batch does not pass custom data on. So the node's cloud-config is turned into a script that
-installs its packages, writes its files and runs its commands, and one description of a node
-serves scale sets and pools.
+Batch does not pass custom data on. So a script installs the packages, writes the files and runs
+the commands of the cloud-config, and one description of a node serves scale sets and pools.
 """
 
 from __future__ import annotations

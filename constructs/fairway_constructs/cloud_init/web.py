@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
 
 CALLBACK = "/oauth2/callback"
-"""Where Entra ID sends people back to, at the URL of the page."""
+"""Path below the URL of the page to which Entra ID sends people back after they sign in."""
 
 _AUTHORITY = "https://login.microsoftonline.com"
 _FOLDER = "/etc/fairway/web"
@@ -41,7 +41,7 @@ systemctl restart --no-block fairway-web-setup.service
 
 @dataclass(frozen=True, kw_only=True)
 class WebPage:
-    """What a login node must know for the page at `url`, an https:// without a path.
+    """Settings of a login node that serves the page at `url`, an https:// without a path.
 
     People sign in to the application `client_id` of `tenant`. `certificate` and `secret` are names
     of secrets of the vault at `vault_url`, which the identity `identity` (its client id) reads.
@@ -74,7 +74,7 @@ class WebPage:
         return installed(files, _START)
 
     def proxy_configuration(self, *, authority: str = _AUTHORITY, socket: str = _SOCKET) -> str:
-        """That of Apache with mod_auth_openidc, both of Ubuntu's packages."""
+        """The configuration of Apache with mod_auth_openidc, both from Ubuntu's packages."""
         parts = urlsplit(self.url)
         return render_plain(
             "web_proxy.conf.j2",

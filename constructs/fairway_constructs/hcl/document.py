@@ -158,7 +158,7 @@ def _bodies(section: str, found: Any, own: Shape, depth: int) -> Iterator[_Block
 
 
 def _path(block: _Block) -> tuple[list[str], list[str]]:
-    """Where the construct of a resource stands in the tree."""
+    """Sort key of a resource: the path of its construct in the tree, then its labels."""
     labels, body, _ = block
     path = body.get(_COMMENT, {}).get("metadata", {}).get("path", "")
     return path.split("/"), labels

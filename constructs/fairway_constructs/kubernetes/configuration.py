@@ -1,4 +1,4 @@
-"""What runs in a cluster of AKS: manifests in a container, and Flux, which applies them."""
+"""Configuration of an AKS cluster: manifests in a container, and Flux, which applies them."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def partition(name: str, spec: SlurmPartition, *, default: bool) -> Partition:
 
 
 def node_facts(size: VmSize, mounts: Sequence[Mount], *, image_checks: bool = False) -> NodeFacts:
-    """What the health check of a node of that size holds it against.
+    """The facts that the health check of a node of that size expects.
 
     With `image_checks` the image's own, which measure its hardware, come before its first job.
     """

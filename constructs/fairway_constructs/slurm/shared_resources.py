@@ -1,4 +1,4 @@
-"""What of Slurm survives its clusters: the vault of the munge key, two identities, a disk."""
+"""Resources of Slurm that outlive clusters: the munge key's vault, two identities, a disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was approved: each stack of a review, and the order in which that is to be done."""
+"""Approved stacks of a review, and the order in which they are to be deployed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def in_deploy_order(
 
 
 def _goes_last(name: str, stacks: Sequence[StackFolder], approved: Mapping[str, Approved]) -> bool:
-    """Whether a stack only takes away, and none of those that read it waits for it."""
+    """True for a stack that only removes things, while no stack that reads it waits for it."""
     mine = approved.get(name)
     readers = [approved.get(stack.name) for stack in stacks if name in stack.dependencies]
     wait = any(reader is None or reader.state == "waiting" for reader in readers)

@@ -266,7 +266,7 @@ class _Deployment:
 
 
 def _is_done(stack: StackReview) -> bool:
-    """Whether nothing is left to do, as where a deployment stopped after this stack."""
+    """True if nothing is left to do, as where a deployment stopped after this stack."""
     return stack.state == "planned" and not (stack.changes or stack.outputs)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PLATFORMS = ("darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64")
-"""Where people and workflows run Terraform, as it spells them."""
+"""Platforms on which people and workflows run Terraform, in its spelling."""
 
 _OWN = ".terraform.lock.hcl"
 _LOCKED = re.compile(r'\bprovider\s+"([^"]*)"')

@@ -40,7 +40,7 @@ class Reviewer:
     prices: Path | None = None
 
     def review(self, plans: Sequence[StackPlan]) -> Review:
-        """What the plans would do. Raises UserError where one of them is no plan."""
+        """Reviews the changes of these plans. Raises UserError if one of them is no plan."""
         with collector_paused():
             return review(
                 [read_plan(plan.argument) for plan in plans],

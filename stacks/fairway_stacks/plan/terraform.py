@@ -237,7 +237,7 @@ def diagnostics(log: str) -> Iterator[Mapping[str, Any]]:
 
 
 def waits_for_inputs(log: str) -> bool:
-    """Whether a plan failed for nothing else than inputs that are not deployed yet."""
+    """True if a plan failed only for want of inputs that are not deployed yet."""
     errors = [each for each in diagnostics(log) if each.get("severity") == "error"]
     return bool(errors) and all(map(_is_missing_input, errors))
 
@@ -248,9 +248,9 @@ def _is_missing_input(diagnostic: Mapping[str, Any]) -> bool:
 
 
 def cache_variables() -> dict[str, str]:
-    """Where providers are kept from one run to the next, unless the user has said so.
+    """Variables for a cache of providers between runs, in a folder of ours or the user's own.
 
-    What lies there is used as it is: to download it once more would take it away from under a
+    A cached provider is used as it is: to download it once more would take it away from under a
     plan that runs beside this one.
     """
     if os.environ.get(_CACHE):
