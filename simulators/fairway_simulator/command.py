@@ -48,7 +48,7 @@ def in_background(serve: Callable[[Callable[[], None]], int]) -> tuple[int, int]
 
 
 FILE = Path("sim.env")
-"""Where a stand-in in the background writes its variables by default."""
+"""Default file for the variables of a stand-in in the background."""
 
 _LOOK = 0.5  # seconds
 _TAKEN = (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL)

@@ -52,7 +52,7 @@ class Fault:
         re.compile(self.path)
 
     def concerns(self, request: Request) -> bool:
-        """Whether the request is one of those meant."""
+        """True if the fault is meant for such a request."""
         if self.kind == "endless" and request.parts[-1:] != ["exec"]:
             return False
         if self.method and self.method != request.method:
@@ -73,7 +73,7 @@ class Faults:
         self.requests: Counter[str] = Counter()
         """The number of requests of each method."""
         self.hits: Counter[str] = Counter()
-        """How many requests each kind of fault hit."""
+        """The number of requests that each kind of fault hit."""
 
     def add(self, fault: Fault) -> Fault:
         """Turns a fault on; returns it."""

@@ -51,7 +51,7 @@ class People:
         return [unshare, "--mount", "sh", "-c", _INSIDE, "sh", str(self.etc), *words]
 
     def sshd_lines(self, environment: Mapping[str, str]) -> str:
-        """How sshd lets them in: their sessions have a home, and programs that they may run."""
+        """Lines of sshd_config for these people: sessions get a home and programs they may run."""
         own = {**environment, "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
         del own["HOME"]
         return _MATCH.format(names=",".join(self.names), environment=_words(own))

@@ -35,8 +35,8 @@ def new_network() -> int:
 
 
 def within(namespace: int, make: Callable[[], Made]) -> Made:
-    """What `make` makes in the network of that descriptor: a socket or a process, which stays there
-    wherever it is used."""
+    """Calls `make` in the network of that descriptor. Its socket or process stays there wherever it
+    is used."""
 
     def enter() -> Made:
         _check(_libc().setns(namespace, _CLONE_NEWNET), "setns")
@@ -51,7 +51,7 @@ class Relay:
     def __init__(self, listener: socket.socket, connect: Callable[[], socket.socket]) -> None:
         self.port = int(listener.getsockname()[1])
         self.used = 0
-        """How many connections there were."""
+        """The number of connections so far."""
         self._listener, self._connect = listener, connect
         self._threads: list[threading.Thread] = []
         self._accepting = self._start(self._accept)

@@ -83,7 +83,7 @@ class NestedBlock:
         return self.nesting == "single" or self.max_items == 1
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the block as plain data, without limits of 0, which limit nothing."""
+        """Returns the block as plain data, without limits that are 0 or None."""
         limits = {"min_items": self.min_items, "max_items": self.max_items}
         said = {name: limit for name, limit in limits.items() if limit}
         return {"nesting": self.nesting, **said, **self.body.to_json()}

@@ -1,4 +1,4 @@
-"""What services add to the resources that they are given, for those whose answers are read.
+"""Additions by services to the resources that they are given, where their answers are read.
 
 `complete` fills in what every resource has. The table holds what one type has beyond that,
 by the names of Azure's management API; a type that is not in it is answered with as it came.
@@ -51,7 +51,7 @@ Made = list[tuple[ResourcePath, dict[str, Any]]]
 
 
 class Resources(Protocol):
-    """What is looked up among the other resources: a `ResourceStore`."""
+    """Look-up of other resources: a `ResourceStore`."""
 
     @property
     def vault_host(self) -> str:
@@ -165,7 +165,7 @@ def _role_assignment(new: _New) -> None:
 
 
 def _drop_unused(properties: dict[str, Any]) -> None:
-    """What is put as `{}` or with all of it off is no part of what Compute answers."""
+    """Drops capabilities that are put empty or all off: Compute does not answer with them."""
     if not any((properties.get("additionalCapabilities") or {}).values()):
         properties.pop("additionalCapabilities", None)
 

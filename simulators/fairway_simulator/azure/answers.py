@@ -1,4 +1,4 @@
-"""What is answered to a request: the store's resources, and the few special answers.
+"""Answers to requests: the store's resources, and the few special answers.
 
 A path that names a resource is answered from the store, one that names a collection with
 what the store holds of it. Beyond that stand the tables below, each entry of which the
@@ -125,7 +125,7 @@ def _special(compute: Compute, path: ResourcePath) -> dict[str, Any] | None:
 
 
 def _act(store: ResourceStore, path: ResourcePath) -> Answer:
-    """What is done to a resource by POST, the last part of the path."""
+    """Answers a POST, whose path ends in the action to take on the resource before it."""
     action = path.name.lower()
     subject = path.parent_of_action()
     if action == "checknameavailability":

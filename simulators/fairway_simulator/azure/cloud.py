@@ -67,7 +67,7 @@ _LIFETIME = 3600
 
 
 def token_response(tenant: str, scope: str, principal: str = NOBODY) -> dict[str, Any]:
-    """What a token endpoint answers: a token of that principal for that scope, for an hour."""
+    """The answer of a token endpoint: a token of that principal for that scope, for an hour."""
     audience = scope.partition(" ")[0].removesuffix("/.default")
     return {
         "access_token": _unsigned(tenant, audience, principal),
@@ -78,7 +78,7 @@ def token_response(tenant: str, scope: str, principal: str = NOBODY) -> dict[str
 
 
 def openid_configuration(base: str, tenant: str) -> dict[str, str]:
-    """Where a tenant's tokens are to be had, which sign-in libraries look up first."""
+    """The endpoints for a tenant's tokens, which sign-in libraries look up first."""
     authority = f"{base}/{tenant}"
     return {
         "issuer": f"{authority}/v2.0",
@@ -99,7 +99,7 @@ def audience_of(token: str) -> str:
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """What stands in a token; nothing where it is none of ours."""
+    """The claims of a token; none where it is not a token of ours."""
     try:
         part = token.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

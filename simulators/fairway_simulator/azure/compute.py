@@ -83,9 +83,9 @@ class Compute:
         self.on_delete(scale_set, number)
 
     def instances_in(self, collection: ResourcePath) -> list[dict[str, Any]]:
-        """What a collection in a scale set lists: its instances, or their network interfaces.
+        """Lists a collection in a scale set: its instances, or their network interfaces.
 
-        Any other collection, of scale sets themselves for example, is what the store holds.
+        Any other collection, of scale sets themselves for example, comes from the store.
         """
         kind = collection.name.lower()
         found = self._scale_set_of(collection)
@@ -158,7 +158,7 @@ class Compute:
         return self._start({"status": "Failed", "error": error})
 
     def _beyond_quota(self, path: ResourcePath, more: int) -> str:
-        """What Azure says of a quota that a change would exceed; empty where it would not."""
+        """Azure's message on a quota that a change would exceed; empty if it would not."""
         if self.vcpus is None or more <= 0:
             return ""
         resource = self.store.get(path) or {}
@@ -190,7 +190,7 @@ class Compute:
     def _act(
         self, subject: ResourcePath, action: str, body: dict[str, Any]
     ) -> tuple[int, Any] | None:
-        """What is done to a machine or to instances of a scale set."""
+        """Acts on a machine or on instances of a scale set; None if the subject does not exist."""
         found = self.store.get(subject)
         if found is None:
             return None

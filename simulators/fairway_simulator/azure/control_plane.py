@@ -43,7 +43,7 @@ class Impacts:
     _said: list[str] = field(default_factory=list)
 
     def says(self, *codes: str) -> None:
-        """What is answered to a report: one code more each time that somebody looks."""
+        """Sets the status codes of a report's insights: one more of them at each look."""
         self._to_say = list(codes)
 
     def answer(self, method: str, path: ResourcePath, body: Any) -> tuple[int, Any] | None:
@@ -159,7 +159,7 @@ class ControlPlane(Server):
 
     @property
     def operation(self) -> str:
-        """Where what goes on after an answer is looked at; nothing is there unless it is given."""
+        """URL of an operation that goes on after an answer; not found unless `give` has set it."""
         return (
             f"https://{self.host}/subscriptions/{NOBODY}/providers/Microsoft.Compute/locations"
             "/loopback/operations/given"
@@ -216,7 +216,7 @@ class ControlPlane(Server):
         return impact or answer(self.compute, method, path, request.option("$filter"), document)
 
     def _public(self, method: str, path: ResourcePath, body: bytes) -> Answer | None:
-        """What is answered without a token: the cloud's metadata, and tokens themselves."""
+        """Answers to requests without a token: the cloud's metadata, and tokens themselves."""
         if path.key == "/metadata/endpoints":
             return 200, metadata(self.host)
         tenant, _, rest = path.key.lstrip("/").partition("/")
@@ -229,7 +229,7 @@ class ControlPlane(Server):
         return None
 
     def _refusal(self, method: str, path: ResourcePath, body: Any, token: str) -> Answer | None:
-        """What is said to who may not do this, where anything is forbidden at all."""
+        """The refusal of a request that the roles do not allow; None if it is allowed."""
         if self.rights is None or not token or not path.key.startswith("/subscriptions"):
             return None
         if audience_of(token).rstrip("/") != f"https://{self.host}":

@@ -55,7 +55,7 @@ def blob_action(account_id: str, method: str, parts: Sequence[str], comp: str) -
 
 
 def batch_action(account_id: str, method: str, parts: Sequence[str], _comp: str) -> Wanted:
-    """What a request to a Batch account asks for.
+    """The action that a request to a Batch account asks for.
 
     >>> batch_action("/a", "POST", ["jobs"], "").action
     'Microsoft.Batch/batchAccounts/jobs/write'

@@ -80,7 +80,7 @@ class Deployment:
 
     @cached_property
     def resources(self) -> list[Deployed]:
-        """Those to which roles are given, and what these refer to, stack by stack."""
+        """Resources to which roles are given, and those that they refer to, stack by stack."""
         return [
             self._resource(stack, type_, key)
             for stack, body in self._stacks.items()

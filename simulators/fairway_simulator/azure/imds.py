@@ -26,8 +26,8 @@ _SET = "/virtualmachinescalesets/"
 
 
 class MetadataService(Server):
-    """That of the machine with a resource id, a VM or an instance of a scale set, while the
-    context lasts.
+    """Metadata service of the machine with a resource id, a VM or an instance of a scale set, while
+    the context lasts.
 
     `events` are what Azure plans for it and its neighbours; `on_start` is told of one that the
     machine says it is ready for, which then happens at once.

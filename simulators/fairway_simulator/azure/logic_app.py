@@ -39,7 +39,7 @@ class LogicApp:
     variables: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> str:
-        """How a run ends; `minutes` is how long its pauses were."""
+        """Runs the workflow and returns its last status; adds its pauses to `minutes`."""
         try:
             return self._all(self.definition["actions"])
         except _Ended as end:

@@ -29,7 +29,7 @@ class ResourcePath:
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """What lies between the slashes."""
+        """The parts of the path between its slashes."""
         return tuple(self.text.strip("/").split("/"))
 
     @property
@@ -52,7 +52,7 @@ class ResourcePath:
 
     @property
     def is_resource(self) -> bool:
-        """Whether it ends in a name: types and names come by turns."""
+        """True if the path ends in a name: types and names come by turns."""
         return bool(self._pairs) and len(self._pairs) % 2 == 0
 
     @cached_property
@@ -73,11 +73,11 @@ class ResourcePath:
 
     @property
     def scope(self) -> str:
-        """What lies before the last provider: a subscription, a group or another resource."""
+        """The path before the last provider: of a subscription, a group or another resource."""
         return self.text[: self.key.rindex("/providers/")]
 
     def holds(self, other: ResourcePath) -> bool:
-        """Whether the collection lists `other`: directly in it, or in a resource group below."""
+        """True if the collection lists `other`: directly in it, or in a resource group below."""
         if other.key.rpartition("/")[0] == self.key:
             return True
         scope, provider, tail = self.key.rpartition("/providers/")

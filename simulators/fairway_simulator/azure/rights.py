@@ -38,7 +38,7 @@ class Assignment:
     permission: Permission
 
     def covers(self, principal: str, scope: str) -> bool:
-        """Whether it is about that principal and that scope."""
+        """True if the role holds for that principal on that scope."""
         own, asked = self.scope.rstrip("/").lower(), scope.rstrip("/").lower()
         return self.principal == principal and (asked == own or asked.startswith(f"{own}/"))
 
@@ -50,7 +50,7 @@ class Rights:
     assignments: tuple[Assignment, ...]
 
     def allow(self, principal: str, action: str, scope: str, *, data: bool = False) -> bool:
-        """Whether the principal may do that there; with `data`, to what the resource holds."""
+        """True if the principal may do that there; with `data`, to what the resource holds."""
         return allowed(action, self._permissions(principal, scope), data=data)
 
     def without(self, name: str) -> Rights:

@@ -29,7 +29,7 @@ _POLL = 0.1
 
 
 class Cluster(Protocol):
-    """What nodes need of their cluster: a `SlurmCluster`."""
+    """Parts of a cluster that its nodes need: a `SlurmCluster`."""
 
     cloud: int
     folder: Path

@@ -88,7 +88,7 @@ class SlurmCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What Fairway needs to find the login host."""
+        """Environment variables with which Fairway finds the login host."""
         return {"FAIRWAY_SSH_CONFIG": str(self.login.ssh_config)}
 
     @property
@@ -108,7 +108,7 @@ class SlurmCluster:
         }
 
     def run(self, *words: str, check: bool = True) -> str:
-        """What a command of Slurm's prints; it runs as on the login host."""
+        """Runs a command of Slurm as on the login host, and returns its output."""
         done = subprocess.run(
             words,
             env=self._environment(),
@@ -121,11 +121,11 @@ class SlurmCluster:
         return done.stdout
 
     def node_names(self) -> list[str]:
-        """Those that are always there."""
+        """Names of the nodes that are always there."""
         return [f"sim-{number}" for number in range(self.nodes)]
 
     def cloud_names(self) -> list[str]:
-        """Those that come and go."""
+        """Names of the nodes that come and go."""
         return [f"cloud-{number}" for number in range(self.cloud)]
 
     def start_node(self, name: str, *options: str) -> None:
@@ -232,7 +232,7 @@ class SlurmCluster:
         return {"PATH": SEARCH_PATH, "SLURM_CONF": str(self.conf), "HOME": str(Path.home())}
 
     def _session(self) -> dict[str, str]:
-        """What a session on the login host has, and so a job: this environment's Python and MPI."""
+        """Variables of a session on the login host, and so of a job: our Python and MPI on PATH."""
         own = Path(sys.executable).parent
         variables = {
             # A home of its own: what the user's shell does at its start is not the cluster's.

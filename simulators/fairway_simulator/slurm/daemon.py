@@ -40,7 +40,7 @@ def find(program: str) -> str:
 
 
 def missing() -> str:
-    """What is to be done before a cluster can be started here; "" where all is there."""
+    """The obstacle to starting a cluster here, with a remedy; "" if there is none."""
     wanted = [
         package
         for program, package in _PROGRAMS.items()

@@ -61,18 +61,18 @@ class ScaleSet:
 
     @property
     def instances(self) -> list[str]:
-        """The numbers of those that are there."""
+        """The numbers of the instances that are there."""
         listed = self.plane.compute.instances_in(ResourcePath(f"{ID}/virtualMachines"))
         return [str(each["instanceId"]) for each in listed]
 
     @property
     def capacity(self) -> int:
-        """How many it was asked to have."""
+        """The number of instances that the scale set was asked to have."""
         found = self.plane.store.get(ResourcePath(ID)) or {}
         return int(found["sku"]["capacity"])
 
     def settings(self) -> dict[str, str]:
-        """Where the programs of the scheduler find Azure; those of a node know another machine."""
+        """URLs of Azure for the scheduler's programs; those of a node know another machine."""
         return {
             "arm": f"https://{self.plane.host}",
             "vault": f"https://{self.plane.host}/vaults/cloud/",
@@ -108,7 +108,7 @@ class ScaleSet:
 
 
 def _resources() -> list[tuple[str, dict[str, Any]]]:
-    """What is there from the start, as far as anything asks for it."""
+    """Resources that are there from the start, as far as anything asks for them."""
     subnet = {"properties": {"subnet": {"id": _SUBNET}}}
     interface = {"properties": {"ipConfigurations": [subnet]}}
     network = {"networkInterfaceConfigurations": [interface]}

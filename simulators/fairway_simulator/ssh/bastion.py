@@ -87,5 +87,5 @@ class Bastion:
 
     @property
     def sessions(self) -> list[str]:
-        """Those that are open at the service; what is left of a killed az stays there."""
+        """Sessions that are open at the service; those of a killed az stay open."""
         return sorted(path.name for path in (self.folder / "sessions").iterdir())

@@ -42,7 +42,7 @@ _MINUTE = 60.0  # the nodes' timer; see constructs/fairway_constructs/cloud_init
 
 
 def missing() -> str:
-    """What this machine lacks for such a cluster; "" where it has all."""
+    """The first thing that this machine lacks for such a cluster; "" if it has all."""
     if os.geteuid() != 0:
         return "not root"
     if not Path(sshd_program()).exists():
@@ -80,12 +80,12 @@ class SshCluster:
 
     @property
     def announcements(self) -> Path:
-        """Where the hosts say that they are there."""
+        """The folder in which hosts announce that they are up."""
         return (self.queue or self.shared) / "clusters" / self.name / "hosts"
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a command line needs to reach the hosts by their names."""
+        """Environment variables with which a command line reaches the hosts by their names."""
         return {"FAIRWAY_SSH_CONFIG": str(self.folder / "client_config")}
 
     def target(self, **fields: Any) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class SshCluster:
             host.kill()
 
     def announce(self, name: str) -> None:
-        """What a host's timer does each minute."""
+        """Announces a host, as its timer does each minute."""
         draft = self.announcements / f".{name}"
         draft.write_text(f"{name}\n", encoding="utf-8")
         draft.replace(self.announcements / name)
@@ -195,7 +195,7 @@ class SshCluster:
         (self.folder / "client_config").write_text("\n".join(blocks))
 
     def _trust(self, common: Sequence[str]) -> list[str]:
-        """How accounts get from one host to another: people by the keys that the nodes made."""
+        """ssh_config between hosts, in lines: people connect with the keys that the nodes made."""
         if self.people is None:
             return list(common)
         own = f"    IdentityFile {self.folder / 'key'}"

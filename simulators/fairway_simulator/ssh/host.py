@@ -129,7 +129,7 @@ class Host:
             time.sleep(0.02)
 
     def _answers(self) -> bool:
-        """Whether somebody listens at its port."""
+        """True if a process listens at the host's port."""
         if self.private:
             return any(f":{self.port:04X}" in line for line in self._listeners())
         try:
@@ -149,5 +149,5 @@ class Host:
 
 
 def sshd_program() -> str:
-    """Where OpenSSH's server is: it wants to be called by its whole path."""
+    """The path of OpenSSH's server, which must be started by its absolute path."""
     return "/usr/sbin/sshd"

@@ -1,4 +1,4 @@
-"""What a node of a cluster reads of Azure: its identity's tokens, blobs, secrets of a vault.
+"""Azure as a cluster's node reads it: its identity's tokens, blobs, secrets of a vault.
 
 A stand-in on loopback, with faults that a test can ask for, and roles as the other stand-ins for
 Azure have them.
