@@ -10,6 +10,8 @@ _WORDS = re.compile(
     r"|mends?|small\s+letters|exclude\s+each\s+other)\b",
     re.IGNORECASE,
 )
+# A docstring makes sense without the one above it.
+_OPENINGS = re.compile(r'"""(?:What|Whether|Where|How|The\s+same|Those|That)\b')
 _FOLDERS = ("constructs", "docs", "examples", "runner", "simulators", "stacks", "tests")
 _AZURES = "constructs/fairway_constructs/azurerm/"
 
@@ -18,7 +20,9 @@ def _found(text: str) -> list[str]:
     return [" ".join(match[0].split()) for match in _WORDS.finditer(text)]
 
 
-def test_no_such_word_is_left(repository: Path) -> None:
+@pytest.fixture(scope="module")
+def texts(repository: Path) -> dict[str, str]:
+    """Every module and page of the project but this one and the generated ones, by its path."""
     files = [
         file
         for folder in _FOLDERS
@@ -28,12 +32,15 @@ def test_no_such_word_is_left(repository: Path) -> None:
     ]
     files += [repository / "README.md", repository / "CONTRIBUTING.md"]
     assert len(files) > 500
-    found = {
-        str(file.relative_to(repository)): words
-        for file in files
-        if (words := _found(file.read_text(encoding="utf-8")))
-    }
-    assert not found
+    return {str(file.relative_to(repository)): file.read_text(encoding="utf-8") for file in files}
+
+
+def test_no_such_word_is_left(texts: dict[str, str]) -> None:
+    assert not {path: words for path, text in texts.items() if (words := _found(text))}
+
+
+def test_docstrings_begin_with_their_subject(texts: dict[str, str]) -> None:
+    assert not {path: found for path, text in texts.items() if (found := _OPENINGS.findall(text))}
 
 
 @pytest.mark.parametrize(

@@ -345,5 +345,5 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _text(done: subprocess.CompletedProcess[bytes] | None) -> str:
-    """What git has printed; "" where it has failed, as for a commit where there is none."""
+    """Output of git; "" where it failed, as for a commit where there is none."""
     return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")
