@@ -110,6 +110,8 @@ def test_batch_completed_task_of_a_cancelled_job_is_cancelled(info: dict[str, An
     found = status("completed", CANCELLED, result="failure", **info)
     assert (found.state, found.exit_code) == ("cancelled", 130)
     assert status("completed", DONE, result="failure", **info).state == "failed"
+    own = {"exitCode": 1, "failureInfo": {"code": "FailureExitCode"}}
+    assert status("completed", CANCELLED, result="failure", **own).state == "failed"
 
 
 def test_one_that_has_ended_stays_as_it_is_known() -> None:
