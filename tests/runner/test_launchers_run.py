@@ -18,6 +18,8 @@ from rendered import cluster_of, rendered
 from fairway_agent import processes
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.task_logs import split_label
+from fairway_runner.jobs.job import Job
+from fairway_runner.jobs.launcher import render_once_a_node
 
 if TYPE_CHECKING:
     import subprocess
@@ -180,6 +182,12 @@ def test_values_reach_the_command_as_they_are(engine: Engine, template: str) -> 
 
 
 # Far more than one argument or one variable may be, with all that quoting could change.
+def test_what_runs_once_a_node_has_the_variables_as_they_are() -> None:
+    job = Job(name="a", command="true", env={"VALUE": HOSTILE})
+    script = render_once_a_node("before the tasks", 'printf %s "$VALUE"', job)
+    assert finished(["bash", "-c", script]).stdout == HOSTILE
+
+
 LONG = (HOSTILE + " 🚀 %s {#! # \\\n") * 8000
 LONG_JOB = {
     "env": {f"TEXT{number}": LONG[number : number + 60_000] for number in range(4)},
