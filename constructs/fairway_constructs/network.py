@@ -166,7 +166,7 @@ class Network(INetwork):
         if isinstance(egress, str):
             raise UserError.of(
                 "unknown-egress",
-                f"`{egress}` is no way out of a network",
+                f"unknown egress `{egress}`",
                 'use "nat", "none", or a Firewall of fairway_core.environment',
             )
         return FirewallEgress(self, next_hop=egress.next_hop)
@@ -289,7 +289,7 @@ class Network(INetwork):
 
 
 def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
-    """Lets Terraform stop before it makes anything where the subnet has another range."""
+    """Fail the plan if the subnet has another range."""
     parts = parts_of_id("subnet", subnet_id)
     subnet = DataSubnet(
         scope,
@@ -306,7 +306,7 @@ def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
         f"{parts['name']} does not have the range {range_}: correct `range:` "
         f"of `{role}` under `network.existing.subnets`",
         value=subnet_id,
-        description=f"Where {role} stands",
+        description=f"Existing subnet for {role}",
     )
 
 

@@ -43,7 +43,7 @@ def delete_lock(
         name=place.name("management_lock", id),
         scope_=on.reference("id"),
         lock_level="CanNotDelete",
-        notes="Holds data; `protect: true` in the environment file.",
+        notes="Protects data. Set `protect` to false to remove this lock.",
     )
     made.on = on
 

@@ -129,7 +129,7 @@ class _ExistingGroup(Component):
             f"{self.name} is in another subscription than Terraform deploys to: correct "
             "`resource_group.existing`, or choose the subscription with ARM_SUBSCRIPTION_ID",
             value=group_id,
-            description="Where everything stands",
+            description="Existing resource group",
         )
 
 

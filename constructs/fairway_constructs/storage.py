@@ -218,8 +218,8 @@ class Storage(IStorage):
     ) -> IStorage:
         """An account that is there already, with these containers: nothing of it is made.
 
-        Terraform stops before it makes anything where one of the containers is not there. It reads
-        them by the account's id, and not the account itself, with which it would keep the keys.
+        The plan fails if one of the containers does not exist. Terraform reads them by the id of
+        the account, and not the account itself, with which it would keep the keys.
         """
         found = IStorage(scope, id)
         found.id = account_id

@@ -54,7 +54,7 @@ class Targets(Component):
             surroundings(self).stack,
             "targets",
             value=[each.record() for each in self.targets],
-            description="What the runner knows of each cluster",
+            description="Job targets, read by `fairway targets sync`",
             static_id=True,
         )
 

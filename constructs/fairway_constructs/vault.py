@@ -35,7 +35,7 @@ def key_vault(
     sku: Literal["standard", "premium"] = "standard",
     for_machines: bool = False,
 ) -> KeyVault:
-    """A vault that goes by roles, and of which nothing can be purged for `kept_days`.
+    """A key vault with role-based access, where nothing can be purged for `kept_days`.
 
     `kind` is its row in names.toml. From outside it is reached from `ranges` alone, and by Azure's
     own services where `bypass` says so. With `for_machines` these put its secrets on VMs that they
@@ -87,7 +87,7 @@ class Key:
             "vault",
             "Key Vault Crypto Service Encryption User",
             on=self.id,
-            reason="The storage account wraps its encryption key with this one",
+            reason="Encrypts data with this key",
             depends_on=[self.ready],
         )
 

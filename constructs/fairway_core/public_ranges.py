@@ -1,4 +1,4 @@
-"""Which of the ranges that someone works from a service sees from outside."""
+"""The public ones among the ranges that users connect from."""
 
 from __future__ import annotations
 

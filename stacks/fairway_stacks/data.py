@@ -75,14 +75,15 @@ class DataStack(RoleStack):
             self,
             "filesystem_throughput_mbps",
             value={name: each.throughput_mbps for name, each in self.filesystems.items()},
-            description="MB/s that each file system can reach: disks, VM and network set against",
+            description="Maximum throughput of each file system in MB/s "
+            "(lowest of disk, VM and network limits)",
             static_id=True,
         )
         az.Output(
             self,
             "filesystem_limited_by",
             value={name: each.limited_by for name, each in self.filesystems.items()},
-            description="What keeps each file system from being faster",
+            description="Bottleneck of each file system",
             static_id=True,
         )
 
@@ -167,7 +168,7 @@ class DataStack(RoleStack):
             self,
             "vault_url",
             value=vault.url,
-            description="Where jobs find their secrets",
+            description="Key vault with the secrets of jobs",
             static_id=True,
         )
         return vault
@@ -193,7 +194,7 @@ class DataStack(RoleStack):
             self,
             "registry_login_server",
             value=registry.login_server,
-            description="Where images are pushed to, and how their names start",
+            description="Registry to push images to; their names start with it",
             static_id=True,
         )
         return registry

@@ -67,7 +67,7 @@ class AksResources:
                 # Not `credentials`: a review hides what is called so.
                 "command": credentials(self.cluster.name, self.cluster.resource_group),
             },
-            description="The cluster, and how kubectl gets to know it",
+            description="AKS cluster, and the command that gets its credentials",
             static_id=True,
         )
 

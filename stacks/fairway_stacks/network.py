@@ -72,7 +72,7 @@ class NetworkStack(RoleStack):
                 self,
                 "bastion_host",
                 value={"id": network.bastion.id, "name": network.bastion.host.name},
-                description="By which SSH reaches every node: az network bastion ssh",
+                description="Bastion host for `az network bastion ssh`",
                 static_id=True,
             )
         return network

@@ -119,7 +119,7 @@ class SlurmResources:
             self._stack,
             "web",
             value={"url": web.url, "address": node.address, "redirect_uri": f"{web.url}{CALLBACK}"},
-            description="The page: to where its name leads, and what Entra ID has to know of it",
+            description="Web page: DNS target, and redirect URI for the app registration",
             static_id=True,
         )
 

@@ -73,7 +73,7 @@ class StateStack(EnvironmentStack):
             scope_=storage.containers[state.container].id,
             role_definition_name="Storage Blob Data Contributor",
             principal_id=client_config(self).object_id,
-            description="Who made the account keeps the state of the other stacks in it",
+            description="Terraform state access for the deployer",
             # Another person who applies this one does not take the role from the first.
             lifecycle=Lifecycle(ignore_changes=["principal_id"]),
         )

@@ -200,7 +200,7 @@ def _with_keys(scope: Construct, keys: Any) -> Construct:
         (lambda s: Network(s, address_space="10.0.0.0/24"), "cannot be cut into"),
         (
             lambda s: Network(s, address_space=ONE, egress="natt"),
-            "`natt` is no way out of a network",
+            "unknown egress `natt`",
         ),
         (lambda s: Network(s, address_space=ONE, filesystems=["lustr"]), "did you mean `lustre`"),
         (lambda s: Storage(s, containers=["Data_1"]), "not a valid name for a storage"),

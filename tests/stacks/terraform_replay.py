@@ -41,7 +41,7 @@ def later(plan):
 
 
 def done(plan):
-    """The plan of a stack that is as it should be."""
+    """The plan of a stack without changes."""
     for each in plan["resource_changes"]:
         change = each["change"]
         change.update(actions=["no-op"], before=change["after"], after_unknown={})

@@ -198,7 +198,7 @@ def _guarded_less(sides: ResourceChange) -> Iterator[str]:
     for path, levels in keeping(sides.type).strength:
         old, new = (str(value or "") for value in sides.values(path) or (None, None))
         if levels.get(new, 0) < levels.get(old, 0):
-            yield f"would lock less than before: {path} {old} → {new if new in levels else 'none'}"
+            yield f"would weaken the lock: {path} {old} → {new if new in levels else 'none'}"
     for path, without in keeping(sides.type).blocks:
         old_blocks, new_blocks = map(blocks, sides.values(path) or (None, None))
         if len(new_blocks) < len(old_blocks):

@@ -34,7 +34,7 @@ class Line:
 
     @property
     def hourly(self) -> Amounts:
-        """The part's costs per hour. None of something costs nothing, whatever its price."""
+        """The part's hourly cost; zero units cost 0 even if the price is unknown."""
         counts = self.part.counts
         return Amounts(*map(self._amount, (counts.minimum, counts.maximum, counts.rest)))
 

@@ -42,8 +42,8 @@ _HEAD = """\
 
 @dataclass
 class Refreshed:
-    """Answers of the service: prices by region and meter, meters that it was not heard about,
-    and regions that the catalogue does not have."""
+    """Answers of the service: prices by region and meter, meters without an answer, and regions
+    that the catalogue does not have."""
 
     prices: dict[tuple[str, str], Price] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)

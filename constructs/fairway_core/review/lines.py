@@ -44,9 +44,9 @@ DONE: Mapping[Action, str] = {
     Action.REPLACE: "replaced",
     Action.CHANGE: "changed",
     Action.CREATE: "created",
-    Action.FORGET: "forgotten, and kept in Azure",
-    Action.MOVE: "called otherwise",
-    Action.IMPORT: "taken over",
+    Action.FORGET: "removed from state but kept in Azure",
+    Action.MOVE: "moved",
+    Action.IMPORT: "imported",
 }
 """Words for each action on resources, in the order in which a reader should see them."""
 

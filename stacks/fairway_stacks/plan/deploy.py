@@ -232,7 +232,7 @@ class _Deployment:
         if plan.error:
             raise plan.error
         if _is_done(found.stacks[0]) and not found.stacks[0].drift:
-            say(f"{stack.name}: as it should be")
+            say(f"{stack.name}: no changes")
             return
         if self.person.before is not None:
             self.person.before(json.loads(plan.review.read_text(encoding="utf-8")))

@@ -47,7 +47,7 @@ def _at(path: str, value: Any) -> dict[str, Any]:
 
 LOCKED = {"state": "Locked", "period_since_creation_in_days": 9}
 UNLOCKED = {**LOCKED, "state": "Unlocked"}
-LOCKS_LESS = "would lock less than before: immutability_policy.state"
+LOCKS_LESS = "would weaken the lock: immutability_policy.state"
 BACKED_UP, REGISTRY = "azurerm_backup_protected_vm", "azurerm_container_registry"
 SNAPSHOTS = "data_protection_snapshot_policy"
 
@@ -97,7 +97,7 @@ SNAPSHOTS = "data_protection_snapshot_policy"
         (ACCOUNT, "account_replication_type", "ZRS", "GZRS", ""),
         ("azurerm_backup_policy_vm", "retention_daily.count", 30, 7, "count 30 → 7"),
         ("azurerm_log_analytics_workspace", "retention_in_days", 90, 30, "90"),
-        ("azurerm_management_lock", "lock_level", "ReadOnly", "CanNotDelete", "lock less"),
+        ("azurerm_management_lock", "lock_level", "ReadOnly", "CanNotDelete", "weaken the lock"),
         (
             "azurerm_netapp_volume",
             SNAPSHOTS,
