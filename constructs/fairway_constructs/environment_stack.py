@@ -46,7 +46,7 @@ class EnvironmentStack(Stack):
     """A stack whose constructs find provider, resource group, names and tags by themselves.
 
     All that is made in it goes into one new resource group, `group_name`, or into
-    `resource_group`, the id of one that is there already. Names begin with `environment`, which is
+    `resource_group`, the id of an existing one. Names begin with `environment`, which is
     the stack's id where it is not given, and the tags say it too; `naming` says otherwise, by a
     pattern such as "{type}-{environment}-{name}", or a function of `NameParts` that returns a name.
     Machines take the `ssh_keys`. The provider uses no keys of storage accounts, and reaches none

@@ -30,7 +30,7 @@ def give_role(
 ) -> RoleAssignment:
     """Gives it a role on a resource: a built-in one by `role_name`, another by `role_id`.
 
-    `new` is for what the environment makes; a service principal that is there already is not.
+    `new` is for what the environment makes, not for an existing service principal.
     """
     return RoleAssignment(
         scope,

@@ -67,7 +67,7 @@ _WARNINGS = ("Warning", "Error", "Critical", "Alert", "Emergency")
 class Monitoring(Component):
     """A Log Analytics workspace, a rule that says what machines send, and an action group.
 
-    With `workspace_id` it is one that is there already, in the same region.
+    With `workspace_id` the workspace is an existing one in the same region.
 
     A machine sends once it is `watch`ed and has the agent, see `monitoring_agent`. A service
     sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.

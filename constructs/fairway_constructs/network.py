@@ -46,7 +46,7 @@ _OF_FILESYSTEMS = {role: each for role, each in SUBNETS.items() if each.filesyst
 
 
 class INetwork(Component):
-    """A virtual network that is made, or that is there already: its subnets, by role.
+    """A new or existing virtual network: its subnets, by role.
 
     `endpoints` makes private endpoints in it, where services are reached by these; by
     `egress_address` services know the nodes where they are not, if there is one.

@@ -1,4 +1,4 @@
-"""Peerings: connections between a virtual network and others that are there already."""
+"""Peerings: connections between a virtual network and existing ones."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _KEPT_DAYS = 30
 
 
 class IRegistry(Service):
-    """A container registry that is made, or that is there already."""
+    """A new or existing container registry."""
 
     LINKS: ClassVar = {"": "registry"}
     DIAGNOSTICS = Diagnostics()
@@ -98,7 +98,7 @@ class Registry(IRegistry):
         *,
         login_server: str = "",
     ) -> IRegistry:
-        """A registry that is there already: nothing of it is made, and its rules stay.
+        """An existing registry: nothing of it is made, and its rules stay.
 
         Its `login_server` is by its name where it is not given.
         """

@@ -71,9 +71,9 @@ def place_in_group(
     """Creates a resource group, in which all goes that is made in `scope` from now on.
 
     Its `name` is made from the environment and the role where it is not given; `tags` are joined by
-    the environment's name and by what made it. With `existing`, the id of a group that is there
-    already, none is made. Names follow `naming`, or that of what is around. An `EnvironmentStack`
-    calls it for itself; with it a group of constructs may have a resource group of its own.
+    the environment's name and by what made it. With `existing`, the id of an existing group,
+    none is made. Names follow `naming`, or that of what is around. An `EnvironmentStack` calls it
+    for itself; with it a group of constructs may have a resource group of its own.
 
     >>> place_in_group(Construct(stack, "second"), environment="h200",
     ...                location="southcentralus")  # doctest: +SKIP
@@ -111,9 +111,9 @@ def _naming_around(scope: Construct) -> Naming:
 
 
 class _ExistingGroup(Component):
-    """A resource group that is there already: it stays when all in it is destroyed.
+    """An existing resource group: it stays when all in it is destroyed.
 
-    Terraform stops where the subscription that it deploys to is not the group's.
+    The plan fails if Terraform deploys to another subscription than the group's.
     """
 
     def __init__(self, scope: Construct, id: str, group_id: str) -> None:  # noqa: A002

@@ -49,7 +49,7 @@ class Diagnostics:
 
 
 class Service(Component):
-    """A service that is made, or that is there already, by its resource `id`.
+    """A new or existing service, by its resource `id`.
 
     What its methods make stands beside it.
 

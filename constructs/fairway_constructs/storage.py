@@ -102,7 +102,7 @@ class _ExistingContainer:
 
 
 class IStorage(Service):
-    """A storage account that is made, or that is there already, and its containers."""
+    """A new or existing storage account and its containers."""
 
     LINKS: ClassVar = {"": "blob"}
     # A training job reads millions of blobs: to record each would cost more than it tells.
@@ -216,7 +216,7 @@ class Storage(IStorage):
         *,
         containers: Sequence[str],
     ) -> IStorage:
-        """An account that is there already, with these containers: nothing of it is made.
+        """An existing account with these containers: nothing of it is made.
 
         The plan fails if one of the containers does not exist. Terraform reads them by the id of
         the account, and not the account itself, with which it would keep the keys.

@@ -1,4 +1,4 @@
-"""Ids of Azure resources that are there already, as an environment file names them."""
+"""Ids of existing Azure resources, as an environment file names them."""
 
 from __future__ import annotations
 

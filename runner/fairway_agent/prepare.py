@@ -1,6 +1,6 @@
 """Prepares a node for a task: a folder, staged inputs, the job's setup.
 
-Started as `prepare RUN_FOLDER` on each node of a task. Anything that is there already is left as it
+Started as `prepare RUN_FOLDER` on each node of a task. Anything that already exists is left as it
 is: inputs that have not changed, and a setup that has succeeded here for this run. As `prepare
 RUN_FOLDER OPTION COMMAND…` on the task's main host it has every node prepared, and then becomes the
 task's command; OPTION is the option that makes FAIRWAY_EACH_NODE run outside of the job's

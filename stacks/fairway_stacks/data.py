@@ -253,7 +253,7 @@ class DataStack(RoleStack):
         )
 
     def _watched_registry(self) -> az.Registry | None:
-        """One that is there already is its owner's to watch."""
+        """The registry if it is new: an existing one is its owner's to watch."""
         return self.registry if isinstance(self.registry, az.Registry) else None
 
     def _budget(self, spec: BudgetSpec) -> None:

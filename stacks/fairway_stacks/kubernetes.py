@@ -74,7 +74,7 @@ class AksResources:
     def _cluster(self, network: INetwork) -> KubernetesCluster:
         environment, monitoring, spec = self._environment, self._data.monitoring, self._spec
         assert self._data.kubernetes is not None, "an environment with node pools has one"
-        # Of a network that is there already nobody knows; its owner writes routes.
+        # Nobody knows the routes of an existing network; its owner writes them.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
         return KubernetesCluster(
             self._stack,

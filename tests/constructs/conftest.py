@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def place() -> Placement:
-    """A resource group that is there already."""
+    """An existing resource group."""
     return Placement(
         environment="lab",
         resource_group="lab-rg-test",

@@ -7,7 +7,9 @@ import pytest
 
 _WORDS = re.compile(
     r"\b(?:whoever|so\s+many(?!\s+that)|lets\s+in|of\s+one's\s+own|bears"
-    r"|mends?|small\s+letters|exclude\s+each\s+other)\b",
+    r"|mends?|small\s+letters|exclude\s+each\s+other|called\s+otherwise|is\s+no\s+way"
+    r"|goes\s+by\s+roles|heard\s+about|none\s+of\s+something|everything\s+stands"
+    r"|terraform\s+stop|locks?\s+less|set\s+against|that\s+(?:is|are)\s+there\s+already)\b",
     re.IGNORECASE,
 )
 # A docstring makes sense without the one above it.
@@ -52,12 +54,16 @@ def test_docstrings_begin_with_their_subject(texts: dict[str, str]) -> None:
         "the newest\n  so many.",
         "one that bears it",
         "it lets in",
+        "a resource is called\n  otherwise",
+        "lets Terraform stop",
     ],
 )
 def test_a_word_is_found_in_any_case_and_over_lines(text: str) -> None:
     assert _found(text)
 
 
-@pytest.mark.parametrize("text", ["who asks", "so many that it fails", "the bear", "let in"])
+@pytest.mark.parametrize(
+    "text", ["who asks", "so many that it fails", "the bear", "let in", "Terraform stops", "locked"]
+)
 def test_words_check_accepts_other_words(text: str) -> None:
     assert not _found(text)

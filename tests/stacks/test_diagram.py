@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_core.diagram import draw
-from fairway_core.diagram.drawing import THERE_ALREADY
+from fairway_core.diagram.drawing import EXISTING
 from fairway_core.environment import load_environment
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def test_each_box_is_called_as_its_resource(
     ]
     names = {re.sub(r"\$\{[^}]*\}", "…", str(one.get("name"))) for one in named}
     picture = draw(load_environment(file), file.stem)
-    made = [box for box in picture.all_nodes() if not any(THERE_ALREADY in x for x in box.lines)]
+    made = [box for box in picture.all_nodes() if not any(EXISTING in x for x in box.lines)]
     people = {box.title for box in made if box.lines[0].startswith("user or group")}
     assert {box.title for box in made} - people <= names
     drawn = {
@@ -52,4 +52,4 @@ def test_each_box_is_called_as_its_resource(
             for one in stack["resource"][type_].values():
                 assert re.sub(r"\$\{[^}]*\}", "…", one["name"]) in drawn, type_
     for group in (each for network in picture.groups for each in (network, *network.groups)):
-        assert group.title in names or THERE_ALREADY in group.lines[-1]
+        assert group.title in names or EXISTING in group.lines[-1]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import AnyCluster, AnyFileSystem, Environment
     from fairway_core.environment.network import Existing
 
-THERE_ALREADY = "there already"
+EXISTING = "existing"
 """The line of what the environment names and does not make."""
 
 # The machines of a cluster by its engine, and the kind of their resource; of `ssh` one is a VM.
@@ -79,9 +79,9 @@ class _Drawing:
         if existing:
             subnets = existing.subnets.by_role
             title = subnets["compute"].id.split("/subnets/")[0].rpartition("/")[2]
-            network = Group("network", title, (f"virtual network, {THERE_ALREADY}",))
+            network = Group("network", title, (f"virtual network, {EXISTING}",))
             for role, subnet in subnets.items():
-                range_ = str(subnet.range), THERE_ALREADY
+                range_ = str(subnet.range), EXISTING
                 self._subnets[role] = Group(f"subnet_{role}", subnet.id.rpartition("/")[2], range_)
         else:
             space = str(spec.address_space)
@@ -110,7 +110,7 @@ class _Drawing:
             self._nodes[here] = Node(here.replace("-", "_"), Kind.NETWORK, title, lines)
             network.nodes.append(self._nodes[here])
             title = peering.network.rpartition("/")[2]
-            self._box(other, Kind.NETWORK, title, f"virtual network, {THERE_ALREADY}")
+            self._box(other, Kind.NETWORK, title, f"virtual network, {EXISTING}")
             self._arrow(here, "peering", other)
 
     def _endpoint(self, of: str, name: str, subresource: str) -> None:
@@ -124,7 +124,7 @@ class _Drawing:
         """Storage, registry, vault and the accounts, each with its endpoints."""
         environment, storage = self._environment, self._environment.storage
         if storage.existing:
-            title, what = storage.existing.rpartition("/")[2], THERE_ALREADY
+            title, what = storage.existing.rpartition("/")[2], EXISTING
         else:
             title, what = storage.account or self._name("storage_account"), "Blob storage"
         self._box("storage", Kind.SERVICE, title, what, *storage.containers)
@@ -132,7 +132,7 @@ class _Drawing:
             self._endpoint("storage", "storage", "blob")
         if (registry := environment.registry) and registry.existing:
             title = registry.existing.rpartition("/")[2]
-            self._box("registry", Kind.SERVICE, title, THERE_ALREADY)
+            self._box("registry", Kind.SERVICE, title, EXISTING)
         made = {
             "registry": ("container_registry", "container registry", "registry"),
             "vault": ("key_vault", "key vault", "vault"),

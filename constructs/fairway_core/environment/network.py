@@ -1,4 +1,4 @@
-"""The network of an environment: made for it or there already, its way out, and its DNS."""
+"""The network of an environment: new or existing, its way out, and its DNS."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Dns(Model, defer_build=True):
 
     @property
     def existing_zones(self) -> dict[str, str] | None:
-        """The ids of zones that are there already, by their names; None where zones are made."""
+        """The ids of existing zones, by their names; None where zones are made."""
         if self.zones == "make":
             return None
         found = self.zones if isinstance(self.zones, dict) else {}
@@ -71,7 +71,7 @@ class Dns(Model, defer_build=True):
             )
 
 
-# What has an effect although the network is there already.
+# Settings that also have an effect in an existing network.
 _WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns", "proxy"})
 
 

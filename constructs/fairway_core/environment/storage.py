@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Replication = Literal["LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS"]
 
-# What is said by the owner of an account that is there already.
+# The owner of an existing account decides these.
 _OWNERS = ("account", "replication", "customer_managed_key", "account_keys")
 
 

@@ -23,7 +23,7 @@ WIDEST_RANGE = 8
 _ENVIRONMENT_NAME = r"[a-z][a-z0-9-]{0,10}[a-z0-9]"
 _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 # A file server's volume group is called as its file system, and so is a folder below /dev:
-# these are there already.
+# these names are taken.
 _DEVICE_FOLDERS = frozenset(
     {
         "block",

@@ -1,4 +1,4 @@
-"""A review: what plans would do, stack by stack, set against what was there before."""
+"""A review: what plans would do, stack by stack, compared with what was there before."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class StackReview:
 
 @dataclass(frozen=True)
 class Review:
-    """Every stack, set against a base where that is `compared`.
+    """Every stack, with its changes from a base where that is `compared`.
 
     `findings` are those of no single stack. A review that `continues` a deployment which stopped
     is of what is left of it: who approves it approves what is promised in it, too.

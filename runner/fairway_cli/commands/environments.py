@@ -155,7 +155,7 @@ def check(
     you are not allowed to see. It also lists, for each VM size, the zones and the quota that you
     have, and the most similar size that you may use where that is too little.
 
-    Where the way out is a firewall, or the network is there already, it lists what machines ask
+    Where the way out is a firewall, or the network is an existing one, it lists what machines ask
     for on the internet.
     """
     from fairway_cli.ui.catalogue import offer_table, outbound_table

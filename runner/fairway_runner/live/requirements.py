@@ -46,7 +46,7 @@ _WORKSPACES = "2022-10-01"
 
 @dataclass(frozen=True)
 class Existing:
-    """A resource that is there already, by the field that names it; `api` is the version with which
+    """An existing resource, by the field that names it; `api` is the version with which
     Azure is asked for it, and `same_region` that it has to be in the environment's region."""
 
     path: str

@@ -172,7 +172,7 @@ def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackP
 
     Nothing is applied: a stack reads the outputs that the plans before it promise. Nothing that
     the user has is touched: neither cdktf.out, nor a state, nor Azure. Raises UserError for an
-    environment with something that is there already, which the stand-in does not have.
+    environment with an existing resource, which the stand-in does not have.
     """
     _refuse_existing(environment_file(environment))
     require()

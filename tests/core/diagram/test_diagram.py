@@ -131,7 +131,7 @@ def test_a_subnet_of_azures_own_has_no_nat(name: str, box: str, subnet: str) -> 
 
 def test_a_network_that_is_there_already_is_named_from_its_subnets() -> None:
     (network,) = _picture("existing").groups
-    assert (network.title, network.lines) == ("hub", ("virtual network, there already",))
+    assert (network.title, network.lines) == ("hub", ("virtual network, existing",))
     assert {"compute", "storage"} <= {subnet.title for subnet in network.groups}
 
 

@@ -1,4 +1,4 @@
-"""Reviews: what plans would do, set against a base, and the lines on costs."""
+"""Reviews: what plans would do, compared with a base, and the lines on costs."""
 
 from __future__ import annotations
 
