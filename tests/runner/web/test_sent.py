@@ -231,7 +231,7 @@ def test_git_does_not_look_at_sent_code(
     client: TestClient, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder with these files is a repository, and its settings may be programs."""
-    monkeypatch.setattr("fairway_runner.submit.snapshot._git", None)
+    monkeypatch.setattr("fairway_runner.submit.snapshot.ask_git", None)
     files = {"HEAD": b"ref: x\n", "config": b"[core]\n", "objects/a": b"", "refs/a": b""}
     listed = [[name, len(content), False] for name, content in files.items()]
     answer = _check(client, _send(client, _line(listed), b"".join(files.values())))
