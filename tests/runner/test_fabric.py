@@ -11,7 +11,7 @@ from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.checks import check_job
-from fairway_core.target import Target
+from fairway_core.target import KubernetesAccess, NodeRange, Target
 from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
 from fairway_runner.jobs.job import Job
 
@@ -242,6 +242,33 @@ def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
     assert found == [f"NCCL_NET_GDR_LEVEL={each}" for each in level]
     own = script_for(tmp_path, size, env={"NCCL_TOPO_FILE": ""})
     assert in_shell(tmp_path, own, nodes=2, has_topology=False).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "env", "level"),
+    [
+        ("Standard_ND96isr_H100_v5", {}, ["SYS"]),
+        ("Standard_ND96isr_H100_v5", {"NCCL_NET_GDR_LEVEL": "PHB"}, ["PHB"]),
+        ("Standard_ND40rs_v2", {}, ["5"]),
+        ("Standard_NC96ads_A100_v4", {}, []),
+    ],
+)
+def test_pods_use_gpudirect_at_any_distance_also_with_their_topology_file(
+    tmp_path: Path, size: str, env: dict[str, str], level: list[str]
+) -> None:
+    """As Azure's own tests on AKS do; 5 is NCCL's number of SYS. Other engines leave it to NCCL."""
+    port(tmp_path, "mlx5_ib0")
+    access = KubernetesAccess(image="a:1", volumes={"data": "data"}, shared="/data/fairway")
+    facts: dict[str, Any] = {"nodes": NodeRange(min=0, max=16), "mounts": {"data": "/data"}}
+    pods = Target(name="p", engine="kubernetes", vm_size=size, kubernetes=access, **facts)
+    job = {"name": "train", "template": "plain", "command": "env", "env": env, "nodes": 2}
+    job |= {"processes_per_node": 8, "preflight": "none"}
+    done = in_shell(tmp_path, rendered(tmp_path, pods, **job)[1], nodes=2)
+    assert "has no topology file" not in done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("NCCL_NET_GDR_LEVEL=")]
+    assert found == [f"NCCL_NET_GDR_LEVEL={each}" for each in level]
+    if size.startswith("Standard_ND96"):
+        assert "NCCL_NET_GDR_LEVEL" not in profile(size).environment
 
 
 def test_a_graph_file_that_is_not_there_does_not_end_nccl(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fairway_core.catalog import fabric_for, fabrics, vm_size
 from fairway_core.catalog.fabrics import infiniband_settings, socket_interfaces
 from fairway_core.findings import UserError
+from fairway_runner.engines.capabilities import capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,6 +77,10 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
     environment = _environment(size, fabric, sharp=sharp)
     if not whole:
         environment.pop("NCCL_GRAPH_FILE", None)  # of all the GPUs
+    has_topology = size.rdma and "NCCL_TOPO_FILE" in environment
+    if has_topology and capabilities(target.engine).gpudirect_everywhere:
+        # Source: Azure/aks-rdma-infiniband, tests/scenarios/k8s/values.yaml.
+        environment.setdefault("NCCL_NET_GDR_LEVEL", "SYS")
     return FabricProfile(
         size=size,
         environment=environment,
