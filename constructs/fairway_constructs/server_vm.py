@@ -17,15 +17,13 @@ from fairway_constructs.azurerm.network_interface import IpConfiguration, Networ
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.nodes import admin_keys
 from fairway_constructs.scope import place_of
-from fairway_core.catalog import image
+from fairway_core.catalog.images import SERVER_IMAGE, image
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_core.catalog import VmSize
-
-SERVER_IMAGE = "ubuntu-2404"
 
 
 def private_interface(

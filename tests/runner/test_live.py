@@ -94,8 +94,8 @@ def plane(
         plane.give(f"{COMPUTE}/skus", {"value": skus[:1], "nextLink": more})
         plane.give(f"{COMPUTE}/moreSkus", {"value": skus[1:]})
         quota(plane, standardNDSH100v5Family=(192, 0), cores=(2000, 0), standardDSv6Family=(100, 0))
-        image = images_of(lab)["clusters.pair"]
-        plane.give(versions_of(image), [{"name": image.version}])
+        for image in images_of(lab).values():
+            plane.give(versions_of(image), [{"name": image.version}])
         plane.give(f"{HERE}/Microsoft.Authorization/permissions", {"value": [{"actions": ["*"]}]})
         yield plane
 
@@ -313,15 +313,26 @@ def test_an_image_version_that_is_gone(lab: Environment, plane: ControlPlane, lo
     ("state", "days", "ids"),
     [
         ("Active", None, []),
-        ("ScheduledForDeprecation", 90, []),
-        ("ScheduledForDeprecation", 45, ["image-ending"]),
+        ("ScheduledForDeprecation", 61, []),
+        ("ScheduledForDeprecation", 60, ["image-ending"]),
         ("Deprecated", -1, ["image-deprecated"]),
     ],
 )
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [("clusters.pair", "advises newer"), ("filesystems.data", "a newer version of Fairway")],
+)
 def test_an_image_version_that_its_publisher_gives_up(
-    lab: Environment, plane: ControlPlane, look: Look, state: str, days: int | None, ids: list[str]
+    lab: Environment,
+    plane: ControlPlane,
+    look: Look,
+    state: str,
+    days: int | None,
+    ids: list[str],
+    path: str,
+    advice: str,
 ) -> None:
-    image = images_of(lab)["clusters.pair"]
+    image = images_of(lab)[path]
     status: dict[str, Any] = {"imageState": state}
     if days is not None:
         end = datetime.now(UTC) + timedelta(days=days)
@@ -330,10 +341,30 @@ def test_an_image_version_that_its_publisher_gives_up(
     about = {"name": image.version, "properties": {"imageDeprecationStatus": status}}
     plane.give(f"{versions_of(image)}/{image.version}", about)
     found = [each for each in look() if each.id.startswith("image-")]
-    assert [each.id for each in found if each.path == "clusters.pair"] == ids
+    assert [each.id for each in found if each.path == path] == ids
     for each in found:
         assert image.urn in each.message
-        assert "advises newer" in each.hint
+        assert advice in each.hint
+
+
+def test_each_image_is_asked_for_once(tmp_path: Path, plane: ControlPlane, look: Look) -> None:
+    """The servers of an environment have one; clusters may share theirs, also with the servers."""
+    file = tmp_path / "more.yaml"
+    home = "  home: {kind: nfs_server, path: /h, size: Standard_D32s_v6}\nclusters:"
+    cpus = "  cpus: {engine: ssh, size: Standard_D32s_v6, nodes: 1, image: ubuntu-2404}\n"
+    file.write_text(LAB.replace("clusters:", home) + cpus)
+    environment = load_environment(file)
+    chosen = images_of(environment)
+    names = ("clusters.pair", "clusters.pool", "clusters.cpus", "filesystems.data")
+    assert tuple(chosen) == names
+    for image in chosen.values():
+        plane.give(versions_of(image), [])
+    found = [each.path for each in look(environment) if each.id == "no-image-version"]
+    assert sorted(found) == sorted(chosen)
+    asked = [path for _, path, *_ in plane.requests if path.split("?")[0].endswith("/versions")]
+    assert len(asked) == len({each.urn for each in chosen.values()}) == 2
+    file.write_text(PODS)
+    assert images_of(load_environment(file)) == {}  # AKS' own nodes have AKS' image
 
 
 def _sku(*zones: str, none: str = "") -> dict[str, Any]:

@@ -8,8 +8,9 @@ from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import login_cloud_init
 from fairway_constructs.monitoring import agent_on_machine
-from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
+from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import image, vm_size
+from fairway_core.catalog.images import SERVER_IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,9 +15,10 @@ from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_
 from fairway_constructs.identity import give_role, own_role, subscription_of
 from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.scope import place_of
-from fairway_constructs.server_vm import SERVER_IMAGE, private_interface, server_vm
+from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_core.catalog import image, vm_size
+from fairway_core.catalog.images import SERVER_IMAGE
 from fairway_core.environment import Slurm
 from fairway_core.naming import SLURM_TAG
 from fairway_core.slurm.cluster import PLACES, READS_OPERATIONS, SCALES

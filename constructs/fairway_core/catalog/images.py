@@ -81,6 +81,10 @@ _OWN = (
 _OTHER = "use another size: fairway sizes"
 
 
+SERVER_IMAGE = "ubuntu-2404"
+"""The image of VMs that always run: schedulers, login nodes, NFS servers and gateways."""
+
+
 def image(name: str) -> Image:
     """The image of that alias, or of a whole URN whose publisher, offer and sku are known.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from fairway_core.catalog.disks import disk_kind
-from fairway_core.catalog.images import image
+from fairway_core.catalog.images import SERVER_IMAGE, image
 from fairway_core.catalog.sizes import plain_name
 from fairway_core.cost.meters import disk_tier, included, never_priced, paid_by_use
 
@@ -32,9 +32,6 @@ class Counts:
 
 
 ONE = Counts()
-
-# The system of the VMs that always run, see the constructs that make them.
-_SERVER_IMAGE = "ubuntu-2404"
 
 HARD_DISK = "standard_hdd"
 """The kind of system disks of some images, which no file system has."""
@@ -105,7 +102,7 @@ def disks(
 
 def server(size: str) -> list[Part]:
     """A VM that always runs, such as a file server, with its system disk."""
-    return [vms(size), *disks("premium", image(_SERVER_IMAGE).os_disk_gib)]
+    return [vms(size), *disks("premium", image(SERVER_IMAGE).os_disk_gib)]
 
 
 def netapp_pool(level: str, tib: int) -> Part:

@@ -28,6 +28,7 @@ from fairway_runner.live.rules import StoppedMachine, is_stopped, promised_roles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fairway_core.catalog import Image
     from fairway_core.environment import Environment
     from fairway_runner.live.management import Management
 
@@ -202,7 +203,10 @@ class _Asking:
 
     def images(self) -> None:
         location = self.environment.location
+        chosen: dict[str, tuple[Image, list[str]]] = {}
         for path, image in images_of(self.environment).items():
+            chosen.setdefault(image.urn, (image, []))[1].append(path)
+        for image, paths in chosen.values():
             with self._allowed(f"the versions of image `{image.alias}` were"):
                 stem = (
                     f"providers/Microsoft.Compute/locations/{location}/publishers/"
@@ -211,11 +215,12 @@ class _Asking:
                 )
                 # A plain list, not one of pages.
                 versions = self.azure.get(stem, _COMPUTE) or ()
-                self.findings += rules.image_version_exists(path, image, location, versions)
                 # Only a version by itself says until when it is kept.
                 version = self.azure.get(f"{stem}/{image.version}", _COMPUTE) or {}
                 today = datetime.now(UTC).date()
-                self.findings += rules.image_is_kept(path, image, today, version)
+                for path in paths:
+                    self.findings += rules.image_version_exists(path, image, location, versions)
+                    self.findings += rules.image_is_kept(path, image, today, version)
 
 
 def ask_azure(environment: Environment, azure: Management) -> tuple[list[Finding], list[Offer]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import image, vm_size
-from fairway_core.catalog.images import has_image
+from fairway_core.catalog.images import SERVER_IMAGE, has_image
 from fairway_core.catalog.roles import action_that_makes
 from fairway_core.catalog.sizes import vm_sizes
 from fairway_core.cost.environment import parts_of
@@ -32,7 +32,8 @@ _ALWAYS = (
 _OF_NODE_POOLS = ("Microsoft.ContainerService", "Microsoft.KubernetesConfiguration")
 
 # Where parts stand in the file that are none of a section with names.
-_PATHS = {"gateway": "access.gateway", "Kubernetes system nodes": "kubernetes.system"}
+_AKS_NODES = "Kubernetes system nodes"
+_PATHS = {"gateway": "access.gateway", _AKS_NODES: "kubernetes.system"}
 
 # Source: Azure/aks-rdma-infiniband.
 _INFINIBAND_OF_NODE_POOLS = "Microsoft.ContainerService/AKSInfinibandSupport"
@@ -93,12 +94,17 @@ def machines_of(environment: Environment) -> list[Machines]:
 
 
 def images_of(environment: Environment) -> dict[str, Image]:
-    """The images of exact versions that clusters name or get, by the path of the cluster."""
+    """The images of exact versions that VMs get, by the path of each cluster and, for the one of
+    all servers, of the first."""
     found = {}
     for name, cluster in environment.machine_clusters.items():
         chosen = image(cluster.image) if cluster.image else cluster.chosen_image
         if getattr(cluster, "image_id", None) is None and chosen.pinned:
             found[f"clusters.{name}"] = chosen
+    servers = [part.resource for part in parts_of(environment) if part.size and not part.cluster]
+    own = [name for name in servers if name != _AKS_NODES]
+    if own and image(SERVER_IMAGE).pinned:
+        found[_path(own[0])] = image(SERVER_IMAGE)
     return found
 
 

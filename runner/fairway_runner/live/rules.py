@@ -236,6 +236,8 @@ def pool_quota_suffices(
             yield Finding("quota-too-small", message, hint, each.path)
 
 
+_SERVER_HINT = "use a newer version of Fairway: its catalogue names the image of servers"
+
 # Long enough to try jobs on another image before nodes can no longer be made.
 _NOTICE_DAYS = 60
 
@@ -250,6 +252,7 @@ def image_version_exists(
         message = f"image `{image.urn}` is not in {location}: {newest}"
         stem = image.urn.rpartition(":")[0]
         hint = f"name an existing one: `image: {stem}:VERSION`" if names else "use another image"
+        hint = hint if path.startswith("clusters.") else _SERVER_HINT
         yield Finding("no-image-version", message, hint, path)
 
 
@@ -269,6 +272,7 @@ def image_is_kept(
     if instead.get("value"):
         hint += f"\nits publisher advises {instead['value']}"
     hint += "\nor copy it into a gallery of your own, and name that: `image_id:`"
+    hint = hint if path.startswith("clusters.") else _SERVER_HINT
     if state == "Deprecated":
         message = f"image `{image.urn}` is deprecated: Azure makes no more nodes of it"
         yield Finding("image-deprecated", message, hint, path)
