@@ -158,4 +158,7 @@ def test_node_report_with_unknown_facts_is_not_sent(
 
 def test_every_category_has_one_name() -> None:
     names = impact_categories()
-    assert len({impact_category(name) for name in names}) == len(names) == 26
+    assert len({impact_category(name) for name in names}) == len(names) == 28
+    # Neither of these takes the host out of service.
+    assert impact_category("Reset") == "Resource.Hpc.Reset"
+    assert impact_category("Reboot") == "Resource.Hpc.Reboot"
