@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -184,6 +185,18 @@ def test_argument_that_cannot_be_is_refused(tmp_path: Path, make: Any, said: str
     _, lab = _lab(tmp_path)
     with pytest.raises(UserError, match=said):
         make(lab)
+
+
+def test_kubernetes_and_its_foundation_fit_in_one_stack_without_ids(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    pods = IPv4Network("10.244.0.0/16")
+    net = az.Network(lab, "net", address_space="10.40.0.0/16", private_endpoints=True, pods=pods)
+    data = az.Storage(lab, "data", containers=["outputs"], network=net)
+    foundation = az.KubernetesFoundation(lab, storage_account_id=data.id, name="manifests")
+    kubelet = foundation.kubelet
+    az.KubernetesCluster(lab, subnet=net.subnet("kubernetes"), kubelet=kubelet)
+    cluster = _one(_written(app, tmp_path), "azurerm_kubernetes_cluster")
+    assert "kubelet" in cluster["kubelet_identity"]["client_id"]
 
 
 def test_partition_is_one_scale_set() -> None:

@@ -49,7 +49,7 @@ class KubernetesFoundation(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "kubernetes",  # noqa: A002
+        id: str = "kubernetes-foundation",  # noqa: A002
         *,
         storage_account_id: str,
         name: str,
