@@ -9,6 +9,7 @@ from pathlib import Path
 from fairway_core.findings import UserError
 
 _REGISTRIES = {"terraform": "registry.terraform.io", "tofu": "registry.opentofu.org"}
+_TITLES = {"terraform": "Terraform", "tofu": "OpenTofu"}
 _INSTALL = {
     "terraform": "https://developer.hashicorp.com/terraform/install",
     "tofu": "https://opentofu.org/docs/intro/install",
@@ -43,12 +44,20 @@ def registry() -> str:
     return _REGISTRIES[_name(program())]
 
 
+def title() -> str:
+    """The program's own name, such as `OpenTofu`."""
+    return _TITLES[_name(program())]
+
+
+def how_to_install() -> str:
+    """The hint where the program is missing or too old."""
+    return f"install it: {_INSTALL[_name(program())]}"
+
+
 def missing() -> UserError:
     """The program is not on PATH; exit code 4."""
-    name = _name(program())
-    title = {"terraform": "Terraform", "tofu": "OpenTofu"}[name]
-    message = f"{title} is not on PATH, and plans need it, 1.9 or newer"
-    return UserError.of("no-terraform", message, f"install it: {_INSTALL[name]}", exit_code=4)
+    message = f"{title()} is not on PATH, and plans need it, 1.9 or newer"
+    return UserError.of("no-terraform", message, how_to_install(), exit_code=4)
 
 
 def _name(path: str) -> str:

@@ -127,6 +127,20 @@ def test_doctor_hints_at_the_installation_of_each_missing_program(
     )
 
 
+def test_doctor_calls_opentofu_by_its_name_where_it_is_chosen(
+    install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_TERRAFORM", "tofu")
+    install(terraform=VERSIONS["terraform"])
+    code, found = examine()
+    assert (code, "Terraform" in found) == (4, False)
+    (finding,) = found["OpenTofu"]["findings"]
+    assert finding["message"] == "OpenTofu is not on PATH, and 1.9 or newer is needed"
+    assert finding["hint"] == "install it: https://opentofu.org/docs/intro/install"
+    install(tofu=VERSIONS["terraform"])
+    assert examine()[1]["OpenTofu"]["found"] == "1.11.4"
+
+
 @pytest.mark.usefixtures("images")
 def test_without_cdktf_alone_nothing_fails(install: Install, examine: Examine) -> None:
     install(**{name: text for name, text in VERSIONS.items() if name != "cdktf"})

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_core.terraform_program import program
+from fairway_core.terraform_program import how_to_install, program, title
 from fairway_runner.live.management import (
     Management,
     NotAllowed,
@@ -50,7 +50,7 @@ _CDKTF = (0, 21)
 
 
 def examine_programs() -> Iterator[Examined]:
-    """Node.js, Terraform and the cdktf command line."""
+    """Node.js, Terraform or OpenTofu, and the cdktf command line."""
     yield _node()
     yield _terraform()
     yield _cdktf()
@@ -89,8 +89,7 @@ def _terraform() -> Examined:
         version = json.loads(said)["terraform_version"] if said else None
     except (ValueError, KeyError, TypeError):
         version = None
-    hint = "install it: https://developer.hashicorp.com/terraform/install"
-    return _judged("Terraform", "no-terraform", version, _TERRAFORM, hint)
+    return _judged(title(), "no-terraform", version, _TERRAFORM, how_to_install())
 
 
 def _cdktf() -> Examined:
