@@ -297,6 +297,7 @@ def lab() -> Iterator[Registry]:
         pytest.skip("no podman; on Debian: sudo apt-get install podman crun uidmap")
     spaces = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true")
     if subprocess.run(["runuser", "-u", "nobody", "--", *spaces], check=False).returncode:
-        pytest.skip("this machine lets root alone make user namespaces")
+        hint = "on Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        pytest.skip(f"this machine lets root alone make user namespaces; {hint}")
     with registry() as found:
         yield found
