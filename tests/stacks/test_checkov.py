@@ -4,6 +4,9 @@ What it is told to skip stands in `.checkov.yaml`, with a reason beside each.
 """
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,11 +29,12 @@ def checkov(repository: Path) -> Path:
     return program
 
 
-def _run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def _run(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(argument) for argument in arguments],
+        cwd=folder,
         # Its children, forked beside threads, have not ended on a busy machine.
-        env={**os.environ, "CHECKOV_PARALLELIZATION_TYPE": "none", **environment},
+        env={**os.environ, "CHECKOV_PARALLELIZATION_TYPE": "none"},
         capture_output=True,
         text=True,
     )
@@ -56,3 +60,20 @@ def test_checkov_finds_an_open_port(checkov: Path, repository: Path, tmp_path: P
     done = _run(checkov, "--config-file", repository / ".checkov.yaml", "-d", tmp_path)
     assert done.returncode == 1, done.stdout
     assert "CKV_AZURE_10" in done.stdout
+
+
+def test_checkov_reads_a_plan_by_the_command_of_the_page(
+    checkov: Path, repository: Path, tmp_path: Path
+) -> None:
+    page = (repository / "docs/howto/check-plans-with-other-tools.md").read_text("utf-8")
+    (line,) = re.findall(r"^checkov (.+)$", page, re.MULTILINE)
+    (tmp_path / "plans").mkdir()
+    recorded = repository / "tests/core/review/plans/create.json"
+    shutil.copy(recorded, tmp_path / "plans/demo-data.json")
+    every = _run(checkov, *shlex.split(line), folder=tmp_path)
+    shutil.copy(repository / ".checkov.yaml", tmp_path)
+    fewer = _run(checkov, *shlex.split(line), folder=tmp_path)
+    for done, left_out in ((every, False), (fewer, True)):
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "CKV_AZURE_251" in done.stdout
+        assert ("CKV_AZURE_97" not in done.stdout) == left_out
