@@ -14,7 +14,7 @@ import os
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +28,7 @@ from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from constructs import Node
 
@@ -307,9 +307,31 @@ class Aspect:
     >>> Aspects.of(stack).add(NoSpot())  # doctest: +SKIP
     """
 
+    def __init_subclass__(cls) -> None:
+        if "visit" in vars(cls):
+            cls.visit = _reported(cls.visit)  # type: ignore[method-assign, assignment]
+
     def visit(self, node: IConstruct) -> None:
         """Called with each construct, resource and stack."""
         raise NotImplementedError
+
+
+def _reported(visit: Callable[[Any, IConstruct], None]) -> Callable[[Any, IConstruct], None]:
+    """Has what `visit` raises end the synthesis: jsii takes an error without a text for none."""
+
+    @wraps(visit)
+    def reported(self: Any, node: IConstruct) -> None:
+        try:
+            visit(self, node)
+        except UserError as error:
+            refuse(error)
+            raise
+        except Exception as error:
+            if str(error):
+                raise
+            raise RuntimeError(repr(error)) from error
+
+    return reported
 
 
 @jsii.implements(IValidation)

@@ -279,6 +279,22 @@ def test_an_aspect_sees_constructs_and_their_resources(synthesize: Synthesize) -
     assert [type(each) for each in seen if isinstance(each, Component)] == [Network, NatEgress]
 
 
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(UserError.of("far", "far away"), UserError), (AssertionError(), RuntimeError)],
+)
+def test_what_an_aspect_raises_ends_the_synthesis(
+    synthesize: Synthesize, error: Exception, raised: type[Exception]
+) -> None:
+    class Refusal(Aspect):
+        def visit(self, node: Any) -> None:
+            if isinstance(node, Stack):
+                raise error
+
+    with pytest.raises(raised, match=r"far away|AssertionError"):
+        synthesize(lambda stack: Aspects.of(stack).add(Refusal()))
+
+
 def test_tags_reach_all_that_can_have_some(synthesize: Synthesize) -> None:
     def build(stack: Stack) -> None:
         Tags.of(stack).add("cost-centre", "4711")
