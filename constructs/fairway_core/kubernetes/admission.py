@@ -4,8 +4,8 @@ changes of nodes that an account may make.
 Everybody who submits may create pods there. What the baseline of Pod Security refuses is refused
 here too, in a policy of its own, because a task's pod locks memory for InfiniBand (IPC_LOCK), which
 that baseline knows no exception for. Beside it: no volume of the node's but the pod's own folder in
-that for tasks' scratch, no node by its name, no toleration but those of tasks, and the accounts of
-tasks and of the head alone.
+that for tasks' scratch, no node by its name, no priority of the cluster's own pods, no toleration
+but those of tasks, and the accounts of tasks and of the head alone.
 
 The expressions are in the Common Expression Language, which a test runs against each way out.
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
@@ -46,7 +46,21 @@ _CONTAINERS = (
 _OF_NODE = (
     "has(object.spec.volumes) ? object.spec.volumes.filter(v, has(v.hostPath)).map(v, v.name) : []"
 )
-_NO_CONTEXT = "!has(c.securityContext)"
+# The security contexts of the containers, and the pod's own.
+_CONTEXTS = (
+    "(has(object.spec.securityContext) ? [object.spec.securityContext] : [])"
+    " + variables.containers.filter(c, has(c.securityContext)).map(c, c.securityContext)"
+)
+# Of a container: its probes and lifecycle hooks.
+_HANDLERS = " + ".join(
+    f"({' && '.join(f'has({field})' for field in fields)} ? [{fields[-1]}] : [])"
+    for fields in (
+        *(("c.livenessProbe",), ("c.readinessProbe",), ("c.startupProbe",)),
+        *(("c.lifecycle", f"c.lifecycle.{when}") for when in ("postStart", "preStop")),
+    )
+)
+# Before Kubernetes 1.30 these were annotations, and they are still obeyed.
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def policy(targets: Sequence[Target]) -> list[Manifest]:
@@ -69,11 +83,13 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
         "matchConstraints": {"resourceRules": [rule]},
         "variables": [
             {"name": "containers", "expression": _CONTAINERS},
+            {"name": "contexts", "expression": _CONTEXTS},
             {"name": "ofNode", "expression": _OF_NODE},
         ],
         "validations": [
             {"expression": expression, "message": f"{space}: {message}"}
             for message, expression in {
+                **_of_contexts(),
                 **_of_pods(),
                 **_of_volumes(targets),
                 **_of_containers(),
@@ -176,7 +192,6 @@ def _kept_but(notes: Sequence[str]) -> str:
 
 def _of_pods() -> dict[str, str]:
     """Returns the expressions that hold of a pod itself, by the property that each refuses."""
-    no_context = "!has(object.spec.securityContext)"
     found = {
         f"no {field}": f"!has(object.spec.{field}) || object.spec.{field} == false"
         for field in ("hostNetwork", "hostPID", "hostIPC")
@@ -184,11 +199,40 @@ def _of_pods() -> dict[str, str]:
     return found | {
         # It passes by the scheduler, and so by the taints of nodes. A pod that runs has one.
         "no nodeName": 'request.operation != "CREATE" || !has(object.spec.nodeName)',
-        "no sysctls": f"{no_context} || !has(object.spec.securityContext.sysctls)",
-        "no unconfined profile of the pod": " && ".join(
-            f"({no_context} || !has(object.spec.securityContext.{profile})"
-            f' || object.spec.securityContext.{profile}.type != "Unconfined")'
-            for profile in ("seccompProfile", "appArmorProfile")
+        # Such a pod ends others to have their node, those of the cluster among them.
+        "no priorityClassName that begins with system-; leave it out": (
+            "!has(object.spec.priorityClassName)"
+            ' || !object.spec.priorityClassName.startsWith("system-")'
+        ),
+    }
+
+
+def _of_contexts() -> dict[str, str]:
+    """Returns the expressions that hold of the security contexts of a pod and of its containers, by
+    the property that each refuses: a few more than the baseline's, which no task needs."""
+    each = {
+        "not privileged": "!has(s.privileged) || s.privileged == false",
+        "no capability but the baseline's and IPC_LOCK": (
+            "!has(s.capabilities) || !has(s.capabilities.add)"
+            f" || s.capabilities.add.all(n, n in {json.dumps(_CAPABILITIES)})"
+        ),
+        "no procMount": '!has(s.procMount) || s.procMount == "Default"',
+        **{
+            f"no {field}; leave them out": f"!has(s.{field})"
+            for field in ("sysctls", "seLinuxOptions", "windowsOptions")
+        },
+        **{
+            f"no {field} but RuntimeDefault": (
+                f'!has(s.{field}) || s.{field}.type == "RuntimeDefault"'
+            )
+            for field in ("seccompProfile", "appArmorProfile")
+        },
+    }
+    return {
+        **{what: f"variables.contexts.all(s, {holds})" for what, holds in each.items()},
+        "no appArmorProfile by an annotation but runtime/default": (
+            "!has(object.metadata.annotations) || object.metadata.annotations.all(k, "
+            f'!k.startsWith("{_APPARMOR}") || object.metadata.annotations[k] == "runtime/default")'
         ),
     }
 
@@ -221,25 +265,11 @@ def _of_containers() -> dict[str, str]:
     """Returns the expressions that hold of each of a pod's containers, by the property that each
     refuses."""
     each = {
-        "not privileged": (
-            f"{_NO_CONTEXT} || !has(c.securityContext.privileged)"
-            " || c.securityContext.privileged == false"
-        ),
-        "no capability but the baseline's and IPC_LOCK": (
-            f"{_NO_CONTEXT} || !has(c.securityContext.capabilities)"
-            " || !has(c.securityContext.capabilities.add)"
-            " || c.securityContext.capabilities.add.all("
-            f"n, n in {json.dumps(_CAPABILITIES)})"
-        ),
         "no hostPort": "!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)",
-        "no procMount": (
-            f"{_NO_CONTEXT} || !has(c.securityContext.procMount)"
-            ' || c.securityContext.procMount == "Default"'
-        ),
-        "no unconfined profile": " && ".join(
-            f"({_NO_CONTEXT} || !has(c.securityContext.{profile})"
-            f' || c.securityContext.{profile}.type != "Unconfined")'
-            for profile in ("seccompProfile", "appArmorProfile")
+        # The node sends those requests, from its own network.
+        "no host in probes and lifecycle hooks; leave it out to ask the pod itself": (
+            f"({_HANDLERS}).all(h, (!has(h.httpGet) || !has(h.httpGet.host))"
+            " && (!has(h.tcpSocket) || !has(h.tcpSocket.host)))"
         ),
     }
     return {

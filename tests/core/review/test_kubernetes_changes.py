@@ -132,6 +132,16 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
             "no annotations but",
         ),
     ),
+    "a policy that fails lets all in": (
+        blobs(ONE, files(ND, was="failurePolicy: Fail", now="failurePolicy: Ignore")),
+        {"loosened-policy": 2},
+        ("ValidatingAdmissionPolicy training-pods would refuse", "what it is about"),
+    ),
+    "a policy is about fewer requests": (
+        blobs(ONE, files(ND, was="      - pods/ephemeralcontainers\n")),
+        {"loosened-policy": 1},
+        ("ValidatingAdmissionPolicy training-pods would refuse", "what it is about"),
+    ),
     "a policy is bound no longer": (
         blobs(ONE, files(ND, was="- Deny", now="- Audit")),
         {"loosened-policy": 2},

@@ -21,6 +21,7 @@ from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.kubernetes.pools import ON_SYSTEM
 from fairway_core.target import Target
 from fairway_simulator.kubernetes.api.admission import Admission
+from fairway_simulator.kubernetes.api.policies import require_change
 from fairway_simulator.kubernetes.api.requests import ApiError, Identity
 from fairway_simulator.kubernetes.api.resources import (
     NAMESPACES,
@@ -92,8 +93,14 @@ def admit() -> Iterator[Callable[..., Any]]:
     named = os.environ.get("FAIRWAY_KUBECONFIG")
     with _real(named) if named else nullcontext(_stand_in()) as create:
 
-        def admit(spec: Change, container: Change | None = None, namespace: str = SPACE) -> None:
+        def admit(
+            spec: Change,
+            container: Change | None = None,
+            namespace: str = SPACE,
+            annotations: dict[str, str] | None = None,
+        ) -> None:
             pod = copy.deepcopy(TASK)
+            pod["metadata"]["annotations"] = annotations or {}
             pod["spec"] |= spec
             pod["spec"]["containers"][0] |= container or {}
             create(pod, namespace)
@@ -102,13 +109,18 @@ def admit() -> Iterator[Callable[..., Any]]:
 
 
 def _stand_in() -> Callable[[Change, str], Any]:
+    _, admission = _cluster()
+    return lambda pod, namespace: admission.new(PODS, pod, namespace, "Strict")
+
+
+def _cluster() -> tuple[Store, Admission]:
     store = Store()
     admission = Admission(store)
     for name in (SPACE, OTHER):
         store.create(NAMESPACES, admission.new(NAMESPACES, {"metadata": {"name": name}}, "", ""))
     for resource, found in zip((POLICIES, POLICY_BINDINGS), policy([TARGET]), strict=True):
         store.create(resource, admission.new(resource, found, "", "Strict"))
-    return lambda pod, namespace: admission.new(PODS, pod, namespace, "Strict")
+    return store, admission
 
 
 @contextmanager
@@ -151,6 +163,22 @@ def _real(kubeconfig: str) -> Iterator[Callable[[Change, str], Any]]:
         kubectl("delete", "--wait=false", "-f", "-", sent=found)
 
 
+def in_each_context(name: str, context: Change, **spec: Any) -> dict[str, tuple[Change, Change]]:
+    """Rows with a security context of a pod, of its container, and of one before that."""
+    before = {"name": "i", "image": "a:1", "securityContext": context}
+    return {
+        f"{name}, of the pod": ({**spec, "securityContext": context}, {}),
+        f"{name}, of a container": (spec, {"securityContext": context}),
+        f"{name}, of a container before it": ({**spec, "initContainers": [before]}, {}),
+    }
+
+
+def to_host(where: str, what: str) -> Change:
+    """A container that has its node send requests to a host."""
+    to = {what: {"host": "169.254.169.254", "port": 80}}
+    return {"lifecycle": {where: to}} if where in ("postStart", "preStop") else {where: to}
+
+
 WAYS_UP: dict[str, tuple[Change, Change]] = {
     "hostNetwork": ({"hostNetwork": True}, {}),
     "hostPID": ({"hostPID": True}, {}),
@@ -184,13 +212,30 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
     ),
     "nodeName": ({"nodeName": "system-0"}, {}),
     "sysctls": ({"securityContext": {"sysctls": [{"name": "kernel.a", "value": "1"}]}}, {}),
-    "profile of the pod": ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, {}),
     "privileged": ({}, {"securityContext": {"privileged": True}}),
     "capability": ({}, {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
     "capability, all of them": ({}, {"securityContext": {"capabilities": {"add": ["ALL"]}}}),
     "hostPort": ({}, {"ports": [{"containerPort": 80, "hostPort": 80}]}),
     "procMount": ({"hostUsers": False}, {"securityContext": {"procMount": "Unmasked"}}),
-    "profile": ({}, {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}),
+    **in_each_context("seccompProfile", {"seccompProfile": {"type": "Unconfined"}}),
+    **in_each_context("appArmorProfile", {"appArmorProfile": {"type": "Unconfined"}}),
+    **in_each_context("seLinuxOptions", {"seLinuxOptions": {"type": "spc_t"}}),
+    "seLinuxOptions, user": ({"securityContext": {"seLinuxOptions": {"user": "u"}}}, {}),
+    "seLinuxOptions, role": ({}, {"securityContext": {"seLinuxOptions": {"role": "r"}}}),
+    "windowsOptions, of the pod": (
+        {"hostNetwork": True, "securityContext": {"windowsOptions": {"hostProcess": True}}},
+        {},
+    ),
+    "windowsOptions, of a container": (
+        {"hostNetwork": True},
+        {"securityContext": {"windowsOptions": {"hostProcess": True}}},
+    ),
+    **{
+        f"no host in probes, {where} by {what}": ({}, to_host(where, what))
+        for where in ("livenessProbe", "readinessProbe", "startupProbe", "postStart", "preStop")
+        for what in ("httpGet", "tcpSocket")
+    },
+    "priorityClassName": ({"priorityClassName": "system-cluster-critical"}, {}),
     "accounts": ({"serviceAccountName": "flux-applier"}, {}),
     "accounts, default": ({"serviceAccountName": "default"}, {}),
     "tolerations": ({"tolerations": ON_SYSTEM}, {}),
@@ -220,10 +265,47 @@ def test_a_way_up_is_refused_in_the_namespace_of_jobs_alone(
     admit(*WAYS_UP[way], namespace=OTHER)
 
 
+def test_an_annotation_takes_off_no_profile(admit: Callable[..., Any]) -> None:
+    profile = "container.apparmor.security.beta.kubernetes.io/task"
+    with pytest.raises(ApiError, match="no appArmorProfile"):
+        admit({}, annotations={profile: "unconfined"})
+    admit({}, annotations={profile: "unconfined"}, namespace=OTHER)
+    admit({}, annotations={profile: "runtime/default", "note": "unconfined"})
+
+
+@pytest.mark.parametrize(
+    "debugger",
+    [
+        {"securityContext": {"privileged": True}},
+        {"securityContext": {"seLinuxOptions": {"type": "spc_t"}}},
+    ],
+)
+def test_a_container_that_joins_a_pod_gets_no_further(debugger: Change) -> None:
+    store, admission = _cluster()
+    before = admission.new(PODS, TASK, SPACE, "Strict")
+
+    def join(container: Change) -> None:
+        after = copy.deepcopy(before)
+        after["spec"]["ephemeralContainers"] = [{"name": "d", "image": "a:1", **container}]
+        require_change(store, PODS, before, after, "ephemeralcontainers", Identity("a"))
+
+    join({})
+    with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{SPACE}-pods'"):
+        join(debugger)
+
+
 @pytest.mark.parametrize(
     ("spec", "container"),
     [
         ({}, {}),
+        (
+            {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
+            {
+                "securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}},
+                "readinessProbe": {"httpGet": {"port": 80}},
+                "lifecycle": {"preStop": {"exec": {"command": ["sync"]}}},
+            },
+        ),
         ({"serviceAccountName": "fairway-head"}, {"securityContext": {}}),
         ({"serviceAccountName": "fairway-head", "tolerations": ON_SYSTEM}, {}),
         ({"tolerations": [{"key": "sku", "operator": "Exists"}]}, {"ports": []}),
