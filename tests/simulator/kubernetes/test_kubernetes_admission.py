@@ -363,7 +363,7 @@ def test_the_health_check_changes_its_own_node_alone(change: Callable[..., Any],
     change(Identity(HEAD), part, unschedulable=True)
 
 
-@pytest.mark.parametrize("account", [HEALTH, HEAD])
+@pytest.mark.parametrize("account", [HEALTH, HEAD], ids=["health check", "head"])
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
