@@ -149,7 +149,7 @@ class Later(type):
 
     @classmethod
     def of(cls, module: str, name: str) -> Any:
-        """For the model of that name."""
+        """A field type for the model `name` of `module`, which is imported when it is needed."""
         return cls(name, (), {"module": module})
 
     @property

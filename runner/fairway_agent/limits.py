@@ -180,7 +180,7 @@ class Watch:
         return True
 
     def _next(self, now: float, use: Held) -> float | None:
-        """Not before the limit could be reached with all nodes of the partition."""
+        """Time of the next look: not before all nodes of the partition could reach the limit."""
         end, budget = due(self.plan, now, self.started, use), self.plan.max_cost
         if budget is None:
             return end

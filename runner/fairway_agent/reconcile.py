@@ -85,7 +85,7 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
 
 
 def others_first(count: int) -> str:
-    """Why something waits for its turn, for a person."""
+    """Reason why a job waits for its turn, as a person reads it."""
     return "1 other job comes first" if count == 1 else f"{count:,} other jobs come first"
 
 

@@ -51,7 +51,7 @@ def impact_category(name: str) -> str:
 
 
 def impact_categories() -> list[str]:
-    """Their short names."""
+    """Short names of all categories, as `fairway nodes report` takes them."""
     return list(_categories())
 
 

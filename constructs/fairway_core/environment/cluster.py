@@ -311,7 +311,7 @@ class Cluster(Nodes, defer_build=True):
 
     @property
     def counts(self) -> Counts:
-        """Nothing resizes it: at rest its nodes are stopped."""
+        """Numbers of nodes: fixed, and 0 at rest, when they are stopped."""
         return Counts(self.nodes, self.nodes, 0)
 
     @property

@@ -143,7 +143,7 @@ class SharedQueue:
 
 
 def shared_queue(filesystems: Mapping[str, FileSystem], name: str, cluster: Cluster) -> SharedQueue:
-    """Of a cluster without a scheduler: on the file system that all of its nodes have first."""
+    """Queue of a cluster without a scheduler, on the first file system that its nodes mount."""
     if cluster.nodes == 1:
         return SharedQueue(name, "/var/lib/fairway-queue")
     path = filesystems[cluster.mounts[0]].path

@@ -102,7 +102,7 @@ class NetApp(FileSystem, defer_build=True):
         return ("NetApp Files volume", f"{self.size_gib:,} GiB, {self.service_level}")
 
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
-        """Its capacity pool."""
+        """Price of the capacity pool that holds the volume."""
         return [netapp_pool(self.service_level, self.tib)]
 
     @property

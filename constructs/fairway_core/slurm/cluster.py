@@ -93,7 +93,7 @@ PLACES = "Microsoft.Compute/proximityPlacementGroups/write"
 Source: Azure documentation, AKS cluster identity permissions; "Azure permissions for Compute"."""
 
 READS_OPERATIONS = "Microsoft.Compute/locations/operations/read"
-"""Why Azure could not make an instance: operations lie beside the resources, at the location."""
+"""Actions to read why Azure could not make an instance: operations belong to the location."""
 
 
 # Where programs, prolog and epilog of the project lie on schedulers and nodes.

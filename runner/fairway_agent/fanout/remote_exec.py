@@ -201,8 +201,8 @@ def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> 
 
 
 def grace(environment: Mapping[str, str]) -> float:
-    """For how many seconds the others go on when one has failed: they may be saving what they
-    have, as when the whole task was asked to end."""
+    """Seconds that the other nodes' commands have to end when one has failed: they may be saving
+    their state, as when the whole task was asked to end."""
     return max(_GRACE, float(environment.get("FAIRWAY_GRACE", 0)))
 
 

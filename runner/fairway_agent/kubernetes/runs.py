@@ -178,7 +178,7 @@ class _Reconciliation(Reconciliation):
         return None if view.state == "queued" and has_begun and status.job == pod else view
 
     def _controllers_end(self) -> str:
-        """Why the controller starts nothing any more; "" where it does, or is not there."""
+        """Reason why the controller starts nothing any more; "" if it does, or there is none."""
         name = self._controller
         for pod, why in stuck(self.objects, name):
             if self.now - moment(pod["metadata"]["creationTimestamp"]) >= PATIENCE:

@@ -77,7 +77,7 @@ def health(shared: Path, **more: Any) -> Health:
 
 
 def _fault(shared: Path) -> str:
-    """Why nothing can be written there; "" where it can."""
+    """Reason why nothing can be written to the shared folder; "" if it can."""
     try:
         shared.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=shared) as file:

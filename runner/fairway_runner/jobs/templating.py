@@ -217,8 +217,8 @@ class _CompiledFiles(FileSystemBytecodeCache):
 
 
 def _compiled_files() -> _CompiledFiles | None:
-    """None where there is no such folder, and none can be made. Python takes the current one, which
-    may be the project, where no folder for temporary files can be written to."""
+    """Cache of compiled templates; None where its folder can neither be found nor made. Without a
+    writable temporary folder Python names the current one, which may be the project."""
     with suppress(OSError, RuntimeError):
         if not Path(tempfile.gettempdir()).samefile("."):
             return _CompiledFiles(pattern="fairway-%s")

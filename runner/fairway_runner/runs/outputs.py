@@ -33,12 +33,12 @@ class KeptOutput:
 
     @property
     def path(self) -> str:
-        """Its folder, below the one in which the folder of all runs is; the same everywhere."""
+        """Path of the output below the parent of the folder of all runs, on every machine."""
         return f"runs/{self.run.id}/tasks/{self.run.task_name(self.task)}/outputs/{self.output}"
 
     @property
     def folder(self) -> Path:
-        """Its folder on this machine."""
+        """Folder of the output on this machine."""
         return self.run.folder.parents[1] / self.path
 
     def digest(self) -> str:

@@ -243,7 +243,7 @@ def _size(attributes: Mapping[str, Any]) -> str:
 
 
 def _broken(after: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
-    """Why nodes of a size with InfiniBand would not reach each other, and did before."""
+    """Reasons why nodes of a size with InfiniBand would no longer reach each other."""
     if _turned(before, after, "single_placement_group", True, False):
         yield "it does not leave a placement group"
     if _turned(before, after, "inter_node_communication", "Enabled", "Disabled"):
