@@ -84,6 +84,15 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
     return status
 
 
+def _is_doubtful(status: TaskState | None, view: JobView | None) -> bool:
+    """True if a task may have gone on since its scheduler was asked: one that says that it runs and
+    has its job wait, or one without a job. Only another question can tell."""
+    if view is None or (status is not None and status.is_final):
+        return False
+    runs = status is not None and status.state == "running" and not status.stopped
+    return view.state == "lost" or (runs and view.state == "queued")
+
+
 def others_first(count: int) -> str:
     """Reason why a job waits for its turn, as a person reads it."""
     return "1 other job comes first" if count == 1 else f"{count:,} other jobs come first"
@@ -146,6 +155,10 @@ class Reconciliation(ABC):
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """Scheduler's view of a task that wrote `status` last."""
 
+    @abstractmethod
+    def list_again(self) -> None:
+        """Asks the scheduler anew for the jobs of this run."""
+
     def refresh(self, others: Sequence[Path]) -> None:  # noqa: B027 - Kubernetes' controllers do so
         """Brings the states of runs that this one comes after up to date, if nobody else does."""
 
@@ -164,10 +177,22 @@ class Reconciliation(ABC):
         """Writes the states of tasks that have changed, and the run's; the plan and the latter."""
         counts = Counter(self.final.values())
         before = len(self.final)
+        doubtful: list[tuple[Part, int, TaskState | None]] = []
         for part in self.control.parts:
             for index in part.indices:
-                if index not in self.final:
-                    counts[self._write_state(part, index)] += 1
+                if index in self.final:
+                    continue
+                status = self._read(part, index)
+                view = self.look(part, index, status or TaskState())
+                if _is_doubtful(status, view):
+                    doubtful.append((part, index, status))
+                else:
+                    counts[self._write_state(part, index, status, view)] += 1
+        if doubtful:
+            self.list_again()
+        for part, index, status in doubtful:
+            view = self.look(part, index, status or TaskState())
+            counts[self._write_state(part, index, status, view)] += 1
         if len(self.final) > before:
             by_state = {
                 state: Numbers(index for index, its in self.final.items() if its == state)
@@ -176,19 +201,27 @@ class Reconciliation(ABC):
             control.change(self.folder, self.control.submission, final=by_state)
         return self._record(counts)
 
-    def _write_state(self, part: Part, index: int) -> str:
+    def _read(self, part: Part, index: int) -> TaskState | None:
+        """The last state of a task's own; None before it has written one."""
+        folder = part.task_folder(self.folder, index)
+        return state_files.read_task(folder) if folder.name in self.begun else None
+
+    def _write_state(
+        self, part: Part, index: int, before: TaskState | None, view: JobView | None
+    ) -> str:
         """The state of a task now, which is written where it is another."""
         folder = part.task_folder(self.folder, index)
         has_begun = folder.name in self.begun
-        before = state_files.read_task(folder) if has_begun else None
-        view = self.look(part, index, before or TaskState())
         cancelled = self.is_cancelled(part, index)
         now = resolve(before or TaskState(), view, cancelled=cancelled, now=self.now)
         # Of very many that never began, the run's end says all.
         is_news = now.is_final and not (self.cancelled and not has_begun)
-        if now != before and (has_begun or is_news):
-            folder.mkdir(parents=True, exist_ok=True)
-            state_files.write(folder, now)
+        if now != (before or TaskState()) and (has_begun or is_news):
+            if not now.is_final and (newer := self._read(part, index)) != before:
+                now = newer or TaskState()  # it goes on, and has said so since it was read
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
+                state_files.write(folder, now)
         if now.is_final:
             self.final[index] = now.state
         elif view is not None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.reconcile import REPORT_WAIT, JobView, resolve
-from fairway_agent.state_files import TaskState
+from fairway_agent import control, state_files
+from fairway_agent.control import Numbers, Part
+from fairway_agent.limits import Watch
+from fairway_agent.reconcile import REPORT_WAIT, JobView, Reconciliation, reconcile, resolve
+from fairway_agent.spec import RunPlan
+from fairway_agent.state_files import RunState, TaskState
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOW = 1_700_000_000.0
 ENDED = NOW - 10
@@ -93,3 +101,87 @@ def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
     assert found == TaskState("failed", exit_code=137, reason="out of memory")
     said = TaskState("failed", exit_code=137, reason="its own")
     assert resolve(said, FULL, cancelled=False, now=NOW) == said
+
+
+BEGUN = TaskState("running", attempt=0, started=NOW, node="nd-1", gpus="3")
+QUEUED = TaskState("queued", attempt=0, started=NOW - 60, reason="old")
+
+
+class Scheduler(Reconciliation):
+    """One whose views are `listed`, the first as long as nobody asks again; `meanwhile` happens
+    each time when it was asked."""
+
+    WATCH = Watch
+    listed: tuple[JobView, ...] = ()
+    asked = 0
+
+    def meanwhile(self) -> None:
+        """Nothing."""
+
+    def look(self, *_: object) -> JobView:
+        view = self.listed[self.asked]
+        self.meanwhile()
+        return view
+
+    def list_again(self) -> None:
+        self.asked += 1
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of one task, which a scheduler has."""
+    folder = tmp_path / "runs" / "job-1"
+    (folder / "tasks" / "0").mkdir(parents=True)
+    (folder / "plan.json").write_text(RunPlan("job-1", "/c", 1).text())
+    (folder / "target.json").write_text("{}")
+    part = Part("tasks", 0, Numbers([0]), 1, 1, "7")
+    control.change(folder, 0, parts=(part,), complete=True)
+    state_files.write(folder, RunState(tasks={"queued": 1}))
+    return folder
+
+
+LATER = {
+    "begun since": (BEGUN, (WAITS, JobView("running")), BEGUN),
+    "lost": (BEGUN, (WAITS, WAITS), replace(QUEUED, started=NOW, reason="why", ends={"node": 1})),
+    "submitted since": (BEGUN, (GONE, JobView("running")), BEGUN),
+    "submitted since, and waits": (None, (GONE, WAITS), None),
+    "stopped": (STOPPED, (WAITS,), queued("why", preemption=1)),
+    "waits on": (QUEUED, (WAITS,), replace(QUEUED, reason="why")),
+}
+
+
+@pytest.mark.parametrize(("status", "listed", "expected"), LATER.values(), ids=LATER)
+def test_a_scheduler_is_asked_again_where_a_task_may_have_gone_on_since(
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: TaskState | None,
+    listed: tuple[JobView, ...],
+    expected: TaskState | None,
+) -> None:
+    monkeypatch.setattr(Scheduler, "listed", listed)
+    if status is not None:
+        state_files.write(run / "tasks" / "0", status)
+    assert reconcile([run], Scheduler) == {}
+    assert state_files.read_task(run / "tasks" / "0") == expected
+    assert state_files.read_run(run).state == (expected or FRESH).state
+
+
+def test_a_task_that_is_lost_each_time_is_lost(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scheduler, "listed", (GONE, GONE))
+    assert reconcile([run], Scheduler) == {}
+    assert state_files.read_run(run).state == "lost"
+
+
+@pytest.mark.parametrize("status", [None, QUEUED])
+def test_a_task_that_begins_while_somebody_looks_keeps_what_it_has_written(
+    run: Path, monkeypatch: pytest.MonkeyPatch, status: TaskState | None
+) -> None:
+    folder = run / "tasks" / "0"
+    if status is not None:
+        state_files.write(folder, status)
+
+    monkeypatch.setattr(Scheduler, "listed", (WAITS,))
+    monkeypatch.setattr(Scheduler, "meanwhile", lambda _: state_files.write(folder, BEGUN))
+    assert reconcile([run], Scheduler) == {}
+    assert state_files.read_task(folder) == BEGUN
+    assert state_files.read_run(run).state == ("queued" if status is None else "running")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.control import Control, Part
-    from fairway_agent.kubernetes.objects import Object, Objects
+    from fairway_agent.kubernetes.objects import Objects
     from fairway_agent.state_files import TaskState
 
 
@@ -145,7 +145,6 @@ class _Reconciliation(Reconciliation):
         super().__init__(folder, known)
         self.api = api
         self.objects = objects
-        self.late: dict[str, Object | None] = {}
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """By its Job and its pods; or by the controller, where that is to make the Job."""
@@ -159,14 +158,13 @@ class _Reconciliation(Reconciliation):
         to_come = self._to_come(part)
         return JobView("queued", to_come) if to_come else _GONE
 
+    def list_again(self) -> None:
+        self.objects = look(self.api, [self.folder.name])
+
     def _look_at_job(
         self, part: Part, index: int, status: TaskState, *, cancelled: bool
     ) -> JobView | None:
-        seen = view_of(self.objects, part, index)
-        is_late = seen is None and not cancelled and not status.is_final
-        if is_late and self._made_since(part.job) is not None:
-            return None
-        view, pod = seen or (_GONE, "")
+        view, pod = view_of(self.objects, part, index) or (_GONE, "")
         # What was listed may be older than what its pod has written since.
         has_begun = status.state == "running" and not status.stopped
         if view.state == "queued" and cancelled and not self.cancelled and not has_begun:
@@ -192,7 +190,7 @@ class _Reconciliation(Reconciliation):
     def _to_come(self, part: Part) -> str:
         """Returns the reason why a part is pending; "" if nothing is left that would start it."""
         name = self._controller
-        controller = self.objects.jobs.get(name) or self._made_since(name)
+        controller = self.objects.jobs.get(name)
         if controller is None or condition(controller, "Complete"):
             return ""
         waits = "waiting for its turn" if part.stage == "tasks" else "waiting for other tasks"
@@ -204,9 +202,3 @@ class _Reconciliation(Reconciliation):
     @property
     def _controller(self) -> str:
         return job_name(self.folder.name, self.control.submission, CONTROLLER)
-
-    def _made_since(self, name: str) -> Object | None:
-        """A Job that was made between the list and the look at this run's folder, if it is one."""
-        if name not in self.late:
-            self.late[name] = self.api.get(BATCH, "jobs", name)
-        return self.late[name]

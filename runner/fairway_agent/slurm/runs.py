@@ -18,7 +18,7 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.control import Control, Part
@@ -113,9 +113,14 @@ def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
     going = [folder for folder in folders if goes_on(folder)]
     if not going:
         return {}
-    listed = jobs_named(folder.name for folder in going)
-    jobs = {(element.job, element.index): element for element in listed}
+    jobs = _listed(going)
     return reconcile(going, lambda folder, known: _Reconciliation(folder, known, jobs), _tell)
+
+
+def _listed(folders: Iterable[Path]) -> dict[tuple[str, int], Element]:
+    """The jobs of these runs, by their ids and indices."""
+    listed = jobs_named(folder.name for folder in folders)
+    return {(element.job, element.index): element for element in listed}
 
 
 def _tell(folder: Path, plan: RunPlan, state: RunState) -> None:
@@ -161,6 +166,9 @@ class _Reconciliation(Reconciliation):
             # Slurm has forgotten that it has taken back one that never began.
             return JobView("cancelled", exit_code=CANCELLED)
         return JobView("lost", "Slurm does not know its job")
+
+    def list_again(self) -> None:
+        self.jobs = _listed([self.folder])
 
     def refresh(self, others: Sequence[Path]) -> None:
         """By another look at Slurm."""

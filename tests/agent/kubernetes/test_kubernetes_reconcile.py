@@ -12,7 +12,7 @@ from fairway_agent import control, reconcile, state_files
 from fairway_agent.kubernetes import controller
 from fairway_agent.kubernetes import runs as looking
 from fairway_agent.kubernetes.api import DOWN
-from fairway_agent.kubernetes.objects import Scaling, moment
+from fairway_agent.kubernetes.objects import Objects, Scaling, moment
 from fairway_agent.kubernetes.task_state import PATIENCE
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.spec import Retry
@@ -56,16 +56,25 @@ def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_jobs_that_were_made_after_the_list_are_not_lost(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, last: bool
-) -> None:
+def test_jobs_that_were_made_after_the_list_are_not_lost(cluster: Cluster, last: bool) -> None:
     """Somebody looks while somebody else, or the controller, submits."""
     folder = cluster.submitted([1], last=last)
     if last:
         cluster.wrote(folder, "0", "succeeded", exit_code=0, ended=1.0)
-    monkeypatch.setattr(cluster.server, "list", lambda *_, **__: iter(()))
-    found = cluster.state(folder)
+    before = Objects()
+    assert looking.reconcile_all(cluster.server, [folder], before) == {}
+    found = state_files.read_run(folder)
     assert found.tasks == ({"succeeded": 1, "queued": 1} if last else {"queued": 1})
+
+
+def test_a_task_that_began_after_the_list_runs(cluster: Cluster) -> None:
+    """Its pod was not there yet."""
+    folder = cluster.submitted([1])
+    before = looking.look(cluster.server, [folder.name])
+    pod = cluster.server.pod("job-a-0-0", 0, "Pending")
+    cluster.wrote(folder, "0", "running", attempt=0, started=1.0, job=pod)
+    assert looking.reconcile_all(cluster.server, [folder], before) == {}
+    assert state_files.read_task(folder / "tasks" / "0").state == "running"
 
 
 def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(cluster: Cluster) -> None:

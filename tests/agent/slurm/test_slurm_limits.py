@@ -151,12 +151,14 @@ def _begin(run: Path) -> None:
     Watch(run, TIME, 0).begin()
 
 
+def _element(index: int, state: str = "PENDING") -> Element:
+    return Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
+
+
 def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[str, Any]:
-    found = [
-        Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
-        for index, state in enumerate(states)
-    ]
-    monkeypatch.setattr(runs, "jobs_named", lambda _: found)
+    monkeypatch.setattr(
+        runs, "jobs_named", lambda _: [_element(*each) for each in enumerate(states)]
+    )
     runs.reconcile_all([run])
     value: dict[str, Any] = json.loads((run / "state.json").read_text())
     return value
@@ -208,3 +210,18 @@ def test_slurm_lets_it_go_on_for_as_long_as_it_may(plan: RunPlan, minutes: str |
     part = Part("tasks", 0, Numbers([0]), 1, 1)
     words = submit.arguments(Path("/run"), part, 0, plan, RESOURCES, "")
     assert next((word for word in words if word.startswith("--time")), None) == minutes
+
+
+def test_a_task_that_began_after_squeue_was_asked_runs(
+    run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that waited then may run by now."""
+    _begin(run)
+    _write(run, 0, TaskState("running", attempt=0, started=1e9))
+    said = iter(("PENDING", "RUNNING"))
+    monkeypatch.setattr(
+        runs, "jobs_named", lambda _: [_element(0, next(said)), _element(1), _element(2)]
+    )
+    runs.reconcile_all([run])
+    assert state_files.read_task(run / "tasks" / "0").state == "running"
+    assert next(said, None) is None
