@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from ruamel.yaml import YAML
 from tests.stacks.documents import resources_of
 
+from fairway_core.environment import AnyFileSystem
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
@@ -25,33 +27,63 @@ tags: {owner: me}
 access:
   ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"]
 """
-KINDS = {
-    "data": "{kind: nfs_server, path: /data, versions: [3, 4.1], backup: {}}",
-    "home": "{kind: azure_files, path: /home}",
-    "team": "{kind: netapp, path: /team}",
-    "fast": f"{{kind: lustre, tib: 8, path: /lustre, import: datasets, "
-    f"service_principal: {PRINCIPAL}}}",
-    "sets": "{kind: blobfuse, container: datasets, path: /datasets}",
-}
 KEYS = "storage: {account_keys: true}\n"
-
-
-# What more is let in, in place: Lustre reads the account with its keys, and both it and NFS 3
-# call nodes back.
 _RULES = "azurerm_network_security_group"
-CHANGES = {
-    "data": {f"{_RULES}.storage-rules", f"{_RULES}.compute-rules"},
-    "fast": {
-        "azurerm_storage_account.storage",
-        "azurerm_management_lock.storage-lock",  # after what lies below it
-        f"{_RULES}.compute-rules",
-        f"{_RULES}.endpoints-rules",
-    },
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A file system of one kind: its section, the type of its mount and who opens it, MB/s and
+    their limit, and the resources that it changes where it is added."""
+
+    section: str
+    mount: tuple[str, str]
+    limit: tuple[int, str]
+    changes: frozenset[str] = frozenset()
+
+    @property
+    def path(self) -> str:
+        """The path at which nodes mount it."""
+        return self.section.rpartition("path: ")[2].rstrip("}")
+
+
+# A new kind is a row here, and its messages are in tests/golden/messages/filesystems.txt. Both
+# NFS 3 and Lustre call nodes back, and Lustre reads the account with its keys.
+KINDS = {
+    "data": Kind(
+        "{kind: nfs_server, versions: [3, 4.1], backup: {}, path: /data}",
+        ("nfs", "squashed"),
+        (500, "its disks"),
+        frozenset({f"{_RULES}.storage-rules", f"{_RULES}.compute-rules"}),
+    ),
+    "home": Kind("{kind: azure_files, path: /home}", ("nfs", "root"), (212, "its size")),
+    "team": Kind(
+        "{kind: netapp, path: /team}", ("nfs", "root"), (268, "its service level and size")
+    ),
+    "fast": Kind(
+        f"{{kind: lustre, tib: 8, import: datasets, service_principal: {PRINCIPAL}, "
+        "path: /lustre}",
+        ("lustre", "root"),
+        (2000, "its size"),
+        frozenset(
+            {
+                "azurerm_storage_account.storage",
+                "azurerm_management_lock.storage-lock",  # after what lies below it
+                f"{_RULES}.compute-rules",
+                f"{_RULES}.endpoints-rules",
+            }
+        ),
+    ),
+    "sets": Kind(
+        "{kind: blobfuse, container: datasets, path: /datasets}",
+        ("blobs", "squashed"),
+        (6250, "its storage account"),
+    ),
 }
 
 
 def _text(*names: str, more: str = "") -> str:
-    filesystems = "".join(f"  {name}: {KINDS[name]}\n" for name in names)
+    filesystems = "".join(f"  {name}: {KINDS[name].section}\n" for name in names)
     keys = KEYS if "fast" in names else ""
     return (
         f"{HEAD}{more}{keys}filesystems:\n{filesystems}clusters:\n  pair: {{engine: ssh, "
@@ -72,38 +104,31 @@ def _mounts(stacks: Stacks) -> list[list[str]]:
 def test_a_cluster_mounts_every_kind_by_name(written: Written) -> None:
     stacks = written(_text(*KINDS))
     mounts = _mounts(stacks)
-    assert [(line[0], line[3]) for line in mounts] == [
-        ("nfs", "/data"),
-        ("nfs", "/home"),
-        ("nfs", "/team"),
-        ("lustre", "/lustre"),
-        ("blobs", "/datasets"),
+    assert [(line[0], line[4], line[3]) for line in mounts] == [
+        (*kind.mount, kind.path) for kind in KINDS.values()
     ]
-    assert [line[4] for line in mounts] == ["squashed", "root", "root", "root", "squashed"]
-    assert mounts[-1][1] == "ro"
-    assert re.fullmatch(r"@@\d@@\.blob\.core\.windows\.net/datasets", mounts[-1][2])
+    options, source = {line[3]: (line[1], line[2]) for line in mounts}["/datasets"]
+    assert options == "ro"
+    assert re.fullmatch(r"@@\d@@\.blob\.core\.windows\.net/datasets", source)
     (record,) = stacks["compute"]["output"]["targets"]["value"]
     target = Target.model_validate_json(json.dumps(record))
-    assert target.mounts == {
-        "data": "/data",
-        "home": "/home",
-        "team": "/team",
-        "fast": "/lustre",
-        "sets": "/datasets",
-    }
+    assert target.mounts == {name: kind.path for name, kind in KINDS.items()}
 
 
 def test_the_throughput_of_every_kind_is_told_with_its_limit(written: Written) -> None:
     outputs = written(_text(*KINDS))["data"]["output"]
-    assert outputs["filesystem_throughput_mbps"]["value"] == {
-        "data": 500,
-        "home": 212,
-        "team": 268,
-        "fast": 2000,
-        "sets": 6250,
+    speeds, limits = (
+        outputs[f"filesystem_{name}"]["value"] for name in ("throughput_mbps", "limited_by")
+    )
+    assert {name: (speeds[name], limits[name]) for name in speeds} == {
+        name: kind.limit for name, kind in KINDS.items()
     }
-    limits = outputs["filesystem_limited_by"]["value"]
-    assert (limits["data"], limits["fast"]) == ("its disks", "its size")
+
+
+def test_every_kind_has_a_row() -> None:
+    union, _ = get_args(AnyFileSystem)
+    kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(union)}
+    assert {re.findall(r"kind: (\w+)", kind.section)[0] for kind in KINDS.values()} == kinds
 
 
 @pytest.mark.parametrize("name", list(KINDS))
@@ -113,7 +138,7 @@ def test_file_system_added_changes_no_resource_that_holds_data(written: Written,
     for role in ("network", "data"):
         old, new = resources_of(before[role]), resources_of(after[role])
         changed = {address for address in old if new[address] != old[address]}
-        assert changed <= CHANGES.get(name, set())
+        assert changed <= KINDS[name].changes
         assert new.keys() >= old.keys()
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.diagram.picture import Arrow, Group, Kind, Node, Picture
 from fairway_core.environment.access import data_roles, researchers_of
-from fairway_core.environment.addresses import EVERY_NETWORK, subnet_plan
+from fairway_core.environment.addresses import EVERY_NETWORK, SUBNETS, subnet_plan
 from fairway_core.environment.filesystems import optional_roles, scheduler_mounts
 from fairway_core.naming import name_rule
 
@@ -98,7 +98,9 @@ class _Drawing:
         network.groups += self._subnets.values()
         self.picture.groups.append(network)
         if spec.has_nat:
-            served = [role for role in self._subnets if role not in ("netapp", "bastion")]
+            served = [
+                role for role in self._subnets if role != "bastion" and not SUBNETS[role].delegated
+            ]
             line = f"to the internet for {', '.join(served)}"
             network.nodes.append(
                 Node("nat", Kind.NETWORK, self._name("nat_gateway"), ("NAT gateway", line))

@@ -59,6 +59,8 @@ class FileSystem(Model, defer_build=True):
     """True for a container of the storage account, which only the identity of nodes reads."""
     encrypted: ClassVar[dict[str, str]] = {}
     """Its parts for which a company can require its own keys, by the kind in `policies:`."""
+    raised_by: ClassVar[dict[str, str]] = {}
+    """How each of `limits_mbps` is raised, for a hint."""
 
     @property
     def facts(self) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ class AzureFiles(FileSystem, defer_build=True):
     resource_kind = "file_storage_account"
     private_link = "file"
     encrypted: ClassVar = {"files": "the share"}
+    raised_by: ClassVar = {"its size": "raise its `gib:`"}
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -95,6 +96,10 @@ class NetApp(FileSystem, defer_build=True):
 
     resource_kind = "netapp_volume"
     subnet_role = "netapp"
+    raised_by: ClassVar = {
+        "its service level and size": "raise its `tib:` or `service_level:`",
+        "one NetApp volume": "use `kind: lustre`",
+    }
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -185,6 +190,7 @@ class Lustre(FileSystem, defer_build=True):
     resource_kind = "managed_lustre_file_system"
     subnet_role = "lustre"
     mount_type = "lustre"
+    raised_by: ClassVar = {"its size": "raise its `tib:` or `mbps_per_tib:`"}
 
     @property
     def facts(self) -> tuple[str, ...]:

@@ -169,6 +169,11 @@ class NfsServer(FileSystem, defer_build=True):
     is_server = True
     egress = ("ubuntu",)
     encrypted: ClassVar = {"disks": "the disks of"}
+    raised_by: ClassVar = {
+        "its disks": "raise `disks: {mbps: …}`, with four `iops:` for each, or `count:`",
+        "the disk limit of its VM size": "choose a larger `size:`",
+        "its network interface": "choose a larger `size:`",
+    }
 
     @rule
     def _size_carries_the_disks(self) -> None:

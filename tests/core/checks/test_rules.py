@@ -15,7 +15,7 @@ from fairway_core.checks.environment.clusters import no_infiniband, retiring
 from fairway_core.checks.environment.filesystems import starved_gpus
 from fairway_core.checks.job import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
-from fairway_core.environment import read_environment
+from fairway_core.environment import NfsServer, read_environment
 from fairway_core.environment.state import AzurermState
 
 ENDS = datetime.date(2027, 5, 31)
@@ -126,11 +126,11 @@ def test_the_limit_that_binds_is_named_with_its_field(
     disks: int, vm: int, nic: int, named: str, field: str
 ) -> None:
     limits = {"its disks": disks, "the disk limit of its VM size": vm, "its network interface": nic}
-    (fault,) = starved_gpus(limits, gpus=8)
+    (fault,) = starved_gpus(limits, NfsServer.raised_by, gpus=8)
     assert named in fault.message
     assert field in fault.hint
     assert "320 MB/s" in fault.message
-    assert not list(starved_gpus(limits, gpus=0))
+    assert not list(starved_gpus(limits, NfsServer.raised_by, gpus=0))
 
 
 def _rule(**values: Any) -> dict[str, Any]:

@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from fairway_core.environment import Environment
 
 
-# The field by which each limit of a file system is raised.
-_RAISED = {
-    "its disks": "raise `disks: {mbps: …}`, with four `iops:` for each, or `count:`",
-    "the disk limit of its VM size": "choose a larger `size:`",
-    "its network interface": "choose a larger `size:`",
-    "its size": "raise its `gib:`, `tib:` or `mbps_per_tib:`",
-    "its service level and size": "raise its `tib:` or `service_level:`",
-    "one NetApp volume": "use `kind: lustre`",
-}
-
-
 def _filesystems(environment: Environment) -> Iterator[Occurrence]:
     """Each file system with the GPUs that read from it: from the fastest that they mount."""
     readers = dict.fromkeys(environment.filesystems, 0)
@@ -41,12 +30,14 @@ def _filesystems(environment: Environment) -> Iterator[Occurrence]:
                 gpu.count * cluster.node_range.max
             )
     for name, filesystem in environment.filesystems.items():
-        limits = filesystem.limits_mbps
-        yield ("filesystems", name), {"limits_mbps": limits, "gpus": readers[name]}
+        facts = {"limits_mbps": filesystem.limits_mbps, "raised_by": filesystem.raised_by}
+        yield ("filesystems", name), {**facts, "gpus": readers[name]}
 
 
 @check("starved-gpus", Severity.WARNING, Subject.ENVIRONMENT, at=_filesystems)
-def starved_gpus(limits_mbps: Mapping[str, float], gpus: int) -> Iterator[Fault]:
+def starved_gpus(
+    limits_mbps: Mapping[str, float], raised_by: Mapping[str, str], gpus: int
+) -> Iterator[Fault]:
     """A file system too slow for the GPUs of all the clusters that read from it.
 
     A cluster is assumed to read from the fastest of the file systems that it mounts.
@@ -67,8 +58,8 @@ def starved_gpus(limits_mbps: Mapping[str, float], gpus: int) -> Iterator[Fault]
         give = "give" if binding.endswith("disks") else "gives"
         yield Fault(
             f"{gpus} GPUs read up to {wanted} MB/s, and {binding} {give} {gives} MB/s",
-            f"{_RAISED.get(binding, 'raise that limit')}, or keep the data on the nodes' own NVMe "
-            "disks",
+            f"{raised_by.get(binding, 'raise that limit')}, or keep the data on the nodes' own "
+            "NVMe disks",
         )
 
 
