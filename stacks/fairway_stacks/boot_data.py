@@ -216,18 +216,16 @@ def _slurm_node(
 
 def _mounts(environment: Environment, names: Sequence[str]) -> list[Mount]:
     """Mounts no shorter than those of the file systems: an NFS server's has the longest options."""
-    return [
-        replace(
-            nfs_mount(
-                name=name,
-                server=_UNKNOWN * 2,
-                export=export_path(name),
-                path=spec.path,
-                version=spec.newest_version,
-                root=not spec.is_server,
-            ),
-            type=spec.mount_type,
+    found = []
+    for name in names:
+        spec = environment.filesystems[name]
+        mount = nfs_mount(
+            name=name,
+            server=_UNKNOWN * 2,
+            export=export_path(name),
+            path=spec.path,
+            version=spec.newest_version,
+            root=not spec.is_server,
         )
-        for name in names
-        for spec in [environment.filesystems[name]]
-    ]
+        found.append(replace(mount, type=spec.mount_type, source=spec.source or mount.source))
+    return found

@@ -196,7 +196,7 @@ class _Drawing:
             return
         unique = name_rule(spec.resource_kind)
         parts = () if unique and unique.unique else (name,)
-        title = self._name(spec.resource_kind, *parts)
+        title = spec.source or self._name(spec.resource_kind, *parts)
         self._box(_files(name), Kind.FILES, title, *spec.facts, role=spec.subnet_role or "")
         if spec.private_link:
             self._endpoint(_files(name), _files(name), spec.private_link)

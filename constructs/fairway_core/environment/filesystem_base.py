@@ -63,6 +63,11 @@ class FileSystem(Model, defer_build=True):
     """How each of `limits_mbps` is raised, for a hint."""
 
     @property
+    def source(self) -> str | None:
+        """The server and its export, where another has made it; None where the environment does."""
+        return None
+
+    @property
     def facts(self) -> tuple[str, ...]:
         """Lines on what it is, for a diagram."""
         raise NotImplementedError
