@@ -28,8 +28,7 @@ from fairway_agent.machine import Machine
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import NeverFits
 from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
-from fairway_agent.task import launch
-from fairway_agent.task.attempts import Attempts, Patience
+from fairway_agent.task.attempts import Attempts, Patience, missing_input
 from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task
 from fairway_boot.files import Fault
 
@@ -262,7 +261,7 @@ class Supervisor:
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return None
-        if why := launch.missing_input(task):
+        if why := missing_input(task):
             return why
         task.hosts = []
         try:

@@ -18,7 +18,7 @@ from fairway_agent.slurm.allocation import SlurmNodes
 from fairway_agent.spec import CANCEL, LAST, WARN, IdleGpu, RunPlan, TaskSpec
 from fairway_agent.ssh.attempt import SshNodes
 from fairway_agent.state_files import ERROR
-from fairway_agent.task import launch, task
+from fairway_agent.task import attempts, task
 from fairway_agent.task.attempts import has_retry
 from fairway_agent.task.task import Nodes, Task
 
@@ -165,7 +165,7 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     clock = SimpleNamespace(now=1e9)
     fake = SimpleNamespace(time=lambda: clock.now, monotonic=lambda: clock.now - 5)
-    for module in (task, launch):
+    for module in (task, attempts):
         monkeypatch.setattr(module, "time", fake)
     return clock
 
@@ -187,7 +187,7 @@ def _begun(folder: Path, **fields: Any) -> Task:
     plan = replace(plan, **fields.pop("plan", {}))
     made = Task(plan, spec, folder, folder / "tasks" / spec.name, attempt=0, **fields)
     made.folder.mkdir(parents=True)
-    made.started, made.idle = task.time.time(), launch.idle_watch(made)
+    made.started, made.idle = task.time.time(), attempts.idle_watch(made)
     return made
 
 

@@ -15,13 +15,13 @@ from fairway_agent.fanout import launchers
 from fairway_agent.machine import Host
 from fairway_agent.spec import Chained, RunPlan, TaskSpec
 from fairway_agent.ssh.attempt import SshNodes
-from fairway_agent.task import launch
+from fairway_agent.task import attempts
 from fairway_agent.task.task import Task
 
 
 def _told(run: Path, index: int | str) -> dict[str, str]:
     task = Task(RunPlan("job-aaaaaa", str(run)), TaskSpec(index), run, run / "tasks" / str(index))
-    return launch.contract(task)
+    return attempts.contract(task)
 
 
 def test_only_the_last_task_is_told_of_what_the_others_have_kept(
@@ -44,7 +44,7 @@ def test_an_input_that_was_not_kept_is_named(tmp_path: Path) -> None:
 
     def missing(path: str) -> str:
         plan = RunPlan("job-aaaaaa", str(run), chained=(Chained("model", path),))
-        return launch.missing_input(Task(plan, TaskSpec(0), run, run / "tasks/0"))
+        return attempts.missing_input(Task(plan, TaskSpec(0), run, run / "tasks/0"))
 
     kept = "runs/train-a/tasks/3/outputs/weights"
     assert missing(kept) == "task 3 of train-a has kept no file in `weights`"
@@ -85,12 +85,12 @@ def test_mpi_session_keeps_a_folder_set_by_the_user(family: str, kind: str) -> N
 def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     """On this machine one that nobody can guess: /tmp is everybody's."""
     task = Task(RunPlan("job-aaaaaa", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path / "t", 0)
-    first, second = (launch.contract(task)["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
+    first, second = (attempts.contract(task)["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
     assert first != second
     assert not Path(first).exists()  # mpirun makes it
     there = Task(task.plan, task.spec, tmp_path / "runs" / "r", tmp_path / "t", 3, SshNodes())
     folder = scratch.root() / "tasks" / "job-aaaaaa-0" / "mpi3"
-    assert launch.contract(there)["OMPI_MCA_orte_tmpdir_base"] == str(folder)
+    assert attempts.contract(there)["OMPI_MCA_orte_tmpdir_base"] == str(folder)
     assert not folder.exists()
 
 
@@ -197,7 +197,7 @@ def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, 
     run.mkdir(parents=True, exist_ok=True)
     (run / "job.json").write_text("{}")
     task = Task(plan, spec, run, run / "t", 0, nodes=SshNodes(), hosts=mine)
-    found = launch.contract(task)
+    found = attempts.contract(task)
     return found.get("no_proxy"), found.get("NO_PROXY")
 
 

@@ -28,7 +28,7 @@ from fairway_agent.state_files import (
 )
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task import attempts as attempts_of
-from fairway_agent.task import launch, scheduled
+from fairway_agent.task import scheduled
 from fairway_agent.task.attempts import Attempts, Patience, after_attempt
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Loss, Nodes, Task
@@ -157,7 +157,7 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
         task.kill_at, task.stopped_for = None, ""
         task.nodes.is_broken, task.nodes.look_at = False, 0.0  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(attempts_of, "launch", start)
     monkeypatch.setattr(Task, "ended", lambda _: 0)
     assert run_as_pod(task) == code
     known = read_task(task.folder)
@@ -203,7 +203,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
             raise refusals.pop()
         task.process = SimpleNamespace(poll=lambda: 0)  # type: ignore[assignment]
 
-    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(attempts_of, "launch", start)
     monkeypatch.setattr(Task, "ended", lambda _: 0)
     assert run_as_pod(task, Patience(seconds)) == ends[1]
     known = read_task(task.folder)
@@ -221,7 +221,7 @@ def test_a_start_that_is_hindered_says_so_and_ends_at_the_limit_of_its_run(
     def full(_: Task) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(launch, "start", full)
+    monkeypatch.setattr(attempts_of, "launch", full)
 
     def wait(*_: object) -> None:
         seen.append(read_task(task.folder))
@@ -247,7 +247,7 @@ def test_a_fault_ends_the_programs_of_an_attempt(
     def damaged(*_: object) -> None:
         raise Fault("damaged-run", "control.json: damaged")
 
-    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(attempts_of, "launch", start)
     monkeypatch.setattr(Task, "ended", lambda task: task.process.poll())
     monkeypatch.setattr(PodNodes, "look", damaged)
     monkeypatch.setattr(PodNodes, "signal", lambda _, __, number: told.append(number))

@@ -15,7 +15,7 @@ from properties import tried
 
 from fairway_agent import state_files
 from fairway_agent.spec import RunPlan, TaskSpec
-from fairway_agent.task import launch
+from fairway_agent.task import attempts
 from fairway_agent.task.scheduled import Scheduled, keep_before
 from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_logs import (
@@ -257,7 +257,7 @@ class _Inside(Nodes):
 
 def _ended(task: Task) -> tuple[str | None, str]:
     """The reason with which a task ends, and its log."""
-    launch.start(task)
+    attempts.launch(task)
     task.process.wait()
     code = task.ended()
     assert code is not None

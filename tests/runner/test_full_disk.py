@@ -35,11 +35,11 @@ supervisor.supervise(folder, lock, ready, job_facts.read_plan(folder), patience=
 # the supervisor waits for such a fault to pass.
 FAULTS = """
 import os, sys
-from fairway_agent.task import attempts, launch
+from fairway_agent.task import attempts
 
 number, left = int(sys.argv[2]), [None] * int(sys.argv[3])
 patience = attempts.Patience(int(sys.argv[4]))
-program = launch.program
+program = attempts.program
 
 def refuse(task, *words):
     if not left:
@@ -47,7 +47,7 @@ def refuse(task, *words):
     left.pop()
     raise OSError(number, os.strerror(number))
 
-launch.program = refuse
+attempts.program = refuse
 """
 PLAN = {"version": 1, "run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "retries": 0}
 PLAN |= {"timeout": None, "signal": "TERM", "grace": 10.0, "secrets": [], "environment": {}}

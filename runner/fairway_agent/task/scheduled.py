@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import control, processes, state_files
 from fairway_agent.prepare import has_failed
 from fairway_agent.state_files import CANCELLED, IO_ERROR, NODE, PREEMPTION, SERVICE, TERMINATED
-from fairway_agent.task import launch
-from fairway_agent.task.attempts import Attempts, Backend
+from fairway_agent.task.attempts import Attempts, Backend, missing_input
 from fairway_agent.task.task import Task
 from fairway_boot.files import Fault
 
@@ -151,7 +150,7 @@ def prepare(attempts: Attempts, scheduler: Scheduled) -> None:
     lost = [LOST[each] for each in (PREEMPTION, NODE) if task.retries_exhausted(each)]
     if scheduler.is_cancelled(task) or has_failed(task.run_folder) or scheduler.watch.is_over():
         attempts.finish("cancelled", CANCELLED)
-    elif why := launch.missing_input(task):
+    elif why := missing_input(task):
         attempts.finish("failed", IO_ERROR, why)
     elif lost:
         attempts.finish("failed", SERVICE, lost[0])

@@ -28,7 +28,7 @@ from fairway_agent.machine import Host
 from fairway_agent.resources import SHARE_FILE, Devices, Gpu, Lent, Wanted
 from fairway_agent.spec import Output, RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, CANCELLED, NO_START, PREEMPTION
-from fairway_agent.task import launch
+from fairway_agent.task import attempts
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
@@ -267,7 +267,7 @@ class TestShares:
         monkeypatch.setenv("FAIRWAY_TASK", "0")
         monkeypatch.setattr(attempt, "look", lambda: self.node)
         monkeypatch.setattr(attempt, "_keep_log", lambda *_: None)
-        monkeypatch.setattr(launch, "start", lambda task: setattr(task, "process", True))
+        monkeypatch.setattr(attempts, "launch", lambda task: setattr(task, "process", True))
         monkeypatch.setattr(Task, "ended", lambda task: len(task.share.gpus))
         monkeypatch.setattr(Task, "check_timers", lambda _: None)
         return work

@@ -15,7 +15,7 @@ from fairway_agent.kubernetes.pod import PodNodes, with_share
 from fairway_agent.machine import Host
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import IdleGpu, RunPlan, TaskSpec
-from fairway_agent.task import launch
+from fairway_agent.task import attempts
 from fairway_agent.task.task import Task
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ def test_programs_count_what_they_see(
     monkeypatch.setenv("_FAIRWAY_CPUS", "30")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices), processes_per_node=3)
-    found = launch.contract(mine)
+    found = attempts.contract(mine)
     assert found["CUDA_VISIBLE_DEVICES"] == found["ROCR_VISIBLE_DEVICES"] == "0,1,2"
     assert found["FAIRWAY_GPUS"] == "2,3,10"
     assert found["FAIRWAY_PORTS"] == "10000-32767"
     # `nproc` and PyTorch would count all processors of the node.
     assert found["OMP_NUM_THREADS"] == "10"
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert launch.contract(mine)["OMP_NUM_THREADS"] == "2"
+    assert attempts.contract(mine)["OMP_NUM_THREADS"] == "2"
 
 
 def test_a_task_with_its_whole_node_is_told_nothing(
@@ -101,7 +101,7 @@ def test_a_task_with_its_whole_node_is_told_nothing(
     mine = task(tmp_path, NODE)
     assert (
         not {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "FAIRWAY_GPUS"}
-        & launch.contract(mine).keys()
+        & attempts.contract(mine).keys()
     )
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
     assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0"
@@ -114,9 +114,9 @@ def test_tasks_of_one_node_have_samples_of_their_own(
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices))
     assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0.4"
-    watch = launch.idle_watch(mine)
+    watch = attempts.idle_watch(mine)
     assert (watch.nodes, watch.gpus) == (["nd-0.4"], None)
-    whole = launch.idle_watch(replace(mine, hosts=[NODE]))
+    whole = attempts.idle_watch(replace(mine, hosts=[NODE]))
     assert (whole.nodes, whole.gpus) == (["nd-0"], None)
 
 
