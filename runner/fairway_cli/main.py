@@ -1,23 +1,97 @@
-"""The `fairway` program: the commands put together."""
+"""The `fairway` program: its commands, whose options are made only when one of them runs.
+
+Typer builds the arguments of every command to print a list of their names, which takes
+longer than most commands do. Here the list is a table of names.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+import re
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import fairway_core
 from fairway_cli.ending import ended
-from fairway_cli.lazy import LazyGroup
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_PLAIN = (str, int, float, bool)
 
-class Commands(LazyGroup):
-    """Every command, in the order of the help, by the modules of `fairway_cli.commands`."""
 
-    PACKAGE = "fairway_cli.commands"
+class PlainValue:
+    """Stands before an option's adapter: what has the option's type already passes as it is.
+    Anything else, such as the digits of a number, is Typer's to read or to refuse."""
+
+    def __init__(self, option: Any) -> None:
+        self._annotation: Any = option.type_descriptor.annotation
+        self._adapter = option.get_runtime_param
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The option's value; Typer's BadParameter where it is none."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if get_origin(self._annotation) is list:
+            if isinstance(value, (list, tuple)) and _all_are(get_args(self._annotation)[0], value):
+                return list(value)
+        elif _all_are(self._annotation, [value]):
+            return value
+        return self._adapter().coerce(value, param=param, ctx=ctx)
+
+
+def _all_are(kind: Any, values: Sequence[Any]) -> bool:
+    return kind in _PLAIN and all(type(each) is kind for each in values)
+
+
+def take_plainly(command: Any) -> None:
+    """Lets the command read its options, `--help` too, without pydantic where they do not need it.
+    Those of an earlier Typer, which has no such adapters, are left as they are.
+
+    Its usage has arguments as they are typed, and its flags no value: the newest Typer puts names
+    into brackets of its own, `[[ENVIRONMENT]]`, and `<bool>` behind a flag."""
+    every = command.get_params
+
+    def get_params(ctx: Any) -> Any:
+        options = every(ctx)
+        for option in options:
+            if _has_adapter(option):
+                plain = PlainValue(option)
+                option.get_runtime_param = lambda plain=plain: plain
+            if option.param_type_name == "argument":
+                option.get_usage_pieces = partial(_typed, option)
+            elif option.is_flag:
+                option.display_type_rich = lambda **_: None
+        return options
+
+    command.get_params = get_params
+
+
+def _has_adapter(option: Any) -> bool:
+    """True if Typer would build an adapter, and no function of the option's own."""
+    given = "get_runtime_param" in vars(option)
+    kind = getattr(option, "type_descriptor", None)
+    return not given and kind is not None and kind.parameter_info.parser is None
+
+
+_LAST = 3  # runs that are named where a command names none
+
+# Typer has click's exceptions in a module of its own, or in click itself.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class Commands(TyperGroup):
+    """Every command, in the order of the help, by the modules of `fairway_cli.commands`.
+
+    The module holds a function of that name, or a group of further commands; where Python has the
+    name already, `_` follows it. FOREIGN are names that other programs have for these commands,
+    each with what is typed here; JOB_COMMANDS are those that read a job file.
+    """
+
     MODULES: ClassVar = {
         "jobs": ("submit", "render", "sweep", "templates", "retry", "rerun"),
         "list": ("list",),
@@ -50,15 +124,118 @@ class Commands(LazyGroup):
     }
     JOB_COMMANDS: ClassVar = frozenset({"submit", "render", "sweep"})
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name in self.names():
+            self.add_command(TyperCommand(name))
+        take_plainly(self)
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of all commands."""
+        return [name for names in cls.MODULES.values() for name in names]
+
+    def get_command(self, ctx: Any, name: str) -> Any:  # noqa: ARG002 - as Typer calls it
+        """A command as a list shows it: the first line of its help, and none of its options."""
+        if name not in self.commands:
+            return None
+        found = self.found(name)
+        text = found.info.help if isinstance(found, typer.Typer) else found.__doc__
+        return TyperCommand(name, help=str(text).partition("\n")[0])
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """The command that the arguments name, with the server that is to answer, if any."""
+        """The command that the arguments name, with its options; the server that is to answer, if
+        there is one, is chosen."""
+        if args and args[0] not in self.commands:
+            self._refuse_foreign(args[0])
         name, found, rest = super().resolve_command(ctx, args)
+        if name is not None:
+            found = self.imported(name)
         if ctx.params.get("server"):
             from fairway_cli.server import choose
 
             is_typed = ctx.get_parameter_source("server").name == "COMMANDLINE"
             choose(ctx.params["server"], name, ctx, is_typed=is_typed)
         return name, found, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; an option that belongs into the job file is answered with that."""
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            option = getattr(error, "option_name", "")
+            command = getattr(getattr(error, "ctx", None), "info_name", "")
+            if option and command in self.JOB_COMMANDS:
+                _refuse_field(command, option)
+            missing = getattr(getattr(error, "param", None), "metavar", "")
+            if type(error).__name__ == "MissingParameter" and missing in ("RUN", "RUN…"):
+                _require_run(command, is_here=not ctx.params.get("server"))
+            raise
+
+    def _refuse_foreign(self, word: str) -> None:
+        """UserError for a name of other programs, which may be misspelt."""
+        from difflib import get_close_matches
+
+        near = get_close_matches(word, [*self.commands, *self.FOREIGN], 1)
+        if near and near[0] in self.FOREIGN:
+            message = f"there is no command `fairway {word}`"
+            raise UserError.of("unknown-command", message, f"type: {self.FOREIGN[near[0]]}")
+
+    @classmethod
+    def found(cls, name: str) -> Any:
+        """The function of a command, or the group of commands, as its module has it."""
+        (module,) = (each for each, names in cls.MODULES.items() if name in names)
+        place, name = import_module(f"fairway_cli.commands.{module}"), name.replace("-", "_")
+        return getattr(place, name, None) or getattr(place, f"{name}_")
+
+    @classmethod
+    def imported(cls, name: str) -> Any:
+        """The command of that name with its options."""
+        found = cls.found(name)
+        if isinstance(found, typer.Typer):
+            return _ready(typer.main.get_command(found))
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(found)
+        return _ready(typer.main.get_command(alone))
+
+
+def _require_run(command: str, *, is_here: bool) -> NoReturn:
+    """UserError where no run is named, with the last ones of this project."""
+    from fairway_runner.runs.query import select
+    from fairway_runner.runs.store import RunStore
+
+    found = select(RunStore.here(), limit=_LAST).runs if is_here else []
+    last = ", ".join(run.id for run, _ in reversed(found))
+    hint = f"the last ones: {last}" if last else "list them: fairway list"
+    raise UserError.of("no-run", f"`fairway {command}` needs the ID of a run", hint)
+
+
+def _refuse_field(command: str, option: str) -> None:
+    """UserError where what was typed as an option is a field of the job."""
+    from fairway_runner.jobs.job import Job
+
+    name = option.lstrip("-").replace("-", "_")
+    if name in Job.model_fields:
+        message = f"`fairway {command}` has no option `{option}`"
+        hint = f"set fields of the job with -s: fairway {command} JOB -s {name}=VALUE"
+        raise UserError.of("unknown-option", message, hint)
+
+
+def _ready(command: Any) -> Any:
+    """The command, quick to read its options, with each paragraph of its help in one line for a
+    terminal of any width: Typer prints the line breaks of a docstring as they are."""
+    for each in getattr(command, "commands", {}).values():
+        _ready(each)
+    take_plainly(command)
+    if command.help:
+        command.help = re.sub(r"(?<=[^\n])\n(?=[^\n\s])(?![-*] )", " ", command.help)
+    return command
+
+
+def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in for a method
+    """`RUN`, `NODE…`, or `[ENVIRONMENT]` for one that may be left out."""
+    name: str = argument.metavar or argument.name.upper()
+    return [name if argument.required or name.startswith("[") else f"[{name}]"]
 
 
 app = typer.Typer(

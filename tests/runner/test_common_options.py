@@ -13,8 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from fairway_cli.commands.arguments import complete_settings
-from fairway_cli.lazy import take_plainly
-from fairway_cli.main import Commands, app
+from fairway_cli.main import Commands, app, take_plainly
 from fairway_runner.engines import outage
 from fairway_runner.engines.batch.engine import BatchEngine
 

@@ -6,9 +6,10 @@ import json
 import sys
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from typer import Argument, Exit, Option, Typer
+from typer.core import TyperGroup
 
 from fairway_cli.commands.arguments import (
     DeadlineOption,
@@ -21,7 +22,6 @@ from fairway_cli.commands.arguments import (
     engine_of,
 )
 from fairway_cli.ending import warn
-from fairway_cli.lazy import StartGroup
 from fairway_cli.server import run_store
 from fairway_core.findings import UserError, printable
 from fairway_core.suggestions import nearest
@@ -163,6 +163,27 @@ def _taken(port: int) -> OSError | None:
         except OSError as error:
             return error
     return None
+
+
+class StartGroup(TyperGroup):
+    """A group in which what begins with no command is that of `start`."""
+
+    DEFAULT: ClassVar = "start"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments, with the command's name before those that do not begin with one."""
+        helps = self.get_help_option_names(ctx)
+        if args and args[0] not in self.commands and args[0] not in helps:
+            args = [self.DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The commands, and what the one that need not be named begins with."""
+        found: list[Any] = super().shell_complete(ctx, incomplete)
+        command: Any = self.commands[self.DEFAULT]
+        inner = command.make_context(self.DEFAULT, [], parent=ctx, resilient_parsing=True)
+        first = next(each for each in command.params if each.param_type_name == "argument")
+        return [*found, *first.shell_complete(inner, incomplete)]
 
 
 dev = Typer(
