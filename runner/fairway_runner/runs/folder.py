@@ -16,7 +16,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import time
 from contextlib import contextmanager, suppress
@@ -358,7 +357,7 @@ class RunFolders:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.base / ".gitignore").write_text("*\n", encoding="ascii")
             # Nobody else's: of one that was killed the half of a folder may be left.
-            draft = self.folder / f".{record.id}.{secrets.token_hex(4)}"
+            draft = self.folder / f".{record.id}.{os.urandom(4).hex()}"
             draft.mkdir()
             try:
                 return self._filled(draft, record, files)
@@ -401,7 +400,8 @@ class RunFolders:
     def new_id(self, name: str) -> str:
         """An id that no run of this store has: the job's name and six random characters."""
         while True:
-            run_id = f"{name}-{''.join(secrets.choice(_ALPHABET) for _ in range(6))}"
+            letters = "".join(_ALPHABET[each % len(_ALPHABET)] for each in os.urandom(6))
+            run_id = f"{name}-{letters}"
             if not (self.folder / run_id).exists():
                 return run_id
 

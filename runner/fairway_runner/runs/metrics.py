@@ -18,7 +18,6 @@ from fairway_agent.metric_logs import MetricLog, next_line, tail_values, too_slo
 from fairway_agent.quick import dataclass
 from fairway_boot.files import write_json
 from fairway_core.findings import UserError
-from fairway_runner import worker
 from fairway_runner.runs.records import legible_facts
 
 if TYPE_CHECKING:
@@ -58,7 +57,11 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
         with _ALONE if is_apart else nullcontext():
             if known in _SLOW:
                 raise process_limits.OverLimit
-            return worker.call(_limited, pattern, texts) if is_apart else _limited(pattern, texts)
+            if not is_apart:
+                return _limited(pattern, texts)
+            from fairway_runner import worker  # commands have one thread, and take long without it
+
+            return worker.call(_limited, pattern, texts)
     except process_limits.OverLimit:
         if len(_SLOW) >= _MOST_SLOW:
             _SLOW.pop(next(iter(_SLOW)), None)
