@@ -32,7 +32,6 @@ CHOSEN = {
     ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
     ("fairway_core.checks.running", "fairway_core.checks.*"),
     ("fairway_runner.engines.engine", "fairway_runner.engines.*.engine"),
-    ("fairway_runner.engines.schedules", "fairway_runner.engines.*.schedules"),
 }
 
 # The program imports commands by the names in its table.

@@ -13,14 +13,14 @@ from fairway_cli.commands.arguments import (
     JsonOption,
     SetOption,
     TargetOption,
+    engine_of,
 )
 from fairway_cli.server import run_store
 from fairway_core.findings import UserError
 from fairway_runner.quantities import span
 
 if TYPE_CHECKING:
-    from fairway_core.target import Target
-    from fairway_runner.engines.schedules import Recurrence, Schedules
+    from fairway_runner.engines.schedules import Recurrence
 
 schedule = Typer(
     add_completion=False,
@@ -51,9 +51,10 @@ def create(
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.submit.prepare import prepare
 
-    found, schedules = _target(target)
+    engine = engine_of(target)
+    schedules = engine.schedules()
     recurrence = _recurrence(every, cron)
-    prepared = prepare(load_job(job, set_ or []), found, run_store(), run_id=name)
+    prepared = prepare(load_job(job, set_ or []), engine.target, run_store(), run_id=name)
     made = schedules.create(prepared, recurrence)
     if json_:
         print(json.dumps({"schedule": made, **recurrence.wire()}))
@@ -70,7 +71,7 @@ def list_(
     """List the schedules of a target."""
     from dataclasses import asdict
 
-    found = _target(target)[1].all()
+    found = engine_of(target).schedules().all()
     if json_:
         print(json.dumps([asdict(each) for each in found], indent=1))
         return
@@ -90,7 +91,7 @@ def _add(action: str, done: str, help_: str) -> None:
         json_: JsonOption = False,
         _deadline: DeadlineOption = None,
     ) -> None:
-        _, schedules = _target(target)
+        schedules = engine_of(target).schedules()
         for name in names:
             schedules.act(action, name)
             if not json_:
@@ -108,14 +109,6 @@ _add(
     "is deleted; the files of its runs stay",
     "Delete schedules; the files of their runs stay.",
 )
-
-
-def _target(name: str) -> tuple[Target, Schedules]:
-    from fairway_runner.engines.schedules import schedules_of
-    from fairway_runner.targets.lookup import find_target
-
-    target = find_target(name)
-    return target, schedules_of(target)
 
 
 def _recurrence(every: str | None, cron: str | None) -> Recurrence:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fairway_agent.spec import Chained, Staged
     from fairway_core.machine import Machine
     from fairway_core.target import Target
+    from fairway_runner.engines.schedules import Schedules
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.outputs import KeptOutput
@@ -165,6 +166,11 @@ class Engine(outage.Patient):
     def resize(self, nodes: int) -> None:
         """Asks for that many nodes."""
         raise self.unsupported("be resized", self.HINTS.get("resize", ""))
+
+    def schedules(self) -> Schedules:
+        """The schedules of the target."""
+        hint = "let cron or a pipeline start it: fairway submit JOB --target NAME"
+        raise self.unsupported("run jobs on a schedule", hint)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Opens a shell on a node, or runs a command; with `LOCAL_PORT:HOST:PORT` only forwards."""

@@ -5,20 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.engines.engine import engine_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.target import Target
     from fairway_runner.submit.prepare import PreparedRun
-
-_ELSEWHERE = "let cron or a pipeline start it: fairway submit JOB --target NAME"
 
 
 @dataclass(frozen=True)
@@ -135,12 +129,3 @@ class Schedules(Protocol):
 
     def act(self, action: str, name: str) -> None:
         """`disable`, `enable` or `delete`; UserError where there is no such schedule."""
-
-
-def schedules_of(target: Target) -> Schedules:
-    """The schedules of a target; UserError where its engine has none."""
-    engine = engine_for(target)
-    if not capabilities(target.engine).schedules:
-        raise engine.unsupported("run jobs on a schedule", _ELSEWHERE)
-    module = import_module(f"fairway_runner.engines.{target.engine}.schedules")
-    return cast("Schedules", module.SCHEDULES(engine))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.spec import Staged
     from fairway_core.findings import Finding
+    from fairway_runner.engines.batch.schedules import BatchSchedules
     from fairway_runner.engines.engine import Node, Progress, Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
@@ -177,6 +178,12 @@ class BatchEngine(Engine):
         """Of a pool that does not scale by itself."""
         with self.account.calls.soon():
             pools.resize(self.account, nodes)
+
+    def schedules(self) -> BatchSchedules:
+        """Job schedules of the account, for this pool."""
+        from fairway_runner.engines.batch.schedules import BatchSchedules
+
+        return BatchSchedules(self)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Through the pool's remote login settings, as a user who is there for a while."""

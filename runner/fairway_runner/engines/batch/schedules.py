@@ -108,9 +108,6 @@ class BatchSchedules:
             outputs.delete_stored(name, engine.storage)
 
 
-SCHEDULES = BatchSchedules
-
-
 def _require_one_task(prepared: PreparedRun) -> None:
     job = prepared.job
     for wrong, what in (
