@@ -13,7 +13,7 @@ from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.quantities import moment
-from fairway_runner.runs.accounting import BY, grouped
+from fairway_runner.runs.accounting import grouped, require_group
 from fairway_runner.runs.compare import compare as _compare
 from fairway_runner.runs.query import Wanted, select, spending
 from fairway_runner.runs.store import RunStore, refresh_all
@@ -152,9 +152,7 @@ def costs(
     >>> costs(by="tag")[-1]  # doctest: +SKIP
     {'key': 'baseline', 'runs': 4, 'node_hours': 12.5, 'cost': 1125.0, …}
     """
-    if by is not None and by not in BY:
-        message = f"by: runs cannot be grouped by `{by}`"
-        raise UserError.of("bad-value", message, f"one of: {', '.join(BY)}")
+    require_group("by", by)
     known = prices_at_hand(None if prices is None else Path(prices))
     held = spending(
         _store(folder),

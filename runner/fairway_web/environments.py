@@ -19,7 +19,7 @@ from fairway_core.environment.selection import known_environments
 from fairway_core.findings import UserError, finding_facts
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.quantities import moment
-from fairway_runner.runs.accounting import BY, grouped, run_cost_facts, total
+from fairway_runner.runs.accounting import require_group, run_cost_facts
 from fairway_runner.runs.query import spending
 
 if TYPE_CHECKING:
@@ -100,13 +100,10 @@ class Programs:
 
 def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
     """The answer of `fairway cost --runs --json` for the runs that are known here."""
-    if by not in ("run", *BY):
-        hint = did_you_mean(by, BY) or f"one of: run, {', '.join(BY)}"
-        raise UserError.of("bad-value", f"by: runs cannot be grouped by `{by}`", hint)
     prices, kind = prices_at_hand(), None if by == "run" else by
+    require_group("by", kind)
     held = spending(runs, prices, since=moment("since", since) if since else None)
-    sums = grouped(held.uses, kind), total(held.uses)
-    facts = run_cost_facts(*sums, by=kind, currency=prices.currency)
+    facts = run_cost_facts(held.uses, by=kind, currency=prices.currency)
     return {**facts, "findings": [finding_facts(each) for each in held.damaged]}
 
 

@@ -19,7 +19,6 @@ from fairway_cli.commands.arguments import (
 from fairway_cli.ending import warn
 from fairway_cli.server import run_store
 from fairway_core.findings import Severity, UserError
-from fairway_core.suggestions import did_you_mean
 from fairway_runner.quantities import moment
 
 if TYPE_CHECKING:
@@ -105,14 +104,12 @@ def cost(
 
 
 def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None:
-    from fairway_runner.runs.accounting import BY
+    from fairway_runner.runs.accounting import require_group
 
     if not runs:
         message = "--by, --since and --csv apply to runs only"
         raise UserError.of("bad-value", message, "add --runs")
-    if by is not None and by not in BY:
-        message = f"--by: runs cannot be grouped by `{by}`"
-        raise UserError.of("bad-value", message, did_you_mean(by, BY))
+    require_group("--by", by)
     if csv and json_:
         raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
 
@@ -130,7 +127,7 @@ def _print_runs(
     from fairway_cli.ui.costs import budget_facts, print_run_costs, write_run_costs
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
-    from fairway_runner.runs.accounting import grouped, run_cost_facts, this_month, total
+    from fairway_runner.runs.accounting import run_cost_facts, this_month
     from fairway_runner.runs.query import spending
     from fairway_runner.targets.lookup import all_targets
 
@@ -147,7 +144,7 @@ def _print_runs(
     )
     warn(*dict.fromkeys((*held.unanswered, *held.damaged)))
     found = held.uses
-    facts = run_cost_facts(grouped(found, by), total(found), by=by, currency=prices.currency)
+    facts = run_cost_facts(found, by=by, currency=prices.currency)
     if loaded is not None and loaded.budget is not None and first is None:
         facts["budget"] = budget_facts(loaded.budget, this_month(found), prices.currency)
     if json_:

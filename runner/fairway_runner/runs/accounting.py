@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent.quick import dataclass
 from fairway_core.cost.node_price import node_price
 from fairway_core.findings import UserError
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.records import facts_in
 from fairway_runner.runs.results import task_results
 
@@ -164,6 +165,13 @@ class Group:
         }
 
 
+def require_group(option: str, by: str | None) -> None:
+    """UserError, which names the option, where runs cannot be grouped so."""
+    if by is not None and by not in BY:
+        message = f"{option}: runs cannot be grouped by `{by}`"
+        raise UserError.of("bad-value", message, did_you_mean(by, BY))
+
+
 def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
     """The uses by one of `BY`, or each run alone; the most expensive last. A run with several tags
     is in the group of each, and one without any in that called ""."""
@@ -188,15 +196,13 @@ def total(found: Sequence[Use]) -> Group:
     return group
 
 
-def run_cost_facts(
-    groups: Sequence[Group], total: Group, *, by: str | None, currency: str
-) -> dict[str, Any]:
-    """Everything about them; money is in `currency`, null where no price is known."""
+def run_cost_facts(found: Sequence[Use], *, by: str | None, currency: str) -> dict[str, Any]:
+    """Everything about the uses; money is in `currency`, null where no price is known."""
     return {
         "by": by or "run",
         "currency": currency,
-        "groups": [group.facts for group in groups],
-        "total": {name: value for name, value in total.facts.items() if name != "key"},
+        "groups": [group.facts for group in grouped(found, by)],
+        "total": {name: value for name, value in total(found).facts.items() if name != "key"},
     }
 
 
