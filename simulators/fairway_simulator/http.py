@@ -21,7 +21,6 @@ from urllib.parse import parse_qs, unquote
 
 if TYPE_CHECKING:
     import ssl
-    from types import TracebackType
 
 # A blob may be as large on its way to storage; each service has a limit of its own.
 _LARGEST_BODY = 1 << 30
@@ -146,12 +145,7 @@ class Server:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _accept_from(self, listening: socket.socket) -> None:

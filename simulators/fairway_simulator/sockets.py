@@ -8,8 +8,10 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import subprocess
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -43,6 +45,20 @@ def within(namespace: int, make: Callable[[], Made]) -> Made:
         return make()
 
     return _in_a_thread(enter)
+
+
+def link(namespace: int | None, *lines: str) -> None:
+    """Does what these lines say to `ip` in a network, or in this process's own;
+    CalledProcessError where one fails."""
+    run = partial(
+        subprocess.run,
+        ["ip", "-batch", "-"],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    run() if namespace is None else within(namespace, run)
 
 
 class Relay:

@@ -11,13 +11,15 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.azure.cloud import NOBODY, STORAGE_SUFFIX
 from fairway_simulator.azure.resource_ids import ResourcePath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fairway_simulator.azure.store import ResourceStore
 
 
 # Where the subnet is not known; documentation says which ranges nobody routes (RFC 5737).
@@ -50,24 +52,13 @@ def _pick(network: IPv4Network, key: str) -> str:
 Made = list[tuple[ResourcePath, dict[str, Any]]]
 
 
-class Resources(Protocol):
-    """Look-up of other resources: a `ResourceStore`."""
-
-    @property
-    def vault_host(self) -> str:
-        """The host and port at which vaults are said to be."""
-
-    def get(self, path: ResourcePath) -> dict[str, Any] | None:
-        """The resource, or None."""
-
-
 @dataclass(frozen=True)
 class _New:
     """A resource that was put, to be filled in, and all the others."""
 
     path: ResourcePath
     resource: dict[str, Any]
-    others: Resources
+    others: ResourceStore
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -86,7 +77,7 @@ class _New:
 _Addition = Callable[[_New], Made | None]
 
 
-def complete(path: ResourcePath, resource: dict[str, Any], others: Resources) -> Made:
+def complete(path: ResourcePath, resource: dict[str, Any], others: ResourceStore) -> Made:
     """Fills in what the service adds; answers with the resources that it makes beside it."""
     resource["id"] = path.text
     resource["name"] = path.name

@@ -20,7 +20,6 @@ from fairway_simulator.http import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from fairway_simulator.batch.model.pool import Node
     from fairway_simulator.batch.wire.router import Operation
@@ -166,12 +165,7 @@ class BatchSimulator:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # -- what a client needs --------------------------------------------------------------

@@ -45,7 +45,6 @@ from fairway_simulator.kubernetes.kubelet.network import Network, network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from fairway_simulator.faults import Faults
     from fairway_simulator.kubernetes.api.resources import Resource
@@ -121,12 +120,7 @@ class KubernetesCluster:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends it, with all pods."""
         self.stop()
 

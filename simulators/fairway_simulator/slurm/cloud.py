@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fanout.launchers import free_port
 from fairway_core import slurm
@@ -23,33 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from fairway_simulator.slurm.cluster import SlurmCluster
+
 # Seconds: nodes are soon asked for, and soon deleted.
 _IDLE, _RESUME, _SUSPEND = 5, 60, 2
 _POLL = 0.1
-
-
-class Cluster(Protocol):
-    """Parts of a cluster that its nodes need: a `SlurmCluster`."""
-
-    cloud: int
-    folder: Path
-
-    @property
-    def conf(self) -> Path:
-        """slurm.conf."""
-
-    def start_node(self, name: str, *options: str) -> None:
-        """Starts the node's slurmd with these options more; returns at once."""
-
-    def kill_node(self, name: str) -> None:
-        """The node dies, with all that runs on it."""
 
 
 @dataclass
 class CloudNodes:
     """The nodes of the partition `cloud`; `instances` live in a thread each."""
 
-    cluster: Cluster
+    cluster: SlurmCluster
     folder: Path
     scale_set: ScaleSet = field(init=False)
     instances: dict[str, tuple[threading.Thread, threading.Event]] = field(default_factory=dict)

@@ -20,7 +20,6 @@ from fairway_simulator.slurm.login import Login
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from fairway_core import slurm
     from fairway_simulator.machines import People
@@ -72,12 +71,7 @@ class SlurmCluster:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends everything, jobs first."""
         self.stop()
 

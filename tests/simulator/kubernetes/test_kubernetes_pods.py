@@ -22,7 +22,7 @@ from fairway_simulator.kubernetes import Fault, Kubelet, KubernetesCluster, Node
 from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.cluster import kubectl_program
 from fairway_simulator.kubernetes.kubelet import volumes
-from fairway_simulator.kubernetes.kubelet.network import Addresses, NetworkFailed, network
+from fairway_simulator.kubernetes.kubelet.network import Network, NetworkFailed, network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,17 +197,17 @@ def test_kubernetes_pod_gets_its_fields_and_expanded_variables(space: Space) -> 
 
 def test_an_address_is_nobody_elses_until_it_is_given_back() -> None:
     """A head pod outlives hundreds of others."""
-    addresses = Addresses("127.1.1")
-    kept = addresses.take()
+    addresses = Network("127.1.1")
+    kept = addresses.address()
     for _ in range(1_000):
-        other = addresses.take()
+        other = addresses.address()
         assert other != kept
         addresses.give_back(other)
-    assert len({addresses.take() for _ in range(252)}) == 252
+    assert len({addresses.address() for _ in range(252)}) == 252
     with pytest.raises(NetworkFailed, match="no address is free"):
-        addresses.take()
+        addresses.address()
     addresses.give_back(kept)
-    assert addresses.take() == kept
+    assert addresses.address() == kept
 
 
 def test_a_pod_waits_for_an_address(tmp_path: Path) -> None:

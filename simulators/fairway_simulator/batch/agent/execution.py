@@ -6,7 +6,7 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent import environment, layout
 from fairway_simulator.batch.agent.commands import (
@@ -26,29 +26,14 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.job import Task
     from fairway_simulator.batch.model.pool import Node
-
-
-class Listener(Protocol):
-    """Who is told how an attempt goes on."""
-
-    def running(self, execution: Execution, /) -> bool:
-        """The task's nodes are prepared; False where the attempt no longer counts."""
-
-    def subtask(self, execution: Execution, index: int, outcome: Outcome, /) -> None:
-        """A subtask's coordination command has ended."""
-
-    def will_retry(self, task: Task, outcome: Outcome, /) -> bool:
-        """True if a task that ended so is run again."""
-
-    def ended(self, execution: Execution, outcome: Outcome | None, /) -> None:
-        """An attempt is over, and nothing of it runs any more. None: it does not count."""
+    from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
 
 
 class Execution:
     """An attempt of a task on its nodes, the main one first."""
 
     def __init__(
-        self, task: Task, nodes: Sequence[Node], agent: NodeAgent, listener: Listener
+        self, task: Task, nodes: Sequence[Node], agent: NodeAgent, listener: Lifecycle
     ) -> None:
         self.task = task
         self.nodes = list(nodes)
@@ -71,7 +56,7 @@ class Execution:
             ]
 
     def start(self) -> None:
-        """Begins; the end is told to the listener."""
+        """Begins; the end is told to the task's life."""
         name = f"task-{self.task.job.id}-{self.task.id}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
 

@@ -17,7 +17,7 @@ import threading
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from fairway_simulator.sockets import Relay, new_network, within
+from fairway_simulator.sockets import Relay, link, new_network, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def can_have_networks() -> bool:
     except OSError:
         return False
     try:
-        _ip(namespace, f"link add {_SWITCH} type bridge", "link add one type veth peer name other")
+        link(namespace, f"link add {_SWITCH} type bridge", "link add one type veth peer name other")
     except (OSError, subprocess.CalledProcessError):
         return False
     finally:
@@ -128,16 +128,16 @@ class Network:
     def _join(self, node: Node) -> int:
         if self._switch is None:
             self._switch = new_network()
-            _ip(self._switch, f"link add {_SWITCH} type bridge", f"link set {_SWITCH} up")
+            link(self._switch, f"link add {_SWITCH} type bridge", f"link set {_SWITCH} up")
         namespace = new_network()
         self._made += 1
         wire = f"node{self._made}"
-        _ip(
+        link(
             self._switch,
             f"link add {wire} type veth peer name eth0 netns /proc/{os.getpid()}/fd/{namespace}",
             f"link set {wire} master {_SWITCH} up",
         )
-        _ip(
+        link(
             namespace,
             "link set lo up",
             f"addr add {node.address}/16 dev eth0",
@@ -149,19 +149,6 @@ class Network:
 def _service(namespace: int, port: int) -> Relay:
     listener = within(namespace, partial(socket.create_server, (_LOOPBACK, port)))
     return Relay(listener, partial(socket.create_connection, (_LOOPBACK, port)))
-
-
-def _ip(namespace: int, *lines: str) -> None:
-    """Does what these lines say in a network."""
-    run = partial(
-        subprocess.run,
-        ["ip", "-batch", "-"],
-        input="".join(f"{line}\n" for line in lines),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    within(namespace, run)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Addresses of pods: each in a network of its own behind one switch, or on loopback.
 
-The switch is a bridge in a namespace that a process holds. When the kubelet dies its input ends,
-so does the process, and with it the whole network: nothing of it is left on this machine.
+The switch is a bridge in a namespace that this process alone keeps: when the kubelet dies it goes,
+and with it the whole network: nothing of it is left on this machine.
 """
 
 from __future__ import annotations
@@ -11,29 +11,41 @@ import secrets
 import subprocess
 import threading
 from collections import deque
-from typing import Protocol
+
+from fairway_simulator.sockets import link, new_network
 
 _TRIES = 256
-_HELD = "ip link add switch type bridge && ip link set switch up && echo ready && exec cat"
 
 
 class NetworkFailed(Exception):
     """This machine does not let a network be made."""
 
 
-class Network(Protocol):
-    """Network from which pods get their addresses."""
+class Network:
+    """All pods share this machine's network; each has a loopback address of its own."""
 
-    gateway: str
-    """The address at which pods reach this machine."""
-    private: bool
+    private = False
     """True if each pod has a network of its own."""
+    gateway = "127.0.0.1"
+    """The address at which pods reach this machine."""
+
+    def __init__(self, prefix: str = "") -> None:
+        prefix = prefix or f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
+        # One that was given back comes round last.
+        self._free = deque(f"{prefix}.{host}" for host in range(2, 255))
+        self._lock = threading.Lock()
 
     def address(self) -> str:
         """One that no pod has, until it is given back."""
+        with self._lock:
+            if not self._free:
+                raise NetworkFailed("no address is free")
+            return self._free.popleft()
 
     def give_back(self, address: str) -> None:
         """A pod has ended, and its address is another's in time."""
+        with self._lock:
+            self._free.append(address)
 
     def attach(self, pid: int, address: str) -> None:
         """Gives the network namespace of a process its address."""
@@ -42,106 +54,54 @@ class Network(Protocol):
         """Takes it all away."""
 
 
-class Addresses:
-    """The addresses `prefix`.2 to .254; one that was given back comes round last."""
-
-    def __init__(self, prefix: str) -> None:
-        self._free = deque(f"{prefix}.{host}" for host in range(2, 255))
-        self._lock = threading.Lock()
-
-    def take(self) -> str:
-        """One that nobody has."""
-        with self._lock:
-            if not self._free:
-                raise NetworkFailed("no address is free")
-            return self._free.popleft()
-
-    def give_back(self, address: str) -> None:
-        """Nobody has it any more."""
-        with self._lock:
-            self._free.append(address)
-
-
-class Loopback:
-    """All pods share this machine's network; each has a loopback address of its own."""
-
-    private = False
-    gateway = "127.0.0.1"
-
-    def __init__(self) -> None:
-        prefix = f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
-        self._addresses = Addresses(prefix)
-
-    def address(self) -> str:
-        """One that no pod has."""
-        return self._addresses.take()
-
-    def give_back(self, address: str) -> None:
-        """It may be another's."""
-        self._addresses.give_back(address)
-
-    def attach(self, pid: int, address: str) -> None:
-        """Nothing to do."""
-
-    def close(self) -> None:
-        """Nothing to do."""
-
-
-class Switch:
+class Switch(Network):
     """A network 10.244.N.0/24, in which this machine is .1."""
 
     private = True
 
     def __init__(self) -> None:
-        self._holder = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", _HELD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert self._holder.stdout
-        if not self._holder.stdout.readline():
-            said = self._holder.communicate()[1].decode(errors="replace")
-            raise NetworkFailed(said.strip())
-        self._number = self._link()
-        self.gateway = f"10.244.{self._number}.1"
-        self._addresses = Addresses(f"10.244.{self._number}")
-
-    def address(self) -> str:
-        """One that no pod has."""
-        return self._addresses.take()
-
-    def give_back(self, address: str) -> None:
-        """It may be another's."""
-        self._addresses.give_back(address)
+        try:
+            self._switch = new_network()
+        except OSError as error:
+            raise NetworkFailed(str(error)) from None
+        _link(self._switch, "link add switch type bridge", "link set switch up")
+        number = self._plug_in()
+        self.gateway = f"10.244.{number}.1"
+        super().__init__(f"10.244.{number}")
 
     def attach(self, pid: int, address: str) -> None:
         """Plugs the namespace of a process into the switch."""
         port = f"p{pid}"
-        holder = str(self._holder.pid)
-        _ip("link", "add", "eth0", "netns", str(pid), "type", "veth", "peer", port, "netns", holder)
-        _ip("link", "set", port, "master", "switch", "up", inside=self._holder.pid)
-        _ip("addr", "add", f"{address}/24", "dev", "eth0", inside=pid)
-        _ip("link", "set", "lo", "up", inside=pid)
-        _ip("link", "set", "eth0", "up", inside=pid)
-        _ip("route", "add", "default", "via", self.gateway, inside=pid)
+        _link(
+            self._switch,
+            f"link add {port} type veth peer name eth0 netns {pid}",
+            f"link set {port} master switch up",
+        )
+        own = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _link(
+                own,
+                f"addr add {address}/24 dev eth0",
+                "link set lo up",
+                "link set eth0 up",
+                f"route add default via {self.gateway}",
+            )
+        finally:
+            os.close(own)
 
     def close(self) -> None:
-        """The holder ends, and with it the switch and its cables."""
-        self._holder.communicate()
+        """Lets the switch go, and with it its cables."""
+        os.close(self._switch)
 
-    def _link(self) -> int:
+    def _plug_in(self) -> int:
         """Plugs this machine in, under the first number that is free."""
-        holder = str(self._holder.pid)
-        start = os.getpid()
-        for number in ((start + step) % 256 for step in range(_TRIES)):
+        switch = f"/proc/{os.getpid()}/fd/{self._switch}"
+        for number in ((os.getpid() + step) % 256 for step in range(_TRIES)):
             name = f"fwk{number}"
-            made = _try("link", "add", name, "type", "veth", "peer", "uplink", "netns", holder)
-            if made:
-                _ip("addr", "add", f"10.244.{number}.1/24", "dev", name)
-                _ip("link", "set", name, "up")
-                _ip("link", "set", "uplink", "master", "switch", "up", inside=self._holder.pid)
+            words = ["ip", "link", "add", name, "type", "veth", "peer", "uplink", "netns", switch]
+            if subprocess.run(words, capture_output=True, check=False).returncode == 0:
+                _link(None, f"addr add 10.244.{number}.1/24 dev {name}", f"link set {name} up")
+                _link(self._switch, "link set uplink master switch up")
                 return number
         self.close()
         raise NetworkFailed("no number of a network is free")
@@ -149,18 +109,11 @@ class Switch:
 
 def network(*, private: bool) -> Network:
     """The network for pods; loopback where this machine gives no right to make another."""
-    if private and os.geteuid() == 0:
-        return Switch()
-    return Loopback()
+    return Switch() if private and os.geteuid() == 0 else Network()
 
 
-def _try(*words: str) -> bool:
-    done = subprocess.run(["ip", *words], capture_output=True, check=False)
-    return done.returncode == 0
-
-
-def _ip(*words: str, inside: int = 0) -> None:
-    enter = ["nsenter", "-t", str(inside), "-n"] if inside else []
-    done = subprocess.run([*enter, "ip", *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NetworkFailed(f"ip {' '.join(words)}: {done.stderr.strip()}")
+def _link(namespace: int | None, *lines: str) -> None:
+    try:
+        link(namespace, *lines)
+    except subprocess.CalledProcessError as error:
+        raise NetworkFailed(f"ip {'; '.join(lines)}: {error.stderr.strip()}") from None
