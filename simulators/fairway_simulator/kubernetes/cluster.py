@@ -275,7 +275,7 @@ class KubernetesCluster:
         self.kubelet.start()
 
     def _kueue(self) -> list[Controller]:
-        found = Kueue(self.api.store, self.clock)
+        found = Kueue(self.api.store)
         self.api.admission.mutators.append(found.suspend)
         return [found, *([Provisioning(self.api.store)] if self.pools else [])]
 

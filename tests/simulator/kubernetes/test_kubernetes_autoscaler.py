@@ -63,7 +63,7 @@ class Cloud:
         self.admission = Admission(self.store)
         space = self.admission.new(NAMESPACES, {"metadata": {"name": SPACE}}, "", "")
         self.store.create(NAMESPACES, space)
-        kueue_ = Kueue(self.store, lambda: self.now)
+        kueue_ = Kueue(self.store)
         self.admission.mutators.append(kueue_.suspend)
         self.autoscaler = Autoscaler(self.store, [pool], lambda: self.now, self.launch)
         self.controllers = [
@@ -378,38 +378,6 @@ class TestRequests:
         cloud.wait(60)
         assert cloud.autoscaler.asked["nd"] == 1
         assert cloud.placed() == ["nd-0"]
-
-    def test_a_request_that_has_failed_says_why_and_is_made_again_three_times(self) -> None:
-        cloud = Cloud(pool(stock=1))
-        cloud.submit("job", 4)
-        for attempt, minutes in ((1, 1), (2, 2), (3, 4)):
-            self.fail(cloud, attempt)
-            (workload,) = cloud.store.items(WORKLOADS)
-            evicted = condition_of(workload, "Evicted")
-            assert evicted["reason"] == "AdmissionCheck"
-            why = "Retrying after failure: ProvisioningRequest is expired"
-            assert why in evicted["message"]
-            assert not is_true(workload, "QuotaReserved")  # others may have it meanwhile
-            cloud.wait(minutes)
-            assert len(cloud.requests) == attempt + 1
-        self.fail(cloud, 4)
-        (workload,) = cloud.store.items(WORKLOADS)
-        assert workload["spec"]["active"] is False
-        said = condition_of(workload, "Evicted")["message"]
-        assert said.startswith(
-            "The workload is deactivated due to AdmissionCheck in Rejected state"
-        )
-        cloud.wait(60)
-        assert len(cloud.requests) == 4
-        assert cloud.suspended("job")
-
-    def fail(self, cloud: Cloud, attempt: int) -> None:
-        (request,) = (
-            each for each in cloud.requests if each["metadata"]["name"].endswith(f"-{attempt}")
-        )
-        assert not is_true(request, "Failed")
-        cloud.now += 7 * 86400 + 1
-        cloud.settle()
 
     def test_a_queue_whose_check_nobody_does_admits_nothing(self) -> None:
         """As where Kueue began before the cluster had the kind of such requests."""

@@ -18,36 +18,11 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 
 _META = {"$ref": "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
-_STOPS = ("None", "Hold", "HoldAndDrain")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TAINT = {"key!": "string", "value": "string", "effect!": _EFFECTS}
-_TOLERATION = {
-    "key": "string",
-    "operator": ("Equal", "Exists"),
-    "value": "string",
-    "effect": _EFFECTS,
-    "tolerationSeconds": "integer",
-}
-_EXPRESSION = {
-    "key!": "string",
-    "operator!": ("In", "NotIn", "Exists", "DoesNotExist"),
-    "values": ["string"],
-}
-_QUOTA = {
-    "name!": "string",
-    "nominalQuota!": "quantity",
-    "borrowingLimit": "quantity",
-    "lendingLimit": "quantity",
-}
+_QUOTA = {"name!": "string", "nominalQuota!": "quantity"}
 _KINDS: dict[str, Any] = {
-    "ResourceFlavor": {
-        "spec": {
-            "nodeLabels": {"*": "string"},
-            "nodeTaints": [_TAINT],
-            "tolerations": [_TOLERATION],
-            "topologyName": "string",
-        }
-    },
+    "ResourceFlavor": {"spec": {"nodeLabels": {"*": "string"}, "nodeTaints": [_TAINT]}},
     "ClusterQueue": {
         "spec": {
             "resourceGroups": [
@@ -56,14 +31,10 @@ _KINDS: dict[str, Any] = {
                     "flavors!": [{"name!": "string", "resources!": [_QUOTA]}],
                 }
             ],
-            "cohortName": "string",
             "queueingStrategy": ("StrictFIFO", "BestEffortFIFO"),
-            "namespaceSelector": {
-                "matchLabels": {"*": "string"},
-                "matchExpressions": [_EXPRESSION],
-            },
-            "preemption": {"reclaimWithinCohort": ("Never",), "withinClusterQueue": ("Never",)},
-            "stopPolicy": _STOPS,
+            "namespaceSelector": {"matchLabels": {"*": "string"}},
+            "preemption": {"withinClusterQueue": ("Never",)},
+            "stopPolicy": ("None", "Hold", "HoldAndDrain"),
             "admissionChecksStrategy": {
                 "admissionChecks!": [{"name!": "string", "onFlavors": ["string"]}]
             },
@@ -75,26 +46,14 @@ _KINDS: dict[str, Any] = {
             "parameters": {"apiGroup!": "string", "kind!": "string", "name!": "string"},
         }
     },
-    "ProvisioningRequestConfig": {
-        "spec!": {
-            "provisioningClassName!": "string",
-            "parameters": {"*": "string"},
-            "managedResources": ["string"],
-            "retryStrategy": {
-                "backoffLimitCount": "integer",
-                "backoffBaseSeconds": "integer",
-                "backoffMaxSeconds": "integer",
-            },
-        }
-    },
+    "ProvisioningRequestConfig": {"spec!": {"provisioningClassName!": "string"}},
     "ProvisioningRequest": {
         "spec!": {
             "provisioningClassName!": "string",
             "podSets!": [{"podTemplateRef!": {"name!": "string"}, "count!": "integer"}],
-            "parameters": {"*": "string"},
         }
     },
-    "LocalQueue": {"spec": {"clusterQueue": "string", "stopPolicy": _STOPS}},
+    "LocalQueue": {"spec": {"clusterQueue": "string"}},
     "WorkloadPriorityClass": {"value!": "integer", "description": "string"},
     "Workload": {"spec": "any"},  # its controllers' own
 }

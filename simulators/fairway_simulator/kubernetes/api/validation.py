@@ -17,31 +17,17 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.store import Object
 
 
-_MOST_LABELS = 8
 _MOST_FLAVORS = 64
 
 
 def kueue_causes(kind: str, found: dict[str, Any]) -> Iterator[str]:
     """The faults of an object of a kind."""
     spec = found.get("spec") or {}
-    if kind == "ResourceFlavor":
-        for field in ("nodeLabels", "nodeTaints", "tolerations"):
-            if len(spec.get(field) or ()) > _MOST_LABELS:
-                yield f"spec.{field}: Too many: {len(spec[field])}: must have at most 8 items"
-    elif kind == "ClusterQueue":
+    if kind == "ClusterQueue":
         yield from _cluster_queue(spec)
     elif kind == "LocalQueue" and not spec.get("clusterQueue"):
         # The service takes one without, which then admits nothing.
         yield "spec.clusterQueue: Required value"
-
-
-def kueue_changes(kind: str, before: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """The fields of an object that were changed and may not be."""
-    if kind == "LocalQueue" and before["spec"] != found.get("spec"):
-        old, new = (each.get("spec", {}).get("clusterQueue") for each in (before, found))
-        if old != new:
-            return [f'spec.clusterQueue: Invalid value: "{new}": field is immutable']
-    return []
 
 
 def _cluster_queue(spec: dict[str, Any]) -> Iterator[str]:
@@ -56,12 +42,10 @@ def _cluster_queue(spec: dict[str, Any]) -> Iterator[str]:
                 yield f'{path}.coveredResources: Duplicate value: "{name}"'
             seen.add(name)
         for index, flavor in enumerate(group["flavors"]):
-            yield from _flavor(flavor, covered, f"{path}.flavors[{index}]", spec)
+            yield from _flavor(flavor, covered, f"{path}.flavors[{index}]")
 
 
-def _flavor(
-    flavor: dict[str, Any], covered: list[str], path: str, spec: dict[str, Any]
-) -> Iterator[str]:
+def _flavor(flavor: dict[str, Any], covered: list[str], path: str) -> Iterator[str]:
     names = [each["name"] for each in flavor["resources"]]
     if len(names) != len(covered):
         yield (
@@ -71,25 +55,17 @@ def _flavor(
     elif names != covered:
         yield f"{path}.resources: Invalid value: must match the name in coveredResources"
     for index, quota in enumerate(flavor["resources"]):
-        for field in ("nominalQuota", "borrowingLimit", "lendingLimit"):
-            if field in quota:
-                yield from _amount(quota[field], f"{path}.resources[{index}].{field}")
-        if not spec.get("cohortName") and ("borrowingLimit" in quota or "lendingLimit" in quota):
-            yield f"{path}.resources[{index}]: Invalid value: limits must be nil without a cohort"
-
-
-def _amount(value: object, path: str) -> Iterator[str]:
-    try:
-        negative = parse(value) < 0
-    except ValueError:
-        yield f'{path}: Invalid value: "{value}": quantities must match the regular expression'
-        return
-    if negative:
-        yield f'{path}: Invalid value: "{value}": must be greater than or equal to 0'
+        where, value = f"{path}.resources[{index}].nominalQuota", quota["nominalQuota"]
+        try:
+            negative = parse(value) < 0
+        except ValueError:
+            yield f'{where}: Invalid value: "{value}": quantities must match the regular expression'
+            continue
+        if negative:
+            yield f'{where}: Invalid value: "{value}": must be greater than or equal to 0'
 
 
 _MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
-_POLICIES = ("Retain", "Delete", "Recycle")
 # Of a volume that are no place where it comes from.
 _ABOUT = frozenset(
     {"capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName"}
@@ -112,36 +88,14 @@ def storage_causes(plural: str, found: dict[str, Any]) -> Iterator[str]:
         return
     if "storage" not in (spec.get("capacity") or {}):
         yield "spec.capacity: Required value"
-    policy = spec.get("persistentVolumeReclaimPolicy", "Retain")
-    if policy not in _POLICIES:
+    if (policy := spec.get("persistentVolumeReclaimPolicy", "Retain")) != "Retain":
         yield f'spec.persistentVolumeReclaimPolicy: Unsupported value: "{policy}"'
-    sources = _sources(spec)
+    sources = set(spec) - _ABOUT
     if len(sources) != 1:
         said = "must specify a volume type" if not sources else "may not specify more than 1"
         yield f"spec: Required value: {said}"
     if "nfs" in sources and not str(spec["nfs"]["path"]).startswith("/"):
         yield "spec.nfs.path: Invalid value: must be an absolute path"
-
-
-def storage_changes(plural: str, before: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """The fields of a volume or a claim that were changed and may not be."""
-    old, new = before["spec"], found["spec"]
-    if plural == "persistentvolumes":
-        if _sources(old) != _sources(new):
-            what = "spec.persistentvolumesource"
-            return [f"{what}: Forbidden: {what} is immutable after creation"]
-        return []
-    fixed = [{k: v for k, v in each.items() if k != "resources"} for each in (old, new)]
-    if fixed[0].get("volumeName") is None:
-        fixed[1] = {k: v for k, v in fixed[1].items() if k != "volumeName"}
-    if fixed[0] != fixed[1]:
-        said = "spec is immutable after creation except resources.requests"
-        return [f"spec: Forbidden: {said} and volumeAttributesClassName for bound claims"]
-    return []
-
-
-def _sources(spec: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in spec.items() if name not in _ABOUT}
 
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -190,12 +144,8 @@ def causes(resource: Resource, found: Object) -> Iterator[str]:
 
 def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
     """The fields of an object that were changed and may not be."""
-    if resource.is_custom:
-        return kueue_changes(resource.kind, before, found)
     if resource.plural == "jobs":
         return list(pod_rules.job_changes(before, found))
-    if resource.plural in _STORAGE:
-        return storage_changes(resource.plural, before, found)
     if resource.plural == "pods" and not pod_rules.may_become(before["spec"], found["spec"]):
         return [_FIXED_POD]
     if resource.plural in ("rolebindings", "clusterrolebindings"):

@@ -39,8 +39,7 @@ STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/"
 _GPU, _GPU_LABEL = "nvidia.com/gpu", "accelerator"
 _KEPT = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _ALL = "all"
-# Seconds for which capacity is booked, and after which a request that was not met has failed.
-_BOOKED, _EXPIRED = 600.0, 7 * 86400.0
+_BOOKED = 600.0  # seconds
 # Seconds until a request is tried again, at first and at most; and a pool, after a failure.
 _FIRST_RETRY, _LAST_RETRY = 60.0, 600.0
 _BACKOFF = 300.0
@@ -114,7 +113,6 @@ class Autoscaler(Controller):
         self._sizes = {pool.name: pool.least for pool in pools}
         self._backoff: dict[str, float] = {}
         self._retry: dict[str, tuple[float, float]] = {}
-        self._created: dict[str, float] = {}
         self._provisioned: dict[str, float] = {}
         self._unneeded: dict[str, float] = {}
         self.asked: Counter[str] = Counter()
@@ -179,13 +177,9 @@ class Autoscaler(Controller):
         """Capacity is booked for ten minutes, or until the pods are there (processor.go)."""
         for request in self._store.items(PROVISIONING_REQUESTS):
             uid, now = request["metadata"]["uid"], self._clock()
-            created = self._created.setdefault(uid, now)
-            if is_true(request, "BookingExpired") or is_true(request, "Failed"):
+            if is_true(request, "BookingExpired") or not is_true(request, "Provisioned"):
                 continue
-            if not is_true(request, "Provisioned"):
-                if now > created + _EXPIRED:
-                    self._say(request, "Failed", "Expired", "ProvisioningRequest is expired")
-            elif self._consumers(request) >= sum(each["count"] for each in _pod_sets(request)):
+            if self._consumers(request) >= sum(each["count"] for each in _pod_sets(request)):
                 said = "Capacity booking is consumed"
                 self._say(request, "BookingExpired", "CapacityBookingConsumed", said)
             elif now > self._provisioned.get(uid, now) + _BOOKED:
@@ -204,9 +198,8 @@ class Autoscaler(Controller):
         """One in each look, and one that was not met after a while (injector.go)."""
         for request in self._store.items(PROVISIONING_REQUESTS):
             again, _ = self._retry.get(request["metadata"]["uid"], (0.0, 0.0))
-            is_over = is_true(request, "Failed") or is_true(request, "Provisioned")
             known = request["spec"]["provisioningClassName"] == AT_ONCE
-            if known and not is_over and self._clock() >= again:
+            if known and not is_true(request, "Provisioned") and self._clock() >= again:
                 return request
         return None
 

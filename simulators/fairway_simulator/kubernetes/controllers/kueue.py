@@ -1,8 +1,7 @@
 """Kueue 0.19 as a Job sees it: suspended until there is quota for all of its pods.
 
-Labels, Workloads and their conditions are the real ones; cohorts, topology and preemption are not
-there. What a
-check has to do is for its controller: see `provisioning`.
+Labels, Workloads and their conditions are the real ones; cohorts, topology, preemption and
+evictions are not there. What a check has to do is for its controller: see `provisioning`.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from fairway_simulator.kubernetes.controllers.quota import (
     say_who_is_active,
     why_inactive,
 )
-from fairway_simulator.kubernetes.events import condition_of, is_true, now, with_condition
+from fairway_simulator.kubernetes.events import is_true, now, with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from fairway_simulator.kubernetes.api.store import Change, Object, Store
 
@@ -43,12 +42,10 @@ _ALL = "all"
 
 
 class Kueue(Controller):
-    """Its webhook and its controllers; `clock` is that by which they wait."""
+    """Its webhook and its controllers."""
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock
-        self._not_before: dict[str, float] = {}
 
     def suspend(self, resource: Resource, job: Object) -> None:
         """The webhook: a new Job with a queue waits."""
@@ -61,10 +58,6 @@ class Kueue(Controller):
         if change.resource in kinds or (change.resource is JOBS and _queue(change.found)):
             yield _ALL
 
-    def due(self) -> Iterator[str]:
-        """Quota is freed by changes; some wait for a time beside it."""
-        return iter([_ALL] if self._not_before else ())
-
     def reconcile(self, _: str) -> None:
         """Looks at all Jobs with a queue, and then at who may start."""
         with self._store.changed:
@@ -74,40 +67,15 @@ class Kueue(Controller):
             say_who_is_active(self._store)
             for workload in self._store.items(WORKLOADS):
                 self._judge(workload)
-            waiting = [each for each in self._store.items(WORKLOADS) if self._may_come(each)]
+            waiting = [each for each in self._store.items(WORKLOADS) if _waits(each)]
             for workload in sorted(waiting, key=_order):
                 self._admit(workload)
 
-    def _may_come(self, workload: Object) -> bool:
-        uid = workload["metadata"]["uid"]
-        if not _waits(workload) or self._clock() < self._not_before.get(uid, 0.0):
-            return False
-        self._not_before.pop(uid, None)
-        return True
-
     def _judge(self, workload: Object) -> None:
-        """Admits what has passed all checks, and takes the quota of what one has failed.
-
-        Source: kueue, pkg/controller/core/workload_controller.go (reconcileCheckBasedEviction).
-        """
+        """Admits what has passed all checks."""
         checks = workload["status"].get("admissionChecks") or []
-        if not is_true(workload, "QuotaReserved") or is_true(workload, "Finished"):
-            return
-        for state in ("Rejected", "Retry"):
-            failed = [each for each in checks if each["state"] == state]
-            if not failed:
-                continue
-            said = "; ".join(f'"{each["name"]}" ({each["message"]})' for each in failed)
-            said = f"AdmissionCheck in {state} state: {said}"
-            if state == "Rejected":
-                said = f"The workload is deactivated due to {said}"
-                self._evict(workload, "Deactivated", said, active=False)
-                return
-            after = max(each.get("requeueAfterSeconds", 0) for each in failed)
-            self._not_before[workload["metadata"]["uid"]] = self._clock() + after
-            self._evict(workload, "AdmissionCheck", f"Evicted due to {said}")
-            return
-        if not is_true(workload, "Admitted") and all(each["state"] == "Ready" for each in checks):
+        passed = all(each["state"] == "Ready" for each in checks)
+        if passed and is_true(workload, "QuotaReserved") and not is_true(workload, "Admitted"):
             said = "The workload is admitted"
             status = with_condition(workload["status"], "Admitted", "Admitted", said)
             self._store.set_status(WORKLOADS, workload, status)
@@ -191,13 +159,7 @@ class Kueue(Controller):
         }
         reserved = f"Quota reserved in ClusterQueue {queue}"
         status = with_condition(status, "QuotaReserved", "QuotaReserved", reserved)
-        if is_true(workload, "Evicted"):
-            said = f"Previously: {condition_of(workload, 'Evicted')['message']}"
-            status = with_condition(status, "Evicted", "QuotaReserved", said, holds=False)
-        known = {each["name"]: each for each in status.get("admissionChecks") or ()}
-        status["admissionChecks"] = [
-            known.get(name, _check(name)) for name in self._checks(queue, assignment)
-        ]
+        status["admissionChecks"] = [_check(name) for name in self._checks(queue, assignment)]
         self._store.set_status(WORKLOADS, workload, status)
 
     def _checks(self, queue: str, assignment: Assignment) -> list[str]:
@@ -217,27 +179,6 @@ class Kueue(Controller):
         )
         self._store.set_status(WORKLOADS, workload, status)
 
-    def _evict(self, workload: Object, reason: str, said: str, *, active: bool = True) -> None:
-        """Takes a workload's quota, and suspends its Job; its checks begin anew."""
-        status = {k: v for k, v in workload["status"].items() if k != "admission"}
-        status = with_condition(status, "Evicted", reason, said)
-        for kind in ("QuotaReserved", "Admitted"):
-            status = with_condition(status, kind, "Pending", said, holds=False)
-        status["admissionChecks"] = [
-            {
-                **_check(each["name"]),
-                "message": f"Reset to Pending after eviction. Previously: {each['state']}",
-                "retryCount": each.get("retryCount", 0),
-            }
-            for each in status.get("admissionChecks") or ()
-        ]
-        spec = {**workload["spec"], "active": active}
-        self._store.replace(WORKLOADS, {**workload, "spec": spec, "status": status})
-        owner = workload["metadata"]["ownerReferences"][0]["name"]
-        job = self._store.find(JOBS, workload["metadata"]["namespace"], owner)
-        if job is not None and not job["spec"]["suspend"]:
-            self._store.replace(JOBS, {**job, "spec": {**job["spec"], "suspend": True}})
-
     def _start(self, job: Object, workload: Object) -> None:
         """Lets an admitted Job run, on the nodes of its flavors."""
         if not job["spec"]["suspend"]:
@@ -247,8 +188,6 @@ class Kueue(Controller):
         for name in sorted(set(held["flavors"].values())):
             flavor = (self._store.find(FLAVORS, "", name) or {}).get("spec", {})
             template["spec"].setdefault("nodeSelector", {}).update(flavor.get("nodeLabels") or {})
-            bearing = template["spec"].setdefault("tolerations", [])
-            bearing += [each for each in flavor.get("tolerations") or () if each not in bearing]
         for check in workload["status"].get("admissionChecks") or ():
             for update in check.get("podSetUpdates") or ():
                 notes = template.setdefault("metadata", {}).setdefault("annotations", {})

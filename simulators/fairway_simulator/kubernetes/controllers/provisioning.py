@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 _CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
-_RETRIES = {"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800}
 _ALL = "all"
 
 
@@ -53,7 +52,7 @@ class Provisioning(Controller):
                 if check["spec"]["controllerName"] == _CONTROLLER:
                     configs[check["metadata"]["name"]] = self._config(check)
             for workload in self._store.items(WORKLOADS):
-                if is_true(workload, "QuotaReserved"):
+                if is_true(workload, "QuotaReserved") and not is_true(workload, "Finished"):
                     self._follow(workload, configs)
 
     def _config(self, check: Object) -> Object | None:
@@ -70,44 +69,29 @@ class Provisioning(Controller):
         return config
 
     def _follow(self, workload: Object, configs: dict[str, Object | None]) -> None:
+        about = workload["metadata"]
         checks = workload["status"].get("admissionChecks") or []
         new = []
         for check in checks:
+            name = f"{about['name']}-{check['name']}-1"  # the first attempt: none fails here
+            request = self._store.find(PROVISIONING_REQUESTS, about["namespace"], name)
             config = configs.get(check["name"])
-            if config is None or is_true(workload, "Finished"):
-                new.append(check)
-                continue
-            attempt, request = self._last(workload, check["name"])
-            found = _judged(workload, check, config, attempt, request)
-            new.append(found)
-            is_over = request is None or _why_over(request)
-            if is_over and found["state"] == "Pending" and not is_true(workload, "Admitted"):
-                # The count of retries is what names the next, where the last one is gone.
-                number = max(attempt, check.get("retryCount", 0)) + 1
-                self._ask(workload, check["name"], config, number)
+            if config is not None and request is None:
+                self._ask(workload, name, config)
+            new.append(check if request is None else _judged(check, request))
         if new != checks:
             status = {**workload["status"], "admissionChecks": new}
             self._store.set_status(WORKLOADS, workload, status)
 
-    def _last(self, workload: Object, check: str) -> tuple[int, Object | None]:
-        about = workload["metadata"]
-        prefix = f"{about['name']}-{check}-"
-        found = {
-            int(number): request
-            for request in self._store.items(PROVISIONING_REQUESTS, about["namespace"])
-            if (number := request["metadata"]["name"].removeprefix(prefix)).isdecimal()
-        }
-        return max(found.items(), default=(0, None))
-
-    def _ask(self, workload: Object, check: str, config: Object, attempt: int) -> None:
+    def _ask(self, workload: Object, name: str, config: Object) -> None:
         """Makes the request, and the template of its pods, as they are to be on their flavor."""
-        about, status = workload["metadata"], workload["status"]
+        status = workload["status"]
         (pods,), (held,) = workload["spec"]["podSets"], status["admission"]["podSetAssignments"]
         template = copy.deepcopy(pods["template"])
-        for name in sorted({*held["flavors"].values()}):
-            labels = (self._store.find(FLAVORS, "", name) or {}).get("spec", {}).get("nodeLabels")
+        for flavor in sorted({*held["flavors"].values()}):
+            labels = (self._store.find(FLAVORS, "", flavor) or {}).get("spec", {}).get("nodeLabels")
             template["spec"].setdefault("nodeSelector", {}).update(labels or {})
-        name = f"{about['name']}-{check}-{attempt}"
+        made = f"ppt-{name}-main"
         request = self._make(
             PROVISIONING_REQUESTS,
             name,
@@ -115,14 +99,10 @@ class Provisioning(Controller):
             WORKLOADS,
             spec={
                 "provisioningClassName": config["spec"]["provisioningClassName"],
-                "podSets": [
-                    {"podTemplateRef": {"name": f"ppt-{name}-main"}, "count": pods["count"]}
-                ],
-                "parameters": dict(config["spec"].get("parameters") or {}),
+                "podSets": [{"podTemplateRef": {"name": made}, "count": pods["count"]}],
             },
             status={},
         )
-        made = f"ppt-{name}-main"
         self._make(POD_TEMPLATES, made, request, PROVISIONING_REQUESTS, template=template)
 
     def _make(
@@ -138,44 +118,11 @@ class Provisioning(Controller):
         return self._store.create(resource, {"metadata": about, **fields})
 
 
-def _judged(
-    workload: Object, check: Object, config: Object, attempt: int, request: Object | None
-) -> Object:
+def _judged(check: Object, request: Object) -> Object:
     """The state of a check, by its request (syncCheckStates)."""
-    if request is None:
-        return check
-    retries = {**_RETRIES, **(config["spec"].get("retryStrategy") or {})}
-    is_admitted = is_true(workload, "Admitted")
-    kind = _why_over(request)
-    if kind and not (kind == "BookingExpired" and is_admitted):
-        why = condition_of(request, kind)["message"]
-        if kind == "CapacityRevoked" or attempt > retries["backoffLimitCount"]:
-            return {**check, "state": "Rejected", "message": why}
-        after = "failure" if kind == "Failed" else "booking expired"
-        check = {**check, "message": f"Retrying after {after}: {why}"}
-        if attempt <= check.get("retryCount", 0):
-            return check  # this one was counted
-        pause = min(
-            retries["backoffBaseSeconds"] * 2 ** (attempt - 1), retries["backoffMaxSeconds"]
-        )
-        return {**check, "state": "Retry", "retryCount": attempt, "requeueAfterSeconds": pause}
-    if is_true(request, "Provisioned"):
-        if check["state"] == "Ready":
-            return check
-        notes = {
-            CONSUMES: request["metadata"]["name"],
-            _CLASS: request["spec"]["provisioningClassName"],
-        }
-        said = condition_of(request, "Provisioned")["message"]
-        updates = [{"name": "main", "annotations": notes}]
-        return {**check, "state": "Ready", "message": said, "podSetUpdates": updates}
-    if is_true(request, "Accepted"):
-        said = condition_of(request, "Provisioned").get("message", check["message"])
+    said = condition_of(request, "Provisioned").get("message", check["message"])
+    if not is_true(request, "Provisioned"):
         return {**check, "state": "Pending", "message": said}
-    return {**check, "state": "Pending", "message": ""}
-
-
-def _why_over(request: Object) -> str:
-    """The condition by which a request has come to its end; "" for none."""
-    kinds = ("Failed", "CapacityRevoked", "BookingExpired")
-    return next((kind for kind in kinds if is_true(request, kind)), "")
+    name, kind = request["metadata"]["name"], request["spec"]["provisioningClassName"]
+    updates = [{"name": "main", "annotations": {CONSUMES: name, _CLASS: kind}}]
+    return {**check, "state": "Ready", "message": said, "podSetUpdates": updates}

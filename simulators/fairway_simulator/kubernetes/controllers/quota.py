@@ -94,7 +94,7 @@ def _group(queue: Object, resource: str) -> Object | None:
 def _unfit(name: str, flavors: Mapping[str, Object], pods: Object) -> str:
     """Why pods cannot be on the nodes of a flavor; "" where they can."""
     flavor, spec = flavors[name].get("spec") or {}, pods["template"]["spec"]
-    bearing = [*(spec.get("tolerations") or ()), *(flavor.get("tolerations") or ())]
+    bearing = spec.get("tolerations") or ()
     for taint in flavor.get("nodeTaints") or ():
         if taint["effect"] == "PreferNoSchedule":
             continue
