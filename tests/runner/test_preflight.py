@@ -294,6 +294,28 @@ def test_a_driver_with_open_modules_needs_no_peermem(nodes: Nodes) -> None:
     assert nodes.run().stdout.endswith("launched\n")
 
 
+@pytest.mark.parametrize("level", ["gpus", "fabric"])
+def test_a_topology_file_that_cannot_be_read_is_said_before_the_launcher_starts(
+    nodes: Nodes, level: str
+) -> None:
+    (nodes.root / "1/opt/microsoft/ndv5/topo.xml").unlink()
+    done = nodes.run(level)
+    assert done.stdout == "preflight passed on 4 nodes\nlaunched\n"
+    why = "by which NCCL finds which adapter is near which GPU"
+    said = f"warning: node 10.0.0.5: no topology file /opt/microsoft/ndv5/topo.xml, {why}\n"
+    assert done.stderr == said
+    assert nodes.run(level, env={"NCCL_TOPO_FILE": "/a b.xml"}).stderr.count("/a b.xml, by") == 4
+    assert nodes.run(level, env={"NCCL_TOPO_FILE": ""}).stderr == ""
+
+
+def test_the_topology_file_of_pods_is_checked_too(tmp_path: Path) -> None:
+    job = {"name": "train", "template": "plain", "command": "echo launched"}
+    assert "check_topology()" in rendered(tmp_path, KUBERNETES, **job)[1]
+    # Pods of this size have none, and NCCL needs none there.
+    near = KUBERNETES.model_copy(update={"vm_size": "Standard_NC96ads_A100_v4"})
+    assert "check_topology()" not in rendered(tmp_path, near, **job)[1]
+
+
 def dcgmi(nodes: Nodes, text: str, status: int = 0) -> None:
     """Gives every node the program, with the same answer."""
     for rank in range(len(HOSTS)):
