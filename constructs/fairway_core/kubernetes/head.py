@@ -22,7 +22,7 @@ _WAIT = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 
 _RULES = [
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "create", "delete"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "delete"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "patch", "delete"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get"]},
     {"apiGroups": [_KUEUE], "resources": ["workloads", "localqueues"], "verbs": ["get", "list"]},

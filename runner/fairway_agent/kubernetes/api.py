@@ -129,6 +129,11 @@ class Api:
         with suppressed(NOT_FOUND):
             self.call("DELETE", self._path(base, kind, name), options)
 
+    def patch(self, base: str, kind: str, name: str, change: Mapping[str, Any]) -> None:
+        """Changes fields of an object; nothing where it is gone."""
+        with suppressed(NOT_FOUND):
+            self.call("PATCH", self._path(base, kind, name), change)
+
     def close(self) -> None:
         """Ends the connection; what is asked after that has another."""
         if self._connection is not None:

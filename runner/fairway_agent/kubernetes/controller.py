@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, notify, predecessors, state_files
 from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, Api
-from fairway_agent.kubernetes.objects import condition, index_of, look
+from fairway_agent.kubernetes.objects import REQUESTED, condition, index_of, look
 from fairway_agent.kubernetes.runs import reconcile_all
 from fairway_agent.kubernetes.submit import create
-from fairway_agent.kubernetes.task_state import PATIENCE, lacking, stuck
+from fairway_agent.kubernetes.task_state import PATIENCE, lacking, stuck, unrequested
 from fairway_agent.records import Damaged
 from fairway_agent.state_files import TERMINATED, goes_on
 from fairway_agent.task.scheduled import read_secrets
@@ -27,7 +27,7 @@ from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from fairway_agent.control import Control, Part
     from fairway_agent.kubernetes.objects import Objects
@@ -66,7 +66,7 @@ class Controller:
     def step(self) -> bool:
         """Does what is due; whether more is to come."""
         try:
-            self._look()
+            objects = self._look()
             state = state_files.read_run(self.folder)
             if state is None or state.submission > self.number:
                 return False
@@ -76,6 +76,7 @@ class Controller:
                 return False
             with files.alone(self.folder / control.SUBMIT_LOCK):
                 self.start()
+            ask_again(self.api, objects, self._known.parts, time.time())
             control.note_blocked(self.folder, self.number, CONTROLLER, "")
         except Damaged:
             raise
@@ -84,7 +85,7 @@ class Controller:
             control.note_blocked(self.folder, self.number, CONTROLLER, fault.said)
         return True
 
-    def _look(self) -> None:
+    def _look(self) -> Objects:
         """Brings the run and those before it up to date, and ends what does not go on."""
         others = [each for each in map(Path, self.plan.after) if goes_on(each)]
         objects = look(self.api, [each.name for each in (*others, self.folder)])
@@ -95,6 +96,7 @@ class Controller:
         for part in known.parts:
             if part.job in objects.jobs and self._is_needless(part, objects):
                 self.api.delete(BATCH, "jobs", part.job)
+        return objects
 
     @property
     def _known(self) -> Control:
@@ -123,6 +125,13 @@ class Controller:
             return
         for part in list(due(self.folder, known, self.plan)):
             create(self.api, self.folder, known.submission, part)
+
+
+def ask_again(api: Api, objects: Objects, parts: Iterable[Part], now: float) -> None:
+    """Lets the autoscaler start nodes for pods as for any others, once their request does not."""
+    for part in parts:
+        for name in unrequested(objects, part.job, now):
+            api.patch(CORE, "pods", name, {"metadata": {"annotations": {REQUESTED: None}}})
 
 
 def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:

@@ -34,9 +34,9 @@ _UID = "kueue.x-k8s.io/job-uid"
 _NEVER = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible")
 _REFUSED = ("Retry", "Rejected")
 _STARTS, _STARTS_NONE = "TriggeredScaleUp", "NotTriggerScaleUp"
-# The annotation of pods that Kueue admitted once their nodes were asked for. The autoscaler says no
-# more of these. Source: Kubernetes autoscaler, processors/provreq/pods_filter.go.
-_REQUESTED = "autoscaling.x-k8s.io/consume-provisioning-request"
+REQUESTED = "autoscaling.x-k8s.io/consume-provisioning-request"
+"""The annotation of pods that Kueue admitted once their nodes were asked for. The autoscaler starts
+no more nodes for these. Source: Kubernetes autoscaler, processors/provreq/pods_filter.go."""
 _SCALES = "the pool scales up"
 
 
@@ -153,7 +153,7 @@ class Objects:
         """Returns what is known of the nodes that are started for a pod."""
         about = pod["metadata"]
         known = self.scaling.get(about.get("uid", ""), Scaling())
-        is_asked_for = _REQUESTED in (about.get("annotations") or {})
+        is_asked_for = REQUESTED in (about.get("annotations") or {})
         return Scaling(_SCALES) if is_asked_for and not known.says else known
 
     def pods_of(self, job: str, index: int) -> list[Object]:

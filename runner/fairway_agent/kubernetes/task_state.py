@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes.api import CORDONED
 from fairway_agent.kubernetes.objects import (
+    REQUESTED,
     condition,
     holds,
     is_over,
     moment,
     unscheduled,
 )
+from fairway_agent.kubernetes.settings import NODE_PROVISIONING
 from fairway_agent.reconcile import JobView
 from fairway_agent.state_files import KILLED, SERVICE, TIMED_OUT
 
@@ -187,3 +189,23 @@ def stuck(objects: Objects, job: str) -> Iterator[tuple[Object, str]]:
         why = why_stuck(pod) if pod["status"].get("phase") == "Pending" else ""
         if why and "deletionTimestamp" not in pod["metadata"]:
             yield pod, why
+
+
+# Seconds for which nodes are kept for the pods of the request by which they were started. Source:
+# Kubernetes autoscaler, processors/provreq/processor.go.
+_BOOKED = 600.0
+
+
+def unrequested(objects: Objects, job: str, now: float) -> Iterator[str]:
+    """Names the Job's pods that lack a node, and whose request asks for no more nodes: it was met
+    before they took the place of others, or a node that it started has not come."""
+    status = objects.jobs.get(job, {}).get("status") or {}
+    began = moment(status.get("startTime"))
+    for pod in objects.pods.get(job, ()):
+        about = pod["metadata"]
+        if not is_pending(pod) or unscheduled(pod) is None:
+            continue
+        made = moment(about["creationTimestamp"])
+        is_late = made > began + _BOOKED or now > made + NODE_PROVISIONING
+        if is_late and REQUESTED in (about.get("annotations") or {}):
+            yield about["name"]

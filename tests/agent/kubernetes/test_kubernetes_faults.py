@@ -7,15 +7,17 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairway_agent import control, job_facts, state_files
+from fairway_agent.control import Part
 from fairway_agent.kubernetes import api, nodes, objects, runs, submit
 from fairway_agent.kubernetes.api import CORE, Api, Refused
-from fairway_agent.kubernetes.controller import Controller
+from fairway_agent.kubernetes.controller import Controller, ask_again
 from fairway_agent.shared.reports import (
     CancelRequest,
     NodesRequest,
@@ -190,6 +192,36 @@ def test_a_right_that_an_earlier_release_has_not_given_is_named(
         text = documents.text([{**role, "rules": rules}])
         cluster_api.kubectl("apply", "-f", "-", stdin=text)
         assert lacks() == lacking
+
+
+def test_a_pod_that_waits_too_long_for_its_request_is_released_from_it(
+    cluster_api: KubernetesCluster, head_api: Api
+) -> None:
+    notes = {objects.REQUESTED: "job-a-nodes-1", "kept": "yes"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "waits", "labels": {objects.JOB: "job-a-0-0"}, "annotations": notes},
+        "spec": {"containers": [{"name": "task", "image": "a"}]},
+    }
+    cluster_api.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+
+    def found() -> dict[str, Any]:
+        (one,) = head_api.list(CORE, "pods", {"labelSelector": f"{objects.JOB}=job-a-0-0"})
+        return one
+
+    while objects.unscheduled(found()) is None:
+        time.sleep(0.01)
+    seen = objects.Objects({"job-a-0-0": {}}, {"job-a-0-0": [found()]})
+    part, began = Part("tasks", 0, [0], 1, 8, job="job-a-0-0"), time.time()
+    seen.jobs["job-a-0-0"] = {"status": {"startTime": found()["metadata"]["creationTimestamp"]}}
+    ask_again(head_api, seen, [part], began + 1740)
+    assert found()["metadata"]["annotations"].items() >= notes.items()
+    ask_again(head_api, seen, [part], began + 1860)
+    ask_again(head_api, seen, [replace(part, job="gone")], began + 1860)
+    left = found()["metadata"]["annotations"]
+    assert (objects.REQUESTED in left, left["kept"]) == (False, "yes")
+    cluster_api.kubectl("delete", "pod", "waits")
 
 
 def test_an_account_without_rights_is_told_in_words(

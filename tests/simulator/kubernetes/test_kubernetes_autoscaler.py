@@ -5,6 +5,7 @@ Sources are named where the rules are, in `autoscaler.py` and `provisioning.py` 
 
 from __future__ import annotations
 
+from datetime import datetime, tzinfo
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from fairway_agent import control
 from fairway_agent.control import Part
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.kubernetes import gang
+from fairway_agent.kubernetes.controller import ask_again
 from fairway_agent.kubernetes.gang import Gang, Member
 from fairway_agent.kubernetes.node_health import NodeHealth
 from fairway_agent.kubernetes.objects import Objects, scaling
@@ -23,7 +25,7 @@ from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_core.kubernetes import queues
 from fairway_core.target import Target
-from fairway_simulator.kubernetes import NodeSpec, Pool
+from fairway_simulator.kubernetes import NodeSpec, Pool, events
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.resources import (
     CLUSTER_QUEUES,
@@ -138,6 +140,32 @@ class Cloud:
         self.store.create(JOBS, self.admission.new(JOBS, sent, SPACE, "Strict"))
         self.settle()
 
+    def lose(self, name: str) -> None:
+        """A node goes with its pods, which their Job replaces."""
+        self.autoscaler.lose(self.pool, name)
+        for pod in self.store.items(PODS):
+            if pod["spec"].get("nodeName") == name:
+                self.store.remove(PODS, pod)
+        self.settle()
+
+    def seen(self, job: str) -> Objects:
+        """The pods as a run's controller sees them: nobody's kubelet says here that one runs."""
+        pods = [
+            {**pod, "status": {**pod["status"], "phase": "Running"}}
+            if pod["spec"].get("nodeName")
+            else pod
+            for pod in self.store.items(PODS)
+        ]
+        jobs = {job: self.store.get(JOBS, SPACE, job)}
+        return Objects(jobs, {job: pods}, scaling=scaling(self))  # type: ignore[arg-type]
+
+    def patch(self, _: str, __: str, name: str, change: dict[str, Any]) -> None:
+        """As an API server removes annotations of a pod."""
+        pod = self.store.get(PODS, SPACE, name)
+        gone = change["metadata"]["annotations"]
+        notes = {k: v for k, v in pod["metadata"]["annotations"].items() if k not in gone}
+        self.store.replace(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": notes}})
+
     def check_nodes(self) -> None:
         """As the DaemonSet does on each node whose adapters come late."""
         for node in self.store.items(NODES):
@@ -192,6 +220,38 @@ def infiniband_alone(**changes: Any) -> Pool:
     """Nodes without GPUs, whose adapters come with their drivers."""
     has = {key: amount for key, amount in HAS.items() if key != "nvidia.com/gpu"}
     return Pool("nd", NodeSpec("", has, CPUS), **{"least": 1, "most": 9, **changes})
+
+
+def gang_of(cloud: Cloud, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Gang:
+    """Makes the gang of a task on two nodes, of which the first is there; times are the cloud's."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.fromtimestamp(cloud.now, tz)
+
+    monkeypatch.setattr(events, "datetime", Clock)
+    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: cloud.now))
+    meeting = Meeting("job/0", folder / "ssh", folder / "key", "serve")
+    files.write_json(folder / "0.json", Member("u", "pod", "nd-0", "10.0.0.1").to_json())
+    return Gang(
+        folder, 2, meeting, folder, "0", 0, patience(1, 4), began=cloud.now, first=cloud.now
+    )
+
+
+def gathered(cloud: Cloud, group: Gang) -> float:
+    """Seconds in which a task on two nodes has them, as the run's controller sees and does it."""
+    part, began = Part("tasks", 0, [0], 2, 8, job="job"), cloud.now
+    while len(cloud.placed()) < 2:
+        seen = cloud.seen("job")
+        why, since = lacking(seen, part)
+        assert why.startswith("1 of its 2 pods run: waiting for a node: ")
+        assert why.endswith("; the pool scales up")
+        control.note_lacking(group.run, 0, "0", why, since)
+        assert not group.is_whole()
+        ask_again(cloud, seen, [part], cloud.now)  # type: ignore[arg-type]
+        cloud.wait(1)
+    return cloud.now - began
 
 
 class TestPodsAlone:
@@ -251,32 +311,10 @@ class TestPodsAlone:
     def test_a_task_does_not_give_up_while_nodes_are_tried(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As the run's controller sees it, and its first pod reads it."""
         cloud = Cloud(pool(lost=2), kueue=False)
-        monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: cloud.now))
-        meeting = Meeting("job/0", tmp_path / "ssh", tmp_path / "key", "serve")
-        group = Gang(tmp_path, 2, meeting, tmp_path, "0", 0, patience(1, 4), began=cloud.now)
-        files.write_json(tmp_path / "0.json", Member("u", "pod", "nd-0", "10.0.0.1").to_json())
+        group = gang_of(cloud, tmp_path, monkeypatch)
         cloud.submit("job", 2, queue="")
-        part, minutes = Part("tasks", 0, [0], 2, 8, job="job"), 0
-        while len(cloud.placed()) < 2:
-            pods = cloud.store.items(PODS)
-            # Nobody's kubelet is there to say that one runs.
-            pods = [
-                {**pod, "status": {**pod["status"], "phase": "Running"}}
-                if pod["spec"].get("nodeName")
-                else pod
-                for pod in pods
-            ]
-            seen = Objects(pods={"job": pods}, scaling=scaling(cloud))  # type: ignore[arg-type]
-            why, since = lacking(seen, part)
-            assert why.startswith("1 of its 2 pods run: waiting for a node: ")
-            assert why.endswith("; the pool scales up")
-            control.note_lacking(tmp_path, 0, "0", why, since)
-            assert not group.is_whole()
-            cloud.wait(1)
-            minutes += 1
-        assert 60 * minutes > group.patience
+        assert gathered(cloud, group) > group.patience
         cloud.now += group.patience  # but for ever it is not waited for
         with pytest.raises(Fault, match="50 min without another node: 1 of its 2 pods run"):
             group.is_whole()
@@ -371,13 +409,42 @@ class TestRequests:
         assert is_true(request, "BookingExpired")  # of an admitted one nobody minds
         assert cloud.check()[0] == "Ready"
 
-    def test_a_node_that_never_comes_is_not_asked_for_again(self) -> None:
-        """So the task has to end, or Kueue has to take it back (`waitForPodsReady`)."""
-        cloud = Cloud(pool(lost=1))
+    def test_a_node_that_never_comes_is_asked_for_again_once_the_run_says_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The autoscaler by itself asks for none."""
+        cloud = Cloud(pool(lost=3))
+        group = gang_of(cloud, tmp_path, monkeypatch)
         cloud.submit("job", 2)
-        cloud.wait(60)
+        cloud.wait(29)
         assert cloud.autoscaler.asked["nd"] == 1
-        assert cloud.placed() == ["nd-0"]
+        assert gathered(cloud, group) > group.patience
+        assert cloud.autoscaler.asked["nd"] == 4
+
+    def test_a_pod_that_replaces_another_gets_a_node_though_its_request_was_met(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cloud = Cloud(pool())
+        group = gang_of(cloud, tmp_path, monkeypatch)
+        cloud.submit("job", 2)
+        cloud.wait(20)
+        assert cloud.placed() == ["nd-0", "nd-1"]
+        cloud.lose("nd-1")
+        cloud.wait(5)
+        assert (cloud.placed(), cloud.autoscaler.asked["nd"]) == (["nd-0"], 1)
+        group.begin()
+        assert gathered(cloud, group) < 16 * MINUTE
+        assert cloud.placed() == ["nd-0", "nd-2"]
+
+    def test_pods_whose_nodes_are_being_made_keep_their_request(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else the autoscaler would take nodes without adapters for too small, and start others."""
+        cloud = Cloud(infiniband_alone(drivers=24 * MINUTE))
+        group = gang_of(cloud, tmp_path, monkeypatch)
+        cloud.submit("job", 2)
+        assert gathered(cloud, group) > 27 * MINUTE
+        assert cloud.autoscaler.asked["nd"] == 1
 
     def test_a_queue_whose_check_nobody_does_admits_nothing(self) -> None:
         """As where Kueue began before the cluster had the kind of such requests."""

@@ -303,9 +303,13 @@ class Autoscaler(Controller):
             if name in used or notes.get(_KEPT) == "true":
                 del self._unneeded[name]
             elif self._clock() >= since + pool.idle and self._sizes[pool.name] > pool.least:
-                self._store.remove(NODES, node)
-                self._sizes[pool.name] -= 1
-                self._coming = [each for each in self._coming if each.name != name]
+                self.lose(pool, name)
+
+    def lose(self, pool: Pool, name: str) -> None:
+        """A node goes, as one that Azure takes back does too."""
+        self._store.remove(NODES, self._store.get(NODES, "", name))
+        self._sizes[pool.name] -= 1
+        self._coming = [each for each in self._coming if each.name != name]
 
     # What fits where.
 
