@@ -44,6 +44,8 @@ _REASONS = {_TRUE: "FaultFound", _FALSE: "NoFaultFound", _UNKNOWN: "NotChecked"}
 _LONGEST = 300.0  # seconds for the check; each of its questions has 20
 # Seconds in which a new node has its drivers, or none of its own: it costs money meanwhile.
 _BUILDS = 3600.0
+# Seconds between two looks at a node without its drivers: pods come as soon as it has them.
+_SOON = 20.0
 _TRIES = 5  # of a change beside which somebody else changes the node
 _KEY_VALUES = Path("/var/lib/hyperv/.kvp_pool_3")
 
@@ -234,7 +236,7 @@ def main(words: Sequence[str] | None = None) -> int:
             before = found
             if not given.every:
                 return 0
-        time.sleep(given.every)
+        time.sleep(min(_SOON, given.every) if before.is_building else given.every)
 
 
 if __name__ == "__main__":

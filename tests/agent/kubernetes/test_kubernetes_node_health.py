@@ -6,6 +6,7 @@ import calendar
 import json
 import time
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -244,6 +245,31 @@ def test_a_new_node_is_kept_until_it_has_its_drivers_or_ought_to(server: Server)
     assert look_at(20, **GPUS) == {}
     server.notes = {KEPT: "true"}
     assert look_at(2) == look_at(20, **GPUS) == {KEPT: "true"}, "another keeps it"
+
+
+def test_a_new_node_is_checked_as_soon_as_it_has_its_drivers(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first pods come then too; five minutes later they would have begun on a broken node."""
+    server.capacity = {}
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            server.capacity = dict(GPUS)
+        if len(pauses) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(node_health, "Api", lambda: server)
+    monkeypatch.setattr(node_health, "machine_of", lambda _: "")
+    monkeypatch.setattr(node_health, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+    monkeypatch.setenv("FAIRWAY_NODE", "nd-0")
+    words = ["--every=300", "--pause=0", "--offers=rdma/ib", "--", "bash", "-c", FAULT]
+    with pytest.raises(KeyboardInterrupt):
+        node_health.main(words)
+    assert pauses == [20, 20, 0, 300]
+    assert server.closed
 
 
 def test_which_vm_a_node_is_is_noted_once(server: Server, tmp_path: Path) -> None:
