@@ -59,24 +59,19 @@ if TYPE_CHECKING:
     from cdktf import App as CdktfApp
     from cdktf import (
         Aspects,
-        AzurermBackend,
         CloudBackend,
         Fn,
-        GcsBackend,
-        HttpBackend,
         IAspect,
         IResolvable,
         ITerraformDependable,
-        LocalBackend,
         NamedCloudWorkspace,
-        NamedRemoteWorkspace,
-        RemoteBackend,
-        S3Backend,
+        TerraformBackend,
         TerraformDataSource,
         TerraformElement,
         TerraformHclModule,
         TerraformProvider,
         TerraformProviderGeneratorMetadata,
+        TerraformRemoteState,
         TerraformResource,
         TerraformResourceLifecycle,
         Token,
@@ -87,12 +82,10 @@ else:
     _cdk = import_module(library())
     CdktfApp, Output, Stack = _cdk.App, _cdk.TerraformOutput, _cdk.TerraformStack
     Aspects, Fn, IAspect, Token = _cdk.Aspects, _cdk.Fn, _cdk.IAspect, _cdk.Token
-    AzurermBackend, LocalBackend = _cdk.AzurermBackend, _cdk.LocalBackend
-    CloudBackend, RemoteBackend = _cdk.CloudBackend, _cdk.RemoteBackend
-    GcsBackend, HttpBackend, S3Backend = _cdk.GcsBackend, _cdk.HttpBackend, _cdk.S3Backend
-    NamedCloudWorkspace, NamedRemoteWorkspace = _cdk.NamedCloudWorkspace, _cdk.NamedRemoteWorkspace
+    CloudBackend, NamedCloudWorkspace = _cdk.CloudBackend, _cdk.NamedCloudWorkspace
     IResolvable, ITerraformDependable = _cdk.IResolvable, _cdk.ITerraformDependable
     TerraformDataSource, TerraformElement = _cdk.TerraformDataSource, _cdk.TerraformElement
+    TerraformBackend, TerraformRemoteState = _cdk.TerraformBackend, _cdk.TerraformRemoteState
     TerraformHclModule = _cdk.TerraformHclModule
     TerraformProvider, TerraformResource = _cdk.TerraformProvider, _cdk.TerraformResource
     TerraformProviderGeneratorMetadata = _cdk.TerraformProviderGeneratorMetadata
@@ -102,29 +95,24 @@ __all__ = [
     "App",
     "Aspect",
     "Aspects",
-    "AzurermBackend",
     "CloudBackend",
     "Component",
     "Construct",
     "DataSource",
     "Fn",
-    "GcsBackend",
-    "HttpBackend",
     "IAspect",
     "IConstruct",
     "IResolvable",
     "ITerraformDependable",
     "Lifecycle",
-    "LocalBackend",
     "NamedCloudWorkspace",
-    "NamedRemoteWorkspace",
     "Output",
     "Provider",
-    "RemoteBackend",
     "Resource",
-    "S3Backend",
     "Stack",
+    "TerraformBackend",
     "TerraformHclModule",
+    "TerraformRemoteState",
     "Timeouts",
     "Token",
     "Validation",

@@ -3,30 +3,64 @@
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import jsii
 
 from fairway_constructs.cdk import (
-    AzurermBackend,
     CloudBackend,
-    GcsBackend,
-    HttpBackend,
-    LocalBackend,
     NamedCloudWorkspace,
-    NamedRemoteWorkspace,
-    RemoteBackend,
-    S3Backend,
+    TerraformBackend,
+    TerraformRemoteState,
 )
-from fairway_core.environment import AzurermState, OtherState
+from fairway_constructs.hcl import BACKEND, cdktf_attributes
+from fairway_core.catalog.tables import table
+from fairway_core.environment import AzurermState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from fairway_constructs.cdk import Stack
-    from fairway_core.environment import LocalState
+    from fairway_constructs.cdk import Construct, Stack
+    from fairway_core.environment import LocalState, OtherState
 
 # Terraform runs in OUTDIR/stacks/STACK, and a stack that reads another's outputs runs in a
 # folder beside it: one relative path is right for both.
 _STACKS = "stacks"
+
+
+class _Backend(TerraformBackend):
+    """Any backend with any settings: cdktf's own classes take those that were known when they were
+    written."""
+
+    def __init__(self, stack: Stack, kind: str, settings: Mapping[str, Any]) -> None:
+        self._kind, self._settings = kind, settings
+        super().__init__(stack, "backend", kind)
+
+    @jsii.member(jsii_name="synthesizeAttributes")
+    def _synthesize_attributes(self) -> Mapping[str, Any]:
+        return self._settings
+
+    @jsii.member(jsii_name="synthesizeHclAttributes")
+    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
+        return cdktf_attributes(self._settings, BACKEND)
+
+    @jsii.member(jsii_name="getRemoteStateDataSource")
+    def get_remote_state_data_source(
+        self, scope: Construct, name: str, _: str
+    ) -> TerraformRemoteState:
+        """The state by the same settings, for a stack that reads its outputs."""
+        return _RemoteState(scope, name, self._kind, self._settings)
+
+
+class _RemoteState(TerraformRemoteState):
+    def __init__(self, scope: Construct, name: str, kind: str, settings: Mapping[str, Any]) -> None:
+        # `http` and `remote` have one state by these settings, and no workspaces.
+        workspace = {} if kind in ("http", "remote") else {"workspace": "${terraform.workspace}"}
+        jsii.create(type(self), self, [scope, name, kind, workspace])
+        self.add_override("config", settings)
 
 
 def keep_state(
@@ -41,50 +75,54 @@ def keep_state(
 
     Stacks that read its outputs find it by the same settings, which cdktf passes on.
     """
+    facts = table("backends")["backends"][state.backend]
+    settings: dict[str, Any] = state.model_dump(mode="json")["settings"]
+    settings |= {block: [settings[block]] for block in facts.get("sets", ()) if block in settings}
     if isinstance(state, AzurermState):
-        AzurermBackend(
-            stack,
-            resource_group_name=state.resource_group,
-            storage_account_name=state.storage_account,
-            container_name=state.container,
-            key=f"{name}.tfstate",
+        settings = {
+            "resource_group_name": state.resource_group,
+            "storage_account_name": state.storage_account,
+            "container_name": state.container,
             # With the identity that runs Terraform: the account has no keys.
-            use_azuread_auth=True,
-        )
-    elif isinstance(state, OtherState):
-        _elsewhere(stack, name, state)
-    else:
-        local_state(stack, name, project=project, outdir=outdir)
-
-
-def _elsewhere(stack: Stack, name: str, state: OtherState) -> None:
-    """Passes the settings on, with a state of its own for the stack."""
-    settings: dict[str, Any] = dict(state.settings)
+            "use_azuread_auth": True,
+            **settings,
+        }
+    if named := facts.get("named"):
+        settings[named] = f"{settings.get(named, '')}{name}{facts.get('ends', '')}"
     match state.backend:
-        case "s3":
-            key = f"{settings.pop('key', '')}{name}.tfstate"
-            S3Backend(stack, key=key, **settings)
-        case "gcs":
-            GcsBackend(stack, prefix=f"{settings.pop('prefix', '')}{name}", **settings)
+        case "local":
+            local_state(stack, name, settings, project=project, outdir=outdir)
+            return
         case "http":
-            for each in ("address", "lock_address", "unlock_address"):
-                if each in settings:
-                    settings[each] = f"{settings[each].rstrip('/')}/{name}"
-            HttpBackend(stack, **settings)
-        case "remote":
-            workspace = NamedRemoteWorkspace(f"{settings.pop('prefix', '')}{name}")
-            RemoteBackend(stack, workspaces=workspace, **settings)
-        case "cloud":
-            named = f"{settings.pop('prefix', '')}{name}"
-            workspaces = NamedCloudWorkspace(named, settings.pop("project", None))
-            CloudBackend(stack, workspaces=workspaces, **settings)
+            for each in settings.keys() & {"address", "lock_address", "unlock_address"}:
+                url = urlsplit(settings[each])
+                settings[each] = url._replace(path=f"{url.path.rstrip('/')}/{name}").geturl()
+        case "remote" | "cloud":
+            workspaces: dict[str, Any] = settings.pop("workspaces", {})
+            workspaces |= {k: settings.pop(k) for k in ("prefix", "project") if k in settings}
+            before = workspaces.pop("prefix", workspaces.get("name", ""))
+            settings["workspaces"] = {**workspaces, "name": f"{before}{name}"}
+    if state.backend == "cloud":  # a block of its own, whose states `remote` reads
+        named_one = NamedCloudWorkspace(**settings.pop("workspaces"))
+        CloudBackend(stack, workspaces=named_one, **settings)
+    else:
+        _Backend(stack, state.backend, settings)
 
 
-def local_state(stack: Stack, name: str, *, project: Path, outdir: Path) -> None:
+def local_state(
+    stack: Stack,
+    name: str,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    project: Path,
+    outdir: Path,
+) -> None:
     """Keeps the state of stack `name` in `project`, by a path that holds no absolute part.
 
     The state stays where it is when `outdir` moves.
     """
     folder = outdir.resolve() / _STACKS / name
-    file = os.path.relpath(project.resolve() / f"terraform.{name}.tfstate", folder)
-    LocalBackend(stack, path=file)
+    paths = {"path": "", **settings}
+    paths["path"] += f"terraform.{name}.tfstate"
+    there = {key: os.path.relpath(project.resolve() / path, folder) for key, path in paths.items()}
+    _Backend(stack, "local", there)

@@ -7,12 +7,17 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from fairway_core.environment import OtherState
+from fairway_constructs.cdk import App, Stack
+from fairway_core.catalog.tables import table
+from fairway_core.environment import AzurermState, LocalState, OtherState
+from fairway_core.environment.state import State
 from fairway_core.findings import UserError
+from fairway_stacks.state import keep_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,14 +169,37 @@ def test_state_backends_shown_in_the_document_are_accepted(
     assert len(lines) >= 4
 
 
-OTHERS = {
-    "s3": ({"bucket": "b", "region": "r", "key": "k/"}, {"key": "k/lab-network.tfstate"}),
+OTHERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "s3": (
+        {"bucket": "b", "region": "r", "key": "k/", "use_lockfile": True},
+        {"key": "k/lab-network.tfstate", "use_lockfile": True},
+    ),
     "gcs": ({"bucket": "b", "prefix": "k/"}, {"prefix": "k/lab-network"}),
-    "http": ({"address": "https://x/"}, {"address": "https://x/lab-network"}),
-    "remote": ({"organization": "o"}, {"workspaces": {"name": "lab-network"}}),
+    "http": ({"address": "https://x/?ref=a"}, {"address": "https://x/lab-network?ref=a"}),
+    "remote": (
+        {"organization": "o", "workspaces": {"prefix": "k-"}},
+        {"workspaces": {"name": "k-lab-network"}},
+    ),
     "cloud": (
         {"organization": "o", "project": "p"},
         {"workspaces": {"name": "lab-network", "project": "p"}},
+    ),
+    "cos": (
+        {"bucket": "b", "assume_role": {"role_arn": "r"}},
+        {"key": "lab-network.tfstate", "assume_role": [{"role_arn": "r"}]},
+    ),
+    "kubernetes": (
+        {"exec": {"api_version": "v1", "command": "c", "env": {"AWS_PROFILE": "p"}}},
+        {
+            "secret_suffix": "lab-network",
+            "exec": {"api_version": "v1", "command": "c", "env": {"AWS_PROFILE": "p"}},
+        },
+    ),
+    "oci": ({"bucket": "b", "namespace": "n"}, {"key": "lab-network.tfstate"}),
+    "pg": ({"conn_str": "postgres://db/tf"}, {"schema_name": "lab-network"}),
+    "local": (
+        {"path": "states/"},
+        {"path": "../../../states/terraform.lab-network.tfstate"},
     ),
 }
 
@@ -193,22 +221,145 @@ def test_any_backend_has_a_state_for_each_stack(
     states = stacks["compute"]["data"]["terraform_remote_state"]
     state = states["cross-stack-reference-input-lab-network"]
     assert state["backend"] == ("remote" if backend == "cloud" else backend)
+    if backend != "cloud":
+        assert state["config"] == found
     assert "lab-network" in json.dumps(state["config"])
 
 
+def test_the_account_of_a_state_has_further_settings(written: Written, everything: str) -> None:
+    more = ", settings: {key: k/, subscription_id: s, use_oidc: true}}\n"
+    backend = written(everything.replace(STATE, STATE[:-2] + more))["network"]["terraform"]
+    assert backend["backend"]["azurerm"] == {
+        **REMOTE,
+        "key": "k/lab-network.tfstate",
+        "subscription_id": "s",
+        "use_oidc": True,
+    }
+
+
+BACKENDS = table("backends")["backends"]
+
+
+def _state(backend: str, settings: dict[str, Any]) -> Any:
+    """The section with what the backend needs, as a file has it."""
+    needed = dict.fromkeys(BACKENDS[backend].get("required", ()), "x")
+    named = {"resource_group": "g", "storage_account": "accounts"} if backend == "azurerm" else {}
+    section = {"backend": backend, "settings": {**needed, **settings}, **named}
+    return TypeAdapter(State).validate_python(section)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_setting_of_a_backend_is_taken(backend: str) -> None:
+    facts = BACKENDS[backend]
+    maps = facts.get("maps", ())
+    settings: dict[str, Any] = {name: "x" for name in facts["optional"] if name not in maps}
+    settings |= {name: {"a": "b"} for name in maps if "." not in name}
+    for name, inner in facts.get("nested", {}).items():
+        settings[name] = {each: {"a": "b"} if f"{name}.{each}" in maps else "x" for each in inner}
+    assert _state(backend, settings).settings.items() >= settings.items()
+
+
+CREDENTIALS = [
+    (backend, name, variable)
+    for backend, facts in BACKENDS.items()
+    for name, variable in facts.get("credentials", {}).items()
+]
+
+
+@pytest.mark.parametrize(("backend", "name", "variable"), CREDENTIALS)
+def test_every_credential_of_a_backend_is_refused(backend: str, name: str, variable: str) -> None:
+    *block, last = name.split(".")
+    settings: dict[str, Any] = {last: "hunter2"}
+    with pytest.raises(ValidationError) as caught:
+        _state(backend, {block[0]: settings} if block else settings)
+    fault = caught.value.errors()[0]["ctx"]["error"]
+    assert f"`{name}` is a credential" in str(fault)
+    assert variable.format(host="app_terraform_io") in fault.hint
+    assert "hunter2" not in str(fault) + fault.hint
+
+
 @pytest.mark.parametrize(
-    ("settings", "message", "hint"),
+    ("backend", "settings", "variable"),
     [
-        ({"bucket": "b"}, "backend `s3` needs `region`", "add `region:`"),
-        ({"bukket": "b"}, "backend `s3` takes no `bukket`", "did you mean `bucket`?"),
-        ({"secret_key": "x"}, "is a credential, which a file must not hold", "AWS_SECRET_ACCESS"),
-        ({"endpoint": "https://u:x@s/"}, "a user or a password", "set it where Terraform runs"),
+        ("http", {"address": "https://me:hunter2@x/"}, "TF_HTTP_PASSWORD"),
+        ("http", {"lock_address": "https://x/?token=hunter2"}, "TF_HTTP_PASSWORD"),
+        ("http", {"unlock_address": "https://x/?a=b&access_token=hunter2"}, "TF_HTTP_PASSWORD"),
+        ("http", {"address": "https://x/?sv=1&sig=hunter2"}, "TF_HTTP_PASSWORD"),
+        ("pg", {"conn_str": "postgres://me:hunter2@db/tf"}, "PGPASSWORD"),
+        ("pg", {"conn_str": "postgres://db/tf?sslmode=off&password=hunter2"}, "PGPASSWORD"),
+        ("pg", {"conn_str": "host=db user=me password = hunter2"}, "PGPASSWORD"),
+        ("s3", {"https_proxy": "http://me:hunter2@proxy:3128"}, "HTTPS_PROXY"),
+        ("s3", {"endpoints": {"s3": "https://me:hunter2@minio"}}, "where Terraform runs"),
+        ("consul", {"address": "https://me:hunter2@consul"}, "CONSUL_HTTP_AUTH"),
+        ("kubernetes", {"proxy_url": "http://me:hunter2@proxy"}, "KUBE_PROXY_URL"),
+        ("kubernetes", {"exec": {"env": {"MY_TOKEN": "hunter2"}}}, "MY_TOKEN"),
+        ("kubernetes", {"exec": {"args": ["--token", "hunter2"]}}, "where Terraform runs"),
+        ("cloud", {"hostname": "tf.my-firm.com", "token": "hunter2"}, "TF_TOKEN_tf_my__firm_com"),
+        ("azurerm", {"oidc_request_url": "https://x/?token=hunter2"}, "ARM_OIDC_REQUEST_URL"),
     ],
 )
-def test_a_backend_is_checked_by_name(settings: dict[str, str], message: str, hint: str) -> None:
+def test_a_hidden_credential_is_refused(
+    backend: str, settings: dict[str, Any], variable: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        _state(backend, settings)
+    fault = caught.value.errors()[0]["ctx"]["error"]
+    assert "which a file must not hold" in str(fault)
+    assert variable in fault.hint
+    assert "hunter2" not in str(fault) + fault.hint
+
+
+@pytest.mark.parametrize(
+    ("backend", "settings", "message", "hint"),
+    [
+        ("s3", {"bucket": "b"}, "backend `s3` needs `region`", "add `region:`"),
+        ("s3", {"bukket": "b"}, "backend `s3` takes no `bukket`", "did you mean `bucket`?"),
+        ("s3", {"use_lock_file": True}, "takes no `use_lock_file`", "`use_lockfile`"),
+        ("s3", {"assume_role": {"rol_arn": "r"}}, "takes no `rol_arn`", "`role_arn`"),
+        ("s3", {"assume_role": "r"}, "takes settings of its own", "role_arn"),
+        ("s3", {"bucket": {"name": "b"}}, "takes one value", "`bucket: VALUE`"),
+        ("cloud", {"workspaces": {"tags": ["a"]}}, "no setting here", "write `name`"),
+    ],
+)
+def test_a_backend_is_checked_by_name(
+    backend: Literal["s3", "cloud"], settings: dict[str, Any], message: str, hint: str
+) -> None:
     with pytest.raises(UserError) as caught:
-        OtherState(backend="s3", settings=settings)
+        OtherState(backend=backend, settings=settings)
     (finding,) = caught.value.findings
     assert message in finding.message
     assert hint in finding.hint
-    assert "x" not in finding.message.split("`"), "a credential is not repeated"
+
+
+def test_a_field_of_its_own_is_no_setting() -> None:
+    with pytest.raises(UserError) as caught:
+        AzurermState(
+            backend="azurerm",
+            resource_group="g",
+            storage_account="accounts",
+            settings={"container_name": "c"},
+        )
+    assert "write `container:` beside" in caught.value.findings[0].hint
+
+
+def test_the_model_names_every_backend_of_the_table() -> None:
+    named = [
+        name
+        for model in (LocalState, AzurermState, OtherState)
+        for name in get_args(model.model_fields["backend"].annotation)
+    ]
+    assert sorted(named) == sorted(BACKENDS)
+
+
+def test_cdktf_writes_any_backend_as_hcl(tmp_path: Path) -> None:
+    state = OtherState(
+        backend="kubernetes",
+        settings={"exec": {"api_version": "v1", "command": "c", "args": ["a"]}},
+    )
+    app = App(outdir=str(tmp_path), hcl_output=True)
+    keep_state(Stack(app, "lab"), "lab", state, project=tmp_path, outdir=tmp_path)
+    app.synth()
+    text = (tmp_path / "stacks/lab/cdk.tf").read_text()
+    assert 'backend "kubernetes" {' in text
+    assert 'secret_suffix = "lab"' in text
+    assert re.search(r"exec \{\s+api_version = \"v1\"", text)

@@ -54,13 +54,14 @@ _LIFECYCLE = Shape(
     bare=frozenset({"ignore_changes", "replace_triggered_by"}),
 )
 _PROVISIONER = Shape({"connection": _PLAIN}, bare=frozenset({"when", "on_failure"}))
-_WORKSPACES = Shape({"workspaces": _PLAIN})
+BACKEND = Shape({"workspaces": _PLAIN, "exec": _PLAIN}, known=False)
+"""The settings of a backend; what may be written more often than once is a list."""
 _OWN_BLOCKS = {"lifecycle": _LIFECYCLE, "connection": _PLAIN, "provisioner": _PROVISIONER}
 _LABELLED = frozenset({"dynamic", "provisioner"})
 _REFERENCES = frozenset({"provider", "depends_on"})
 
 _TERRAFORM = Shape(
-    {"required_providers": _PLAIN, "backend": _WORKSPACES, "cloud": _WORKSPACES},
+    {"required_providers": _PLAIN, "backend": BACKEND, "cloud": BACKEND},
     labelled=frozenset({"backend"}),
 )
 # By the section of the document: the shape of one block of it, and how many labels that has.

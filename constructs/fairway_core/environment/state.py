@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -14,15 +14,111 @@ from fairway_core.environment.values import accepted_by
 from fairway_core.naming import check_name
 from fairway_core.suggestions import did_you_mean
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-class LocalState(Model, defer_build=True):
+_Value = str | int | bool | tuple[str, ...]
+_Path = tuple[str, ...]
+
+
+class _Backend(Model, defer_build=True):
+    """A backend of Terraform's, with settings that its table knows."""
+
+    backend: str
+    settings: dict[str, _Value | dict[str, Any]] = Field(default_factory=dict)
+    """Further settings of the backend, by Terraform's own names."""
+
+    @rule
+    def _settings_are_known(self) -> None:
+        facts = table("backends")["backends"][self.backend]
+        for path, value in _each(self.settings, facts.get("maps", ())):
+            _refuse_credential(path, value, facts, str(self.settings.get("hostname", "")))
+            _refuse_unknown(path, value, facts, self.backend)
+        for name in facts.get("required", ()):
+            if name not in self.settings:
+                raise FieldError(
+                    f"backend `{self.backend}` needs `{name}`", f"add `{name}:` under `settings:`"
+                )
+
+
+def _each(settings: Any, maps: list[str], above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
+    """The settings with their paths; those in a block after it."""
+    for name, value in settings.items():
+        path = (*above, name)
+        yield path, value
+        if isinstance(value, dict):
+            yield from _each(value, maps, path)
+
+
+def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str) -> None:
+    """FieldError for a secret, with the variable of the environment that is to hold it."""
+    from fairway_core.secret_values import is_secret_name, tells_secret  # most files need it not
+
+    name = ".".join(path)
+    variable = facts.get("credentials", {}).get(name)
+    if variable or (len(path) > 1 and is_secret_name(path[-1]) and isinstance(value, str)):
+        variable = variable or path[-1]
+        if "{host}" in variable:  # as HCP Terraform's own documents write it
+            host = (host or "app.terraform.io").replace(".", "_").replace("-", "__")
+            variable = variable.format(host=host)
+        raise FieldError(
+            f"`{name}` is a credential, which a file must not hold",
+            f"remove it here, and set {variable} where Terraform runs",
+            ("settings", *path),
+        )
+    texts = value if isinstance(value, list | tuple) else [value]
+    texts = [text for text in texts if isinstance(text, str)]
+    if any(map(_hides_secret, texts)) or tells_secret(" ".join(texts)):
+        variable = facts.get("addresses", {}).get(name, "it")
+        raise FieldError(
+            f"`{name}` holds a user or a password, which a file must not hold",
+            f"remove them from its text, and set {variable} where Terraform runs",
+            ("settings", *path),
+        )
+
+
+def _hides_secret(text: str) -> bool:
+    """True for an address with a user or a secret in its query, and for `password=…`."""
+    from urllib.parse import parse_qsl, urlsplit
+
+    from fairway_core.secret_values import is_secret_name
+
+    if re.search(r"(?i)password\s*=", text) or re.match("[^/]+://[^/]*@", text):
+        return True
+    query = parse_qsl(urlsplit(text).query) if "://" in text else ()
+    return any(is_secret_name(name) or name.lower() == "sig" for name, _ in query)
+
+
+def _refuse_unknown(path: _Path, value: Any, facts: dict[str, Any], backend: str) -> None:
+    """FieldError for a setting that the backend does not have, and for a block that is none."""
+    name, (*block, last) = ".".join(path), path
+    nested, maps = facts.get("nested", {}), facts.get("maps", ())
+    if ".".join(block) in maps:
+        return
+    if hint := facts.get("instead", {}).get(name):
+        raise FieldError(f"`{name}` is no setting here", hint, ("settings", *path))
+    known = nested.get(block[0], ()) if block else [*facts.get("required", ()), *facts["optional"]]
+    if last not in known and name not in nested:
+        names = sorted({*known, *(() if block else nested)})
+        hint = did_you_mean(last, names) or f"it takes {', '.join(names)}"
+        of = f"`{block[0]}` of backend `{backend}`" if block else f"backend `{backend}`"
+        raise FieldError(f"{of} takes no `{last}`", hint, ("settings", *path))
+    if isinstance(value, dict) is not (name in nested or name in maps):
+        inner = f"{name}: {{{', '.join(nested.get(name, ['NAME']))}}}"
+        wanted, hint = ("one value", f"{last}: VALUE")
+        if not isinstance(value, dict):
+            wanted, hint = ("settings of its own", inner)
+        raise FieldError(f"`{name}` takes {wanted}", f"write `{hint}`", ("settings", *path))
+
+
+class LocalState(_Backend, defer_build=True):
     """A file beside cdktf.json, for one person's experiments."""
 
     backend: Literal["local"] = "local"
     """`local`: a file."""
 
 
-class AzurermState(Model, defer_build=True):
+class AzurermState(_Backend, defer_build=True):
     """A blob in a storage account, locked while Terraform runs and opened with an Entra ID
     identity."""
 
@@ -47,43 +143,24 @@ class AzurermState(Model, defer_build=True):
     """
 
 
-class OtherState(Model, defer_build=True):
+class OtherState(_Backend, defer_build=True):
     """A backend of Terraform outside of Azure. Each stack has a state of its own there, named after
     it; credentials come from the backend's environment variables."""
 
-    backend: Literal["s3", "gcs", "http", "remote", "cloud"]
-    """`s3`, `gcs`, `http`, `remote` or `cloud`, as Terraform calls them."""
-    settings: dict[str, str | int | bool | tuple[str, ...]] = Field(default_factory=dict)
-    """Settings of the backend, by Terraform's own names, for example `bucket`."""
-
-    @rule
-    def _settings_are_known(self) -> None:
-        facts = table("backends")["backends"][self.backend]
-        for name, value in self.settings.items():
-            if isinstance(value, str) and re.match("[^/]+://[^/]*@", value):
-                raise FieldError(
-                    f"`{name}` holds a user or a password, which a file must not hold",
-                    "remove it from the address, and set it where Terraform runs",
-                    ("settings", name),
-                )
-            variable = facts["credentials"].get(name)
-            if variable:
-                raise FieldError(
-                    f"`{name}` is a credential, which a file must not hold",
-                    f"remove it here, and set {variable} where Terraform runs",
-                    ("settings", name),
-                )
-            known = [*facts["required"], *facts["optional"]]
-            if name not in known:
-                hint = did_you_mean(name, known) or f"it takes {', '.join(sorted(known))}"
-                raise FieldError(
-                    f"backend `{self.backend}` takes no `{name}`", hint, ("settings", name)
-                )
-        for name in facts["required"]:
-            if name not in self.settings:
-                raise FieldError(
-                    f"backend `{self.backend}` needs `{name}`", f"add `{name}:` under `settings:`"
-                )
+    backend: Literal[
+        "cloud",
+        "consul",
+        "cos",
+        "gcs",
+        "http",
+        "kubernetes",
+        "oci",
+        "oss",
+        "pg",
+        "remote",
+        "s3",
+    ]
+    """The backend, as Terraform calls it."""
 
 
 State = Annotated[LocalState | AzurermState | OtherState, Field(discriminator="backend")]
