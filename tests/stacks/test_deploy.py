@@ -18,7 +18,7 @@ from fairway_stacks.plan.planning import StackPlan
 from fairway_stacks.plan.stacks import StackFolder, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from fairway_core.review.review import Review
 
@@ -300,9 +300,13 @@ def _gone(terraform: StandIn) -> list[str]:
     return [each["stack"] for each in terraform.calls() if each["command"] == "apply"]
 
 
-def _destroy(*roles: str, typed: str = "demo", **more: Any) -> list[Review]:
+DISKS = [f"azurerm_managed_disk.{stack}" for stack in STACKS]
+
+
+def _destroy(*roles: str, agrees: bool = True, allow: Sequence[str] = DISKS) -> list[Review]:
     shown: list[Review] = []
-    destroy("demo", roles, None, show=shown.append, ask=lambda name: name == typed, **more)
+    person = deploy.Person(shown.append, lambda _: agrees)
+    destroy("demo", roles, None, person, allow=allow)
     return shown
 
 
@@ -324,9 +328,22 @@ def test_those_that_read_a_stack_go_with_it(
     assert _gone(deployed) == gone
 
 
-def test_nothing_goes_unless_the_name_is_typed(deployed: StandIn) -> None:
+def test_what_holds_data_goes_where_its_address_is_allowed(
+    deployed: StandIn, fairway: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for allow in ((), DISKS[1:], ["demo"]):
+        with pytest.raises(UserError, match="data would be lost, and nothing was done") as caught:
+            _destroy(allow=allow)
+        assert caught.value.exit_code == 3
+        assert "--allow ADDRESS" in caught.value.findings[0].hint
+    assert fairway("destroy", "demo", "--stack", "compute") == 3
+    assert f"--allow {DISKS[2]}" in capfd.readouterr().out
+    assert _gone(deployed) == []
+
+
+def test_nothing_goes_unless_it_is_approved(deployed: StandIn) -> None:
     with pytest.raises(UserError, match="not approved, and nothing was done"):
-        _destroy(typed="yes")
+        _destroy(agrees=False)
     assert _gone(deployed) == []
     with pytest.raises(UserError, match="there is no stack `computer`"):
         _destroy("computer")
@@ -359,12 +376,14 @@ def test_an_approved_review_is_done_and_nothing_else(
     deployed: StandIn, tmp_path: Path, fairway: Callable[..., int]
 ) -> None:
     report = tmp_path / "report"
-    assert fairway("destroy", "demo", "--stack", "compute", "--report", str(report)) == 2
+    assert fairway("destroy", "demo", "--stack", "compute", "--report", str(report)) == 3
     assert _gone(deployed) == []
     review = report / "review.json"
     assert fairway("destroy", "demo", "--approved", str(review)) == 2, "more than was approved"
-    assert _gone(deployed) == []
     arguments = ["demo", "--stack", "compute", "--approved", str(review)]
+    assert fairway("destroy", *arguments) == 3, "an approval allows no loss"
+    assert _gone(deployed) == []
+    arguments += ["--allow", DISKS[2]]
     assert fairway("destroy", *arguments) == 0
     assert _gone(deployed) == ["demo-compute"]
     found = json.loads(review.read_text())

@@ -230,34 +230,33 @@ def destroy(
     report: Annotated[
         Path | None, Option(metavar="DIR", help="Write the review of what would go to this folder.")
     ] = None,
+    allow: AllowOption = None,
 ) -> None:
     """Destroy an environment, or some of its stacks, once that was approved.
 
-    Plans the destruction of each stack, shows the review, and asks for the environment's name. The
-    stacks go in the opposite order of their making, and those that read a stack go with it:
-    `--stack compute` takes the clusters alone and keeps the data.
+    Plans the destruction of each stack, shows the review and asks. The stacks go in the opposite
+    order of their making, and those that read a stack go with it: `--stack compute` takes the
+    clusters alone and keeps the data. What holds data goes only where --allow names its address,
+    as in a deployment; the review has the options to copy.
 
     Without a terminal, --report DIR writes the review and stops, and --approved DIR/review.json
-    does what it says and nothing else. Exits with 2 where something differs from the approved
-    review or is protected: set `protect: false` in the file and deploy that first.
+    does what it says and nothing else. Exits with 3 if data would be lost, and with 2 where
+    something differs from the approved review or is protected: set `protect: false` in the file
+    and deploy that first.
     """
     from fairway_cli.ui.reviews import print_review
+    from fairway_stacks.plan.deploy import Person
     from fairway_stacks.plan.destroy import destroy
     from fairway_stacks.plan.stacks import files_can_be_written
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
-
-    def ask(name: str) -> bool:
-        typed = typer.prompt(f"Type `{name}` to destroy this, and what is on it", default="")
-        return bool(typed == name)
-
     with files_can_be_written():
         destroy(
             environment,
             stack or (),
             approved,
-            show=print_review,
-            ask=ask if asks else None,
+            Person(print_review, typer.confirm if asks else None),
+            allow=allowed(allow),
             report=report,
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import UserError
 from fairway_core.review.changes import Action
 from fairway_core.review.facts import review_of
+from fairway_core.review.review import DATA_LOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +49,12 @@ def read_approved(file: Path) -> dict[str, Approved]:
         raise UserError.of("no-review", f"{file}: {error.strerror}", AGAIN) from None
     except (ValueError, RecursionError):
         raise UserError.of("no-review", f"{file} is not a review in JSON", AGAIN) from None
+
+
+def data_loss(message: str) -> UserError:
+    """The error of data that would be lost, which nobody has allowed."""
+    hint = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
+    return UserError.of("data-loss", message, hint, exit_code=DATA_LOST)
 
 
 def approved_of(review: Review) -> dict[str, Approved]:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fairway_core.findings import UserError
 from fairway_core.review.changes import Action
 from fairway_core.review.promise import not_as_promised
-from fairway_core.review.review import DATA_LOST
 from fairway_stacks.app import usual_outdir
 from fairway_stacks.plan.approval import (
     AGAIN,
     Approved,
     approved_of,
+    data_loss,
     in_deploy_order,
     read_approved,
 )
@@ -105,12 +105,7 @@ def _allowed_before(known: Mapping[str, Approved], allow: Collection[str]) -> No
         if address not in allow
     ]
     if lost:
-        raise _data_loss(f"data would be lost, and nothing was done: {', '.join(lost)}")
-
-
-def _data_loss(message: str) -> UserError:
-    hint = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
-    return UserError.of("data-loss", message, hint, exit_code=DATA_LOST)
+        raise data_loss(f"data would be lost, and nothing was done: {', '.join(lost)}")
 
 
 @dataclass(frozen=True)
@@ -221,7 +216,7 @@ class _Deployment:
 
     def _stop_where_it_must(self, found: Review, what: str) -> None:
         if found.lost:
-            raise _data_loss(f"{what}: data would be lost; nothing of it was done")
+            raise data_loss(f"{what}: data would be lost; nothing of it was done")
         if found.refused:
             raise UserError(found.refused)
 

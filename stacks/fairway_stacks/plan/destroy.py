@@ -2,7 +2,8 @@
 
 A stack reads the outputs of those before it, and what stands in one is used by the next: so those
 that read a stack go before it, and with it. Each plan is applied as it was shown. Where something
-is protected nothing is done: that is to be taken off first, by a deployment that shows it.
+is protected nothing is done: that is to be taken off first, by a deployment that shows it; and
+what holds data stays unless its address is allowed, as in a deployment.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_stacks.app import usual_outdir
-from fairway_stacks.plan.approval import read_approved
+from fairway_stacks.plan.approval import data_loss, read_approved
 from fairway_stacks.plan.planning import (
     alone_in_outdir,
     live_terraform,
@@ -23,10 +24,11 @@ from fairway_stacks.plan.stacks import say, synthesize
 from fairway_stacks.plan.terraform import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from fairway_core.review.review import Review
+    from fairway_stacks.plan.deploy import Person
     from fairway_stacks.plan.planning import StackPlan
     from fairway_stacks.plan.stacks import StackFolder
 
@@ -37,15 +39,15 @@ def destroy(
     environment: str | None,
     roles: Collection[str],
     approved: Path | None,
+    person: Person,
     *,
-    show: Callable[[Review], None],
-    ask: Callable[[str], bool] | None = None,
+    allow: Sequence[str],
     report: Path | None = None,
 ) -> None:
     """Destroys the stacks of these roles and those that read them, or all without any.
 
-    Their review is shown, and written to `report`. What is done has been approved: in the file
-    `approved`, or by `ask`, which answers whether somebody typed the environment's name. Raises
+    Their review is shown, and written to `report`. What is done has been approved, in the file
+    `approved` or by the person, and `allow` holds the addresses whose loss is accepted. Raises
     UserError where it was not, and where something is protected.
     """
     known = read_approved(approved) if approved else {}
@@ -56,27 +58,30 @@ def destroy(
         for stack in stacks:
             say(f"{stack.name}: plan")
             plans.append(plan_to_destroy(live_terraform(stack), folder))
-        found = Reviewer().review(plans)
+        found = Reviewer(allow=allow).review(plans)
         if report is not None:
             write_report(found, report)
         _stop_where_it_must(plans, found)
-        if not any(each.changes for each in found.stacks):
+        going = [each for each in found.stacks if each.changes]
+        if not going:
             say("nothing is there to destroy")
             return
-        if approved:
-            for each in found.stacks:
-                if each.changes and (
-                    each.stack not in known or known[each.stack].digest != each.digest
-                ):
-                    show(found)
-                    message = f"{each.stack}: what would be destroyed is not what was approved"
-                    raise UserError.of("not-as-approved", message, _AGAIN)
-        else:
-            show(found)
-            name = stacks[0].name.rpartition("-")[0]
-            if ask is None or not ask(name):
-                hint = "on a terminal, type its name; elsewhere --approved DIR/review.json"
-                raise UserError.of("not-approved", "not approved, and nothing was done", hint)
+        differ = [
+            each.stack
+            for each in going
+            if approved and (each.stack not in known or known[each.stack].digest != each.digest)
+        ]
+        if differ or found.lost or not approved:
+            person.show(found)
+        if differ:
+            message = f"{differ[0]}: what would be destroyed is not what was approved"
+            raise UserError.of("not-as-approved", message, _AGAIN)
+        if found.lost:
+            raise data_loss("data would be lost, and nothing was done")
+        what = ", ".join(each.stack for each in going)
+        if not approved and (person.ask is None or not person.ask(f"destroy {what}?")):
+            hint = "on a terminal, answer with y; elsewhere --approved DIR/review.json"
+            raise UserError.of("not-approved", "not approved, and nothing was done", hint)
         for stack, plan in zip(stacks, plans, strict=True):
             say(f"{stack.name}: destroy")
             live_terraform(stack).apply(plan.file)
