@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
 from tests.constructs.test_components import own_classes
+from tests.stacks.test_filesystems import KINDS
 
 import fairway_constructs as az
 from fairway_constructs.cdk import surroundings
+from fairway_constructs.file_system import Site
 from fairway_core.catalog import image, vm_size
-from fairway_core.environment import Schedule
+from fairway_core.environment import AnyFileSystem, Schedule
+from fairway_core.environment.filesystems import optional_roles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,22 +111,35 @@ def _login(scope: az.Construct, name: str) -> None:
     )
 
 
+def _file_system(section: str) -> tuple[str, Statement]:
+    """The name of a file system's class, and what makes it of its section."""
+    spec = TypeAdapter(AnyFileSystem).validate_python(YAML(typ="safe", pure=True).load(section))
+    made = type(spec).__name__
+
+    def statement(scope: az.Construct, name: str) -> object:
+        inside = _group(scope, name)
+        site = Site(
+            network=az.Network(inside, address_space=SPACE, filesystems=optional_roles({"": spec})),
+            node_roles=["compute"],
+            storage=az.Storage(inside, containers=["datasets"]),
+            storage_endpoints=(),
+            monitored=False,
+        )
+        kind: type[az.FileSystem] = getattr(az, made)
+        return kind.from_section(scope, name, spec, site)
+
+    return made, statement
+
+
 STATEMENTS: dict[str, Statement] = {
+    **dict(_file_system(kind.section) for kind in KINDS.values()),
     "Alerts": lambda s, n: az.Alerts(
         s, n, monitoring=az.Monitoring(_group(s, n), emails=["a@example.com"])
     ).batch_account("/batch"),
-    "AzureFiles": lambda s, n: az.AzureFiles(s, n, path="/home"),
     "Bastion": lambda s, n: az.Bastion(s, n, virtual_network_name="vnet", addresses=SPACE),
     "BatchAccount": lambda s, n: az.BatchAccount(s, n),
     "BatchPool": _pool,
     "BatchUserSubscription": lambda s, n: az.BatchUserSubscription(s, n, service_principal=PERSON),
-    "Blobfuse": lambda s, n: az.Blobfuse(
-        s,
-        n,
-        path="/datasets",
-        storage=az.Storage(_group(s, n), containers=["datasets"]),
-        container="datasets",
-    ),
     "Budget": lambda s, n: az.Budget(s, n, amount=1, alerts=[50], emails=["a@example.com"]),
     "Cluster": lambda s, n: az.Cluster(s, n, size=H100, nodes=2, subnet=SUBNET),
     "FirewallEgress": lambda s, n: az.FirewallEgress(s, n, next_hop=SPACE[4]),
@@ -135,12 +153,9 @@ STATEMENTS: dict[str, Statement] = {
         s, n, storage_account_id="/account", name="manifests"
     ),
     "KubernetesNodePool": _node_pool,
-    "Lustre": lambda s, n: az.Lustre(s, n, path="/lustre", tib=48, subnet=SUBNET),
     "Monitoring": lambda s, n: az.Monitoring(s, n, emails=["a@example.com"]),
     "NatEgress": lambda s, n: az.NatEgress(s, n),
-    "NetApp": lambda s, n: az.NetApp(s, n, path="/data", subnet=SUBNET),
     "Network": lambda s, n: az.Network(s, n, address_space=SPACE, private_endpoints=True),
-    "NfsServer": lambda s, n: az.NfsServer(s, n, path="/data", subnet=SUBNET),
     "Peering": lambda s, n: az.Peering(
         s, n, network=az.Network(_group(s, n), address_space=SPACE), remote_id=HUB
     ),

@@ -60,7 +60,7 @@ class FileSystem(Model, defer_build=True):
     encrypted: ClassVar[dict[str, str]] = {}
     """Its parts for which a company can require its own keys, by the kind in `policies:`."""
     raised_by: ClassVar[dict[str, str]] = {}
-    """How each of `limits_mbps` is raised, for a hint."""
+    """The ways to raise each of `limits_mbps`, for a hint."""
 
     @property
     def source(self) -> str | None:
