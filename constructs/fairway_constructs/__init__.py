@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from fairway_constructs.environment_stack import EnvironmentStack as EnvironmentStack
     from fairway_constructs.file_system import Blobfuse as Blobfuse
     from fairway_constructs.file_system import FileSystem as FileSystem
+    from fairway_constructs.file_system import NfsExport as NfsExport
     from fairway_constructs.gpu_cluster import GpuCluster as GpuCluster
     from fairway_constructs.identity import Grantee as Grantee
     from fairway_constructs.identity import Identity as Identity

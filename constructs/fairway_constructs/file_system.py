@@ -1,4 +1,4 @@
-"""File systems as constructs: their common interface, and blobfuse, which mounts Blob storage."""
+"""File systems as constructs: their common interface, and those that are only mounted."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from fairway_constructs.cdk import Component
-from fairway_constructs.cloud_init.mounts import Mount
+from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 from fairway_constructs.service import Service
 from fairway_core.catalog.tables import look_up
 from fairway_core.environment.blobfuse import Blobfuse as BlobfuseSpec
+from fairway_core.environment.nfs_export import NfsExport as NfsExportSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,3 +116,22 @@ class Blobfuse(FileSystem):
     @staticmethod
     def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
         return {**section, "storage": site.storage}
+
+
+class NfsExport(FileSystem):
+    """A file system that an existing NFS server exports, within reach of the nodes.
+
+    Nothing is made for it in Azure. To keep runs and homes on it, everybody must be able to make a
+    folder in its top folder. `mbps` is what its server gives.
+
+    >>> home = NfsExport(stack, "home", path="/home", host="nfs.example.com", export="/srv/home",
+    ...                  mbps=2000)  # doctest: +SKIP
+    >>> home.mount, home.throughput_mbps  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, scope: Construct, name: str, *, path: str, host: str, export: str, mbps: int
+    ) -> None:
+        spec = NfsExportSpec(kind="nfs", path=path, host=host, export=export, mbps=mbps)
+        super().__init__(scope, f"nfs-export-{name}", spec)
+        self.mount = nfs_mount(name=name, server=spec.host, export=spec.export, path=spec.path)

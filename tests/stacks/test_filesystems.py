@@ -20,10 +20,16 @@ if TYPE_CHECKING:
 
 
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
-HEAD = """\
+HUB = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub"
+    "/providers/Microsoft.Network/virtualNetworks/hub"
+)
+HEAD = f"""\
 name: lab
 location: westeurope
-tags: {owner: me}
+tags: {{owner: me}}
+network:
+  peerings: {{hub: {{network: {HUB}}}}}
 access:
   ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"]
 """
@@ -56,6 +62,11 @@ KINDS = {
         (500, "its disks"),
         frozenset({f"{_RULES}.storage-rules", f"{_RULES}.compute-rules"}),
     ),
+    "lab": Kind(
+        "{kind: nfs, host: nfs.example.com, export: /srv/lab, mbps: 2000, path: /lab}",
+        ("nfs", "squashed"),
+        (2000, "its server"),
+    ),
     "home": Kind("{kind: azure_files, path: /home}", ("nfs", "root"), (212, "its size")),
     "team": Kind(
         "{kind: netapp, path: /team}", ("nfs", "root"), (268, "its service level and size")
@@ -82,11 +93,11 @@ KINDS = {
 }
 
 
-def _text(*names: str, more: str = "") -> str:
+def _text(*names: str) -> str:
     filesystems = "".join(f"  {name}: {KINDS[name].section}\n" for name in names)
     keys = KEYS if "fast" in names else ""
     return (
-        f"{HEAD}{more}{keys}filesystems:\n{filesystems}clusters:\n  pair: {{engine: ssh, "
+        f"{HEAD}{keys}filesystems:\n{filesystems}clusters:\n  pair: {{engine: ssh, "
         f"size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [{', '.join(names)}]}}\n"
     )
 
@@ -159,8 +170,8 @@ def test_lustre_waits_for_its_roles_and_the_endpoint(written: Written) -> None:
 
 
 def test_without_private_endpoints_subnets_are_let_in(written: Written) -> None:
-    more = "network: {private_endpoints: false}\n"
-    data = written(_text("home", "fast", more=more))["data"]["resource"]
+    text = _text("home", "fast").replace("network:\n", "network:\n  private_endpoints: false\n")
+    data = written(text)["data"]["resource"]
     accounts = data["azurerm_storage_account"]
     files = accounts["files-home-account"]["network_rules"]["virtual_network_subnet_ids"]
     blobs = accounts["storage"]["network_rules"]["virtual_network_subnet_ids"]

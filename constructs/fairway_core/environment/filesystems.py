@@ -11,6 +11,7 @@ from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import SUBNETS
 from fairway_core.environment.blobfuse import Blobfuse
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
+from fairway_core.environment.nfs_export import NfsExport
 from fairway_core.environment.nfs_server import NfsServer
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 AnyFileSystem = Annotated[
-    NfsServer | AzureFiles | NetApp | Lustre | Blobfuse, Field(discriminator="kind")
+    NfsServer | NfsExport | AzureFiles | NetApp | Lustre | Blobfuse, Field(discriminator="kind")
 ]
 
 HOME = "/home"
