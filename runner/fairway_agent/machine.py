@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fairway_agent import resources
 from fairway_agent.resources import FIRST_GPU, NeverFits, Share, Wanted, ports_beside
-from fairway_boot import cluster, files
+from fairway_boot import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -23,10 +23,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Host(cluster.Host):
-    """A node, and the `share` of it that a task has, where that is not all of it."""
+class Host:
+    """A node that a task has: its name, where it is reached, and the `share` of it, where that is
+    not all of it."""
 
+    name: str
+    address: str
     share: Share | None = None
+
+    @property
+    def is_near(self) -> bool:
+        """True if programs start on it without a connection."""
+        return self.address == "localhost" or self.name == os.uname().nodename
 
 
 class Allocator(Protocol):
@@ -64,7 +72,12 @@ def lend(file: Path, devices: Devices, wanted: Wanted) -> Share | None:
         lock = files.open_lock(file)
         share = None
         try:
-            share = choose(devices, wanted, partial(_lock, lock), partial(_unlock, lock))
+            share = choose(
+                devices,
+                wanted,
+                partial(_lock, lock),
+                lambda byte: _set(lock, fcntl.F_UNLCK, byte, 1),
+            )
         finally:
             if share is None:
                 os.close(lock)
@@ -127,10 +140,6 @@ def _lock(descriptor: int, byte: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _unlock(descriptor: int, byte: int) -> None:
-    _set(descriptor, fcntl.F_UNLCK, byte, 1)
 
 
 def _set(descriptor: int, kind: int, first: int, count: int) -> None:

@@ -22,9 +22,9 @@ from fairway_agent.fanout import remote_exec
 from fairway_agent.resources import Devices, Gpu, Wanted
 from fairway_agent.shared.reports import NodesRequest
 from fairway_agent.ssh import runs
-from fairway_agent.ssh.cluster_nodes import Nodes, Queue, known_hosts, note_user, queue_of
+from fairway_agent.ssh.cluster_nodes import Nodes, Queue, note_user, queue_of
 from fairway_boot import cluster
-from fairway_boot.cluster import users
+from fairway_boot.cluster import known_hosts, users
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
 from fairway_agent.records import Unfit
 from fairway_agent.resources import Devices, NeverFits
-from fairway_boot import cluster as machines
-from fairway_boot.cluster import try_node, user_of, waiting
+from fairway_boot.cluster import known_hosts, try_node, user_of, waiting
 from fairway_boot.files import Fault, alone, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from fairway_agent.resources import Share, Wanted
+    from fairway_boot.cluster import Host as ClusterHost
 
 
 _MOST_NAMED = 3  # runs that use nodes that another waits for
@@ -34,11 +34,6 @@ _MOST_NAMED = 3  # runs that use nodes that another waits for
 # import.
 _PEOPLE_FROM = 2000
 _QUEUE = "fairway-queue"  # as the machines call the folder, beside Fairway's own
-
-
-def known_hosts(shared: Path, cluster: str) -> list[Host]:
-    """All nodes that were ever there, this one first and the others by their names."""
-    return [Host(**vars(each)) for each in machines.known_hosts(shared, cluster)]
 
 
 def queue_of(named: str, shared: Path, cluster: str) -> Path:
@@ -107,7 +102,7 @@ class Queue:
                     break
                 if (lock := try_node(self.folder / "nodes" / host.name)) is not None:
                     self.taken[host.name] = lock
-                    free.append(host)
+                    free.append(Host(host.name, host.address))
             if len(free) == count:
                 return free
             self.give_back(free)
@@ -132,11 +127,11 @@ class Queue:
                 self.reason = f"waits behind {ahead[0]}{more}"
             yield not ahead
 
-    def hosts(self) -> tuple[list[Host], list[Host]]:
+    def hosts(self) -> tuple[list[ClusterHost], list[ClusterHost]]:
         """The nodes that are known, and those of them that are there and well."""
         known, now = known_hosts(self.shared, self.cluster), time.time()
 
-        def is_usable(host: Host) -> bool:
+        def is_usable(host: ClusterHost) -> bool:
             # Half a second: the two ages were taken at different moments.
             return host.is_well and now - host.age > self.lost.get(host.name, 0.0) + 0.5
 
@@ -164,7 +159,7 @@ class Queue:
     def _ticket_path(self) -> Path:
         return self.folder / "queue" / f"{self.began:020d}-{self.run}"
 
-    def used_by(self, hosts: list[Host]) -> str:
+    def used_by(self, hosts: list[ClusterHost]) -> str:
         """Names the other runs that use these nodes, each with its number of nodes, where known."""
         found = Counter(
             run

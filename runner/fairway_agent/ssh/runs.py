@@ -33,10 +33,10 @@ from fairway_agent.shared.reports import (
     StatesRequest,
     SubmitRequest,
 )
-from fairway_agent.ssh.cluster_nodes import Nodes, Queue, known_hosts, queue_of
+from fairway_agent.ssh.cluster_nodes import Nodes, Queue, queue_of
 from fairway_agent.state_files import RunState
 from fairway_boot import files
-from fairway_boot.cluster import users
+from fairway_boot.cluster import known_hosts, users
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
