@@ -54,9 +54,9 @@ def set_up(run: Path, prepare: Callable[[int | None], int]) -> int:
         return prepare(None)
     folder = run / "setup"
     folder.mkdir(exist_ok=True)
-    began = time.time()
+    state = TaskState("running", attempt=0, started=time.time())
     if state_files.read_task(folder) is None:
-        state_files.write(folder, _state("running", began))
+        state_files.write(folder, state)
     with tempfile.TemporaryFile() as printed:
         code = prepare(printed.fileno())
         printed.seek(0)
@@ -70,15 +70,9 @@ def set_up(run: Path, prepare: Callable[[int | None], int]) -> int:
         with (folder / "log.txt").open("ab") as log:
             log.write(mask.feed(text) + mask.flush())
         if failed or not has_failed(run):
-            state = _state("failed" if failed else "succeeded", began)
-            state = replace(state, ended=time.time(), exit_code=code, timed_out=False)
-            state_files.write(folder, state)
+            state = replace(state, state="failed" if failed else "succeeded", ended=time.time())
+            state_files.write(folder, replace(state, exit_code=code, timed_out=False))
     return code
-
-
-def _state(state: str, began: float) -> TaskState:
-    task, attempt = os.environ["FAIRWAY_TASK"], int(os.environ["FAIRWAY_ATTEMPT"])
-    return TaskState(state, attempt=0, started=began, task=task, task_attempt=attempt)
 
 
 def main() -> None:

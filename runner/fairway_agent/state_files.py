@@ -60,16 +60,15 @@ class TaskState(JsonRecord, called="the state"):
     since when that runs and when it ended, in seconds since 1970; how it ended.
 
     `held` is for how many seconds its attempts that have ended had their nodes, `node` where it
-    runs (the names of several are joined by commas), `last_exit_code` that of the attempt before,
-    and `log_size` how many bytes an ended task has printed. `job`, `submission` and
-    `stopped` are a scheduler's: its id of the job, the submission that this was for, and whether
-    the scheduler ended it. `requeues` counts how often Slurm or Batch
-    began the task elsewhere. `ends` counts the attempts of this start of the run that did not end
-    well, by their cause: an `error`, a `node` that was lost, a `preemption`. `task` and
-    `task_attempt` say which attempt ran a setup. `gpus` and `cores` are the numbers of those that
-    it has, and `part` how large a part of the node that is, where it has not the whole. `best` says
-    which tasks of other runs kept its inputs, where that was decided as it began. `empty_outputs`
-    names the outputs of a task that has succeeded in which there was no file.
+    runs (the names of several are joined by commas), and `log_size` how many bytes an ended task
+    has printed. `job`, `submission` and `stopped` are a scheduler's: its id of the job, the
+    submission that this was for, and whether the scheduler ended it. `requeues` counts how often
+    Slurm or Batch began the task elsewhere. `ends` counts the attempts of this start of the run
+    that did not end well, by their cause: an `error`, a `node` that was lost, a `preemption`.
+    `gpus` and `cores` are the numbers of those that it has, and `part` how large a part of the node
+    that is, where it has not the whole. `best` says which tasks of other runs kept its inputs,
+    where that was decided as it began. `empty_outputs` names the outputs of a task that has
+    succeeded in which there was no file.
     """
 
     SPARSE = True
@@ -85,15 +84,12 @@ class TaskState(JsonRecord, called="the state"):
     reason: str | None = None
     node: str | None = None
     session: Whole | None = None
-    last_exit_code: Whole | None = None
     log_size: int | None = None
     job: str | None = None
     submission: int | None = None
     requeues: int | None = None
     stopped: bool | None = None
     ends: Mapping[str, int] | None = None
-    task: str | None = None
-    task_attempt: Whole | None = None
     gpus: str | None = None
     cores: str | None = None
     part: float | None = None

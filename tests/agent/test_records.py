@@ -197,14 +197,11 @@ TASK = TaskState(
     reason="its node failed",
     node="n1,n2",
     session=5,
-    last_exit_code=3,
     log_size=7,
     job="12_3",
     submission=1,
     requeues=2,
     stopped=True,
-    task="0",
-    task_attempt=1,
 )
 RETRY = Retry((0, 2), {"failed": 1}, is_set_up=True, after=(), submission=3)
 WRONG = ("text", -1.5, 1e300, 10**400, float("nan"), {"a": {}}, [3])

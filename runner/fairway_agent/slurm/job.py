@@ -134,8 +134,7 @@ class Slurm(Scheduled):
         if task.retries_exhausted(PREEMPTION):
             attempts.finish("failed", code, LOST[PREEMPTION])
             return
-        status = replace(task.status("queued"), last_exit_code=code)
-        task.record(replace(status, reason=LOST[PREEMPTION]))
+        task.record(replace(task.status("queued"), reason=LOST[PREEMPTION]))
         keep_before(self.before_file(task), LOST[PREEMPTION])
         try:
             commands.run(["scontrol", "requeue", job_id()])

@@ -334,8 +334,7 @@ class Attempts:
             self.finish(state, code)
             return
         self.state, self.exit_code = state, code
-        why = task.failure_reason()
-        task.record(replace(task.status("queued"), last_exit_code=code, reason=why))
+        task.record(replace(task.status("queued"), reason=task.failure_reason()))
 
     def finish(self, state: str, code: int, reason: str | None = None) -> None:
         self.task.reason = reason or self.task.reason
