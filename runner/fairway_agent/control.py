@@ -184,11 +184,8 @@ def cancel(folder: Path, submission: int, task: str = "") -> None:
     """Notes that a submission is to end, or of it the `task` of that name alone."""
     with locked(folder):
         known = read(folder)
-        if task:
-            named = {**known.cancelled_tasks, task: submission}
-            change(folder, known.submission, cancelled_tasks=named)
-        else:
-            change(folder, known.submission, cancelled=submission)
+        named = {"cancelled_tasks": {**known.cancelled_tasks, task: submission}}
+        change(folder, known.submission, **(named if task else {"cancelled": submission}))
 
 
 def note_part(folder: Path, submission: int, part: Part) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fairway_agent.spec import Best, Chained, Output, RunPlan
+    from fairway_agent.spec import Chained, Output, RunPlan
     from fairway_agent.state_files import BestTasks
 
 
@@ -142,7 +142,13 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
 
     assert entry.best is not None
     run, metric = runs / entry.path.split("/")[1], entry.best.metric
-    pattern = {metric: _compiled(entry.best)}
+    try:
+        pattern = {metric: re.compile(entry.best.pattern)}
+    except re.error as error:
+        version = ".".join(map(str, sys.version_info[:2]))
+        message = f"the pattern of the metric `{metric}` is none for Python {version}: {error}"
+        hint = f"write it so that Python {version} takes it: {entry.best.pattern}"
+        raise Fault("bad-metric", message, hint) from None
     found = []
     for number in range(job_facts.read_plan(run).tasks - (run / "finally.jsonl").exists()):
         folder = run / "tasks" / str(number)
@@ -155,14 +161,3 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
         raise Fault("no-metric", message, f"its pattern is: {entry.best.pattern}")
     value, number = best_of(found, lower=entry.best.lower)
     return number, value
-
-
-def _compiled(best: Best) -> re.Pattern[str]:
-    """The pattern of the metric; Fault where the Python of this machine is too old for it."""
-    try:
-        return re.compile(best.pattern)
-    except re.error as error:
-        version = ".".join(map(str, sys.version_info[:2]))
-        message = f"the pattern of the metric `{best.metric}` is none for Python {version}: {error}"
-        hint = f"write it so that Python {version} takes it: {best.pattern}"
-        raise Fault("bad-metric", message, hint) from None

@@ -210,15 +210,12 @@ def end_orphans(own: Collection[int], grace: float) -> None:
 
 def reap(own: Collection[int]) -> set[int]:
     """Reaps this process's children that have ended, but its `own`; the ids of those alive."""
-    return {pid for pid in _children() - set(own) if os.waitpid(pid, os.WNOHANG) == (0, 0)}
-
-
-def _children() -> set[int]:
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
     except OSError:  # a kernel without CONFIG_PROC_CHILDREN
         return set()
-    return set(map(int, text.split()))
+    left = set(map(int, text.split())) - set(own)
+    return {pid for pid in left if os.waitpid(pid, os.WNOHANG) == (0, 0)}
 
 
 def signal_sessions(sessions: Collection[int], number: signal.Signals) -> None:

@@ -100,10 +100,8 @@ def others_first(count: int) -> str:
 
 def _queued(status: TaskState, reason: str) -> TaskState:
     """One that has begun before keeps how often, and says why it waits."""
-    kept = TaskState(
-        attempt=status.attempt,
-        started=status.started,
-        held=status.held,
+    kept = replace(
+        status.again,
         submission=status.submission,
         requeues=status.requeues,
         ends=status.ends_with_this or None,

@@ -14,6 +14,7 @@ from typing import (
     ClassVar,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -209,10 +210,10 @@ class JsonRecord:
 
     @classmethod
     def from_json(cls: type[R], facts: object) -> R:
-        found, values = Fields(facts, cls.CALLED), {}
+        found, values, kind = Fields(facts, cls.CALLED), {}, cast("Any", cls)
         if cls.VERSION and (version := found.count("version")) != cls.VERSION:
             raise OtherVersion(f"its version is {version}, and this release reads {cls.VERSION}")
-        for name, (read, is_needed) in _readers(cls).items():
+        for name, (read, is_needed) in _readers(kind).items():
             if name in found.facts:
                 values[name] = read(found, name)
             elif is_needed:
@@ -235,15 +236,9 @@ class JsonRecord:
         return {"version": self.VERSION, **facts} if self.VERSION else facts
 
 
-def _readers(cls: type[JsonRecord]) -> dict[str, tuple[Read, bool]]:
-    """Readers of a record's fields by name, each with True for a field that must be there."""
-    kind: Any = cls
-    found: dict[str, tuple[Read, bool]] = _readers_of(kind)
-    return found
-
-
 @cache
-def _readers_of(cls: Any) -> dict[str, tuple[Read, bool]]:
+def _readers(cls: Any) -> dict[str, tuple[Read, bool]]:
+    """Readers of a record's fields by name, each with True for a field that must be there."""
     kinds = get_type_hints(cls, include_extras=True)
     return {
         each.name: (

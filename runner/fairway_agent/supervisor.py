@@ -90,8 +90,13 @@ class Supervisor:
         self._begin(ready)
         try:
             self._run()
-        except Fault as fault:
-            self._abandon(fault.said)
+        except Fault as fault:  # a file of the run is damaged: what runs ends
+            self.reason, self.broken = fault.said, True
+            for task in self._running_tasks():
+                processes.end_all(task.sessions, _STRAY_GRACE)
+                task.record(replace(task.status("cancelled"), ended=time.time()))
+            self.counts["cancelled"] += self.counts.pop("running", 0)
+            self.sampling.end()
         self.counts[self._left] += self.counts.pop("queued", 0)
         if self.ending == MACHINE:
             self.reason = self.reason or MACHINE_STOPPED
@@ -124,19 +129,16 @@ class Supervisor:
             if not self.plan.is_set_up and not self.allocator.lends_nodes:
                 self._stage("setup")
         if not self.ending and not self.reason:
-            self._sample()
+            # Where nodes are allotted, their tasks see to that.
+            self.sampling = Sampling(
+                None if self.allocator.lends_nodes else self.plan.sample_every,
+                lambda seconds: sampler(self.folder, seconds, os.getpid()),
+                lambda: os.environ,
+                self.plan.secrets,
+            )
             self._stage("tasks")
             self._stage("finally")
             self.sampling.end()
-
-    def _abandon(self, why: str) -> None:
-        """Ends what runs: a file of the run is damaged."""
-        self.reason, self.broken = why, True
-        for task in self._running_tasks():
-            processes.end_all(task.sessions, _STRAY_GRACE)
-            task.record(replace(task.status("cancelled"), ended=time.time()))
-        self.counts["cancelled"] += self.counts.pop("running", 0)
-        self.sampling.end()
 
     def end(self, why: str) -> None:
         """Asks for an early end; called from a signal handler."""
@@ -151,12 +153,12 @@ class Supervisor:
 
     def _queue_again(self) -> None:
         """Says of the tasks of a retry that they are to come, and not what became of them."""
-        if self.plan.retry:
-            control.change(self.folder, self.plan.submission, cancelled_tasks={})
-            for stage in ("tasks", "finally"):
-                for each in self._tasks_of(stage):
-                    each.task.record(each.task.status("queued"))
-        if self.plan.retry and self.plan.max_cost:
+        if not self.plan.retry:
+            return
+        control.change(self.folder, self.plan.submission, cancelled_tasks={})
+        for each in (*self._tasks_of("tasks"), *self._tasks_of("finally")):
+            each.task.record(each.task.status("queued"))
+        if self.plan.max_cost:
             nodes = limits.nodes_of(self.folder)
             self.spent = limits.held(self.folder, nodes, time.time()).seconds
 
@@ -237,15 +239,6 @@ class Supervisor:
                 self._start(attempts, refusal)
         if not self.patience.hindrance:
             self.patience.until = None  # another hindrance has a time of its own
-
-    def _sample(self) -> None:
-        """Has this machine sampled; where nodes are allotted, their tasks see to that."""
-        self.sampling = Sampling(
-            None if self.allocator.lends_nodes else self.plan.sample_every,
-            lambda seconds: sampler(self.folder, seconds, os.getpid()),
-            lambda: os.environ,
-            self.plan.secrets,
-        )
 
     @property
     def _own(self) -> list[int]:
