@@ -112,7 +112,7 @@ class RunQuery(BaseModel):
     @property
     def shown(self) -> list[Column]:
         """The columns that are wanted beside the facts of a run; UserError for an unknown one."""
-        return [Column.of(each.strip()) for each in self.columns.split(",") if each.strip()]
+        return Column.listed(self.columns)
 
 
 def unfit(errors: Iterable[Mapping[str, Any]]) -> UserError:

@@ -108,7 +108,7 @@ def list_(
     store, remote = run_store(), remote_store()
     first = None if since is None else moment("--since", since)
     wanted = Wanted(states(state), name, target, tag or (), first, text)
-    shown = [Column.of(each.strip()) for each in columns.split(",") if each.strip()]
+    shown = Column.listed(columns)
     if not shown and not json_ and set(wanted.states) == {"queued"}:
         shown = [Column.of("reason")]  # why they wait
     order = None if sort is None else Column.of(sort)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
-import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from urllib.parse import quote
 
 from fairway_core.findings import UserError
 from fairway_core.project_folder import VARIABLE
+from fairway_runner.engines.engine import new_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,16 +173,16 @@ def _key(run: Run) -> Path:
 
 def _public_key(run: Run) -> str:
     key = _key(run)
-    if not key.with_suffix(".pub").exists():
-        if shutil.which("ssh-keygen") is None:
-            message = "`ssh-keygen` is not on this machine's PATH"
-            raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
-        key.parent.mkdir(mode=0o700, exist_ok=True)
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "fairway dev", "-f", str(key)]
-        subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+    public = key.with_suffix(".pub")
     try:
-        return key.with_suffix(".pub").read_text(encoding="ascii").strip()
+        if not public.exists():
+            private, text = new_key("fairway dev")
+            key.parent.mkdir(mode=0o700, exist_ok=True)
+            key.touch(mode=0o600)
+            key.write_bytes(private)
+            public.write_text(text, encoding="ascii")
+        return public.read_text(encoding="ascii").strip()
     except OSError as error:
-        message = f"{key}.pub cannot be read: {error.strerror}"
+        message = f"{public} cannot be read: {error.strerror}"
         hint = f"remove the folder {key.parent}, and try again"
         raise UserError.of("unwritable-folder", message, hint) from None

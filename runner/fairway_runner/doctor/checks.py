@@ -17,7 +17,6 @@ from fairway_runner.live.management import (
     Management,
     NotAllowed,
     chosen_cloud,
-    credential_for,
     not_signed_in,
     signed_in_to,
 )
@@ -162,15 +161,11 @@ def chosen_subscription() -> str:
 def _sign_in(cloud: Cloud) -> Examined:
     from azure.core.exceptions import AzureError
 
-    credential = credential_for(cloud)
-    try:
-        credential.get_token(cloud.scope)
-    except (AzureError, ValueError) as error:
-        return Examined("Azure sign-in", "not signed in", not_signed_in(error).findings)
-    finally:
-        close = getattr(credential, "close", None)
-        if close:
-            close()
+    with signed_in_to("", cloud) as azure:
+        try:
+            azure.credential.get_token(cloud.scope)
+        except (AzureError, ValueError) as error:
+            return Examined("Azure sign-in", "not signed in", not_signed_in(error).findings)
     return Examined("Azure sign-in", "signed in")
 
 

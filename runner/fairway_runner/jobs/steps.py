@@ -90,13 +90,6 @@ Condition = Ending | Annotated[Ended, Called(_CONDITIONS)]
 """Required end of a step before another begins; `ended` is met by any end."""
 
 
-def plain_condition(condition: Condition) -> str | list[int]:
-    """As plans and records have it: a word, or exit codes."""
-    if isinstance(condition, str):
-        return condition
-    return condition.codes
-
-
 def _after(value: Any) -> Any:
     """One name, or several, without a condition: they must have succeeded."""
     if isinstance(value, str):

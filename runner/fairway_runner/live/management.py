@@ -158,17 +158,12 @@ class Management:
     def get(self, path: str, version: str, **query: str) -> Any:
         """The JSON at a path below the subscription, or at a whole id; None where nothing is.
         NotAllowed where the caller may not see it, UserError where the service failed."""
-        base = f"{self.cloud.manager}/subscriptions/{self.subscription}"
-        url = f"{base}/{path}" if path else base
-        if path.startswith("/subscriptions/"):
-            url = f"{self.cloud.manager}{path}"
-        return self._ask(url, path, {"api-version": version, **query})
+        return self._ask(self._url(path), path, {"api-version": version, **query})
 
     def put(self, path: str, version: str, body: Mapping[str, Any]) -> Any:
         """Makes what is at a path below the subscription; answers with what Azure made of it.
         Raises NotAllowed, Refused, and UserError as `get` does."""
-        url = f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}"
-        return self._ask(url, path, {"api-version": version}, body)
+        return self._ask(self._url(path), path, {"api-version": version}, body)
 
     def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
         """All items of a collection, page after page."""
@@ -186,8 +181,7 @@ class Management:
         False where there is no such resource. Raises NotAllowed, Refused, and UserError where it
         does not succeed.
         """
-        url = f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}"
-        answer = self._send("POST", url, {"api-version": version})
+        answer = self._send("POST", self._url(path), {"api-version": version})
         if answer.status_code == 404:
             return False
         if answer.status_code not in _DONE:
@@ -261,6 +255,12 @@ class Management:
         finally:
             account._close_client()
         return items
+
+    def _url(self, path: str) -> str:
+        """Address of a path below the subscription, or of a whole id."""
+        if path.startswith("/subscriptions/"):
+            return f"{self.cloud.manager}{path}"
+        return f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}".rstrip("/")
 
     def _ask(
         self, url: str, path: str, query: dict[str, str], body: Mapping[str, Any] | None = None

@@ -173,15 +173,12 @@ def log_lines(
         raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
     expression, numbers = pattern(grep), task_numbers(run, task)
     ranks = ranks_wanted(run, task, rank)
-    logs = [LogFile(str(number), run.log(number)) for number in numbers]
-    if ranks is not None:
-        require_labels(run, [log.path for log in logs])
+    wanted = Selection.of(run, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail)
     if attempt is not None:
         require_attempt(run, numbers, attempt)
-    wanted = Selection(logs, ranks, attempt, expression, tail)
     return [
         LogLine(number, line.attempt, line.rank, line.text)
-        for number, log in zip(numbers, logs, strict=True)
+        for number, log in zip(numbers, wanted.logs[-len(numbers) :], strict=True)
         for line in wanted.taken(log.lines(ended=True))
     ]
 

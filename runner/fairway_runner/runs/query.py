@@ -61,6 +61,11 @@ class Column:
         hint = (not colon and did_you_mean(text, known)) or f"columns: {', '.join(known)}"
         raise UserError.of("unknown-column", f"there is no column `{text[:60]}`", hint)
 
+    @classmethod
+    def listed(cls, text: str) -> list[Column]:
+        """The columns of these titles, with commas between them."""
+        return [cls.of(each.strip()) for each in text.split(",") if each.strip()]
+
     @property
     def is_named(self) -> bool:
         """True if the column shows a metric or a parameter, which only some runs have."""

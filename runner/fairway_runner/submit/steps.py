@@ -16,7 +16,7 @@ from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.engines.outage import joined
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.project_files import known_git
-from fairway_runner.jobs.steps import inputs_of_runs, plain_condition, read_steps, step_run
+from fairway_runner.jobs.steps import inputs_of_runs, read_steps, step_run
 from fairway_runner.runs.records import (
     LONGEST_ID,
     STEPS_ENGINE,
@@ -70,7 +70,7 @@ def prepare_steps(
             step.name,
             runs[step.name],
             found[step.name].record.target,
-            {name: plain_condition(each) for name, each in step.after.items()},
+            {name: how if isinstance(how, str) else how.codes for name, how in step.after.items()},
             _can_wait(step, workflow_id, found),
         )
         for step in named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
@@ -115,12 +116,8 @@ class Storage:
     def blobs(self, container: str, prefix: str) -> Iterator[BlobProperties]:
         """The blobs whose names begin so."""
         items = self.container(container).list_blobs(name_starts_with=prefix)
-        pages = items.by_page()
-        while True:
-            page = self._call(container, f"the container {container}", lambda: next(pages, None))
-            if page is None:
-                return
-            yield from page
+        with self._within(container):
+            yield from self.calls.pages(f"the container {container}", items)
 
     def delete(self, container: str, names: Iterable[str]) -> None:
         """Deletes blobs; those that are gone are no fault."""
@@ -133,8 +130,14 @@ class Storage:
                     raise
 
     def _call(self, container: str, what: str, operation: Any, *, brief: bool = True) -> Any:
-        try:
+        with self._within(container):
             return self.calls.call(what, operation, brief=brief)
+
+    @contextmanager
+    def _within(self, container: str) -> Iterator[None]:
+        """Around what is asked of a container: UserError where there is none."""
+        try:
+            yield
         except ServiceError as error:
             if error.code != "ContainerNotFound":
                 raise

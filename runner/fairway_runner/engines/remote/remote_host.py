@@ -17,7 +17,13 @@ from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import USUAL, TargetUnavailable
 from fairway_runner.engines.remote import ssh
-from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, STRANGE, Here, is_here
+from fairway_runner.engines.remote.connection import (
+    COMMAND_TIMEOUT,
+    STRANGE,
+    Here,
+    is_here,
+    last_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +95,7 @@ class RemoteHost:
         ended = self.connection.run(words, input=files, deadline=self.deadline)
         if ended.code:
             message = f"nothing can be written to {self.shared} on {self.connection.name}"
-            hint = f"{_last(ended.err)}\nit must be a folder that you may write to"
+            hint = f"{last_line(ended.err)}\nit must be a folder that you may write to"
             raise UserError.of("unwritable-folder", message, hint, exit_code=5)
 
     def _answer(self, ended: Ended) -> Any:
@@ -112,7 +118,7 @@ class RemoteHost:
             message = f"{host} has no python3 of at least {oldest}"
             hint = "install it there, so that a shell without a terminal finds it on PATH"
             raise UserError.of("missing-tool", message, hint, exit_code=4)
-        message = f"{host} gave no answer: {_last(ended.err) or f'exit code {ended.code}'}"
+        message = f"{host} gave no answer: {last_line(ended.err) or f'exit code {ended.code}'}"
         raise UserError.of("host-failed", message, self._look(), exit_code=5)
 
     def _look(self) -> str:
@@ -131,8 +137,3 @@ def connection_to(
     if is_here(host):
         return Here()
     return ssh.shared(host, user, reach, others)
-
-
-def _last(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""
