@@ -96,22 +96,6 @@ def images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure_queries, "images_of", lambda _environment: {})
 
 
-@pytest.mark.usefixtures("images")
-def test_doctor_finds_nothing_where_all_programs_are_installed(
-    install: Install, examine: Examine
-) -> None:
-    install(**VERSIONS)
-    code, found = examine()
-    assert [each for each in found.values() if not each["ok"]] == []
-    assert code == 0
-    assert list(found) == [
-        *("environment", "Node.js", "Terraform", "cdktf", "Azure sign-in", "subscription"),
-        "what `demo` needs",
-    ]
-    assert found["Terraform"]["found"] == "1.11.4"
-    assert found["subscription"]["found"] == "loopback"
-
-
 def test_doctor_hints_at_the_installation_of_each_missing_program(
     install: Install, examine: Examine
 ) -> None:
@@ -142,11 +126,21 @@ def test_doctor_calls_opentofu_by_its_name_where_it_is_chosen(
 
 
 @pytest.mark.usefixtures("images")
-def test_without_cdktf_alone_nothing_fails(install: Install, examine: Examine) -> None:
+def test_doctor_finds_nothing_where_all_is_installed(install: Install, examine: Examine) -> None:
     install(**{name: text for name, text in VERSIONS.items() if name != "cdktf"})
     code, found = examine()
     assert (code, found["cdktf"]["ok"]) == (0, True)
     assert [each["severity"] for each in found["cdktf"]["findings"]] == ["warning"]
+    install(**VERSIONS)
+    code, found = examine()
+    assert [each for each in found.values() if not each["ok"]] == []
+    assert code == 0
+    assert list(found) == [
+        *("environment", "Node.js", "Terraform", "cdktf", "Azure sign-in", "subscription"),
+        "what `demo` needs",
+    ]
+    assert found["Terraform"]["found"] == "1.11.4"
+    assert found["subscription"]["found"] == "loopback"
 
 
 @pytest.mark.parametrize("said", ["", "{", "{}", "[]", '{"terraform_version": null}'])
@@ -166,26 +160,20 @@ def test_a_node_of_the_wheel_comes_first_as_it_does_for_cdktf(
     assert (found.missing, on_path in found.found) == (False, False)
 
 
-def test_without_a_subscription_the_command_that_names_one(
-    install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(**VERSIONS, az="11111111-2222-3333-4444-555555555555")
-    monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
-    code, found = examine()
-    assert code == 4
-    (finding,) = found["subscription"]["findings"]
-    assert "az would use 11111111-2222" in finding["message"]
-    assert finding["hint"].startswith("export ARM_SUBSCRIPTION_ID=$(az account show")
-    assert "what `demo` needs" not in found
-
-
-def test_without_the_azure_cli_the_way_to_name_a_subscription_needs_none(
+def test_doctor_without_a_subscription_says_how_to_name_one(
     install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(**VERSIONS)
     monkeypatch.delenv("ARM_SUBSCRIPTION_ID")
     (finding,) = examine()[1]["subscription"]["findings"]
     assert finding["hint"] == "export ARM_SUBSCRIPTION_ID=ID"
+    install(**VERSIONS, az="11111111-2222-3333-4444-555555555555")
+    code, found = examine()
+    assert code == 4
+    (finding,) = found["subscription"]["findings"]
+    assert "az would use 11111111-2222" in finding["message"]
+    assert finding["hint"].startswith("export ARM_SUBSCRIPTION_ID=$(az account show")
+    assert "what `demo` needs" not in found
 
 
 def test_a_sign_in_that_fails(
@@ -249,25 +237,6 @@ def test_a_provider_to_register_is_printed_with_its_command(
     assert "           az provider register --namespace Microsoft.Network --wait\n" in printed
 
 
-def test_a_day_on_which_azure_ends_what_the_file_names_is_told(
-    install: Install, tmp_path: Path, examine: Examine
-) -> None:
-    install(**VERSIONS)
-    file = tmp_path / "lab.yaml"
-    file.write_text(OLD)
-    _, found = examine(environment=str(file))
-    (ended,) = [
-        each
-        for each in found["what `lab` needs"]["findings"]
-        if each["id"] in ("ending-kubernetes", "ended-kubernetes")
-    ]
-    assert "2026-11-30" in ended["message"]
-    file.write_text(OLD.replace('"1.34"', '"1.36"'))
-    _, found = examine(environment=str(file))
-    said = found["what `lab` needs"]["found"]
-    assert said.endswith("Azure supports Kubernetes 1.36 until 2027-06-30")
-
-
 @pytest.mark.integration
 @pytest.mark.usefixtures("images")
 def test_roles_are_looked_at_before_anything_is_made(
@@ -299,12 +268,28 @@ def test_roles_are_looked_at_before_anything_is_made(
     assert "what `demo` needs" not in nothing
 
 
-def test_a_faulty_environment_is_one_of_the_findings(install: Install, examine: Examine) -> None:
+def test_doctor_looks_at_the_file_of_the_environment(
+    install: Install, examine: Examine, tmp_path: Path
+) -> None:
     install(**VERSIONS)
     code, found = examine(environment="dmo")
     assert code == 4
     assert found["environment"]["findings"][0]["hint"] == "did you mean `demo`?"
     assert found["subscription"]["ok"]
+    install(**VERSIONS)
+    file = tmp_path / "lab.yaml"
+    file.write_text(OLD)
+    _, found = examine(environment=str(file))
+    (ended,) = [
+        each
+        for each in found["what `lab` needs"]["findings"]
+        if each["id"] in ("ending-kubernetes", "ended-kubernetes")
+    ]
+    assert "2026-11-30" in ended["message"]
+    file.write_text(OLD.replace('"1.34"', '"1.36"'))
+    _, found = examine(environment=str(file))
+    said = found["what `lab` needs"]["found"]
+    assert said.endswith("Azure supports Kubernetes 1.36 until 2027-06-30")
 
 
 def test_a_target_is_asked_of_its_engine(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:

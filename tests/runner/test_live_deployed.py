@@ -158,16 +158,7 @@ class TestRoles:
         assert f"'azurerm_role_assignment.batch-used-by-deployer' {second}" in jobs.hint
         assert blobs.severity is Severity.ERROR
 
-    def test_live_check_ignores_roles_given_by_terraform(
-        self, tmp_path: Path, azure: Azure
-    ) -> None:
-        reason = "Reads and writes the container outputs; deployed this first"
-        azure.give(self.CONTAINER, BLOBS, OTHER, reason)
-        azure.give(self.CONTAINER, BLOBS, ME)  # by hand, and Terraform gives none of its own now
-        azure.give(BATCH, JOBS, ME, "Submits jobs; deployed this first")
-        assert _found(_lab(tmp_path), azure, "role-given-already") == []
-
-    def test_live_check_ignores_other_roles_principals_and_scopes(
+    def test_live_check_ignores_roles_of_others_and_of_terraform(
         self, tmp_path: Path, azure: Azure
     ) -> None:
         azure.give(self.CONTAINER, BLOBS, OTHER)
@@ -175,6 +166,11 @@ class TestRoles:
         path = f"{self.CONTAINER}/providers/Microsoft.Authorization/roleAssignments"
         inherited = azure.found[path]["value"][0]["properties"]
         inherited |= {"principalId": ME, "scope": STORAGE}  # what is above is listed too
+        assert _found(_lab(tmp_path), azure, "role-given-already") == []
+        reason = "Reads and writes the container outputs; deployed this first"
+        azure.give(self.CONTAINER, BLOBS, OTHER, reason)
+        azure.give(self.CONTAINER, BLOBS, ME)  # by hand, and Terraform gives none of its own now
+        azure.give(BATCH, JOBS, ME, "Submits jobs; deployed this first")
         assert _found(_lab(tmp_path), azure, "role-given-already") == []
 
     def test_researchers_are_looked_for_by_their_ids(self, tmp_path: Path, azure: Azure) -> None:
@@ -284,9 +280,12 @@ class TestPlan:
         found = rules.stopped_machines(_plan(vm, extension))
         assert [each.name for each in found] == ["box"] * refused
 
-    def test_live_check_ignores_plan_changes_of_running_or_hidden_machines(
+    def test_plan_of_another_stopped_machine_names_az_and_of_no_other_nothing(
         self, azure: Azure
     ) -> None:
+        (found,) = rules.stopped_machines(_plan(["no-op"], ["update"], "slurm-scheduler"))
+        assert found.finding.message.startswith("`lab-vm-box` is stopped")
+        assert found.finding.hint == f"az vm start --ids {BOX}"
         azure.hidden = ["instanceView"]
         assert rules.stopped_machines(_plan(["no-op"], ["update"])) == []
         azure.hidden = []
@@ -294,21 +293,14 @@ class TestPlan:
         assert rules.stopped_machines(_plan(["no-op"], ["update"])) == []
         assert rules.stopped_machines({}) == []
 
-    def test_any_other_machine_is_started_by_az(self) -> None:
-        (found,) = rules.stopped_machines(_plan(["no-op"], ["update"], "slurm-scheduler"))
-        assert found.finding.message.startswith("`lab-vm-box` is stopped")
-        assert found.finding.hint == f"az vm start --ids {BOX}"
-
-    def test_deploying_stops_before_it_where_nobody_is_there_or_agrees(self) -> None:
+    def test_deploying_starts_a_stopped_machine_where_somebody_agrees(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for ask in (None, lambda _: False):
             with pytest.raises(UserError, match="`box` is stopped") as refused:
                 plans._have_machines_run(_plan(["no-op"], ["update"]), ask)
             assert refused.value.findings[0].hint == "fairway nodes start box"
             assert refused.value.exit_code == 2
-
-    def test_deploying_starts_it_where_somebody_agrees(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
         started, questions = [], []
         monkeypatch.setattr(operations, "_ask", lambda *words: started.append(words))
 
