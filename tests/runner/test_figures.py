@@ -38,37 +38,28 @@ def write(run: Run, nodes: dict[str, list[dict[str, Any]]]) -> None:
         (run.folder / "figures" / f"{node}.jsonl").write_text(text)
 
 
-def test_figures_in_words_are_one_line() -> None:
+def test_figures_in_words_and_tables() -> None:
     assert in_words([BUSY]) == (
         "GPUs 43 % busy; processors 50 % busy; 38 % of the time waiting for files; "
         "InfiniBand at 61 % of its speed"
     )
     assert in_words([]) == ""
     assert in_words([Sample(0.0)]) == ""
-
-
-def test_a_line_a_node_says_what_it_does_now() -> None:
     header, line = use_table({"nd-1": BUSY}, now=1075.0).splitlines()
     assert header.split("  ")[0] == "NODE"
     assert "NETWORK" not in header  # nobody tells
     for part in ("43%", "2.0 GiB of 4.0 GiB", "300 W", "50%", "1.0 MiB/s / ?", "38%", "1m15s"):
         assert part in line
-
-
-def test_a_line_a_gpu_too() -> None:
     assert gpu_table({"nd-1": Sample(0.0)}) == ""
     _, *lines = gpu_table({"nd-1": BUSY}).splitlines()
     assert [" ".join(line.split()) for line in lines] == [
         "nd-1 0 40% 1.0 GiB of 2.0 GiB 300 W",
         "nd-1 1 46% 1.0 GiB of 2.0 GiB ? / 5 B/s",
     ]
-
-
-def test_a_name_from_elsewhere_does_nothing_to_the_terminal() -> None:
     assert "\x1b" not in use_table({"a\x1b[2Jb": BUSY}, now=0.0)
 
 
-def test_the_page_draws_each_node(make_run: MakeRun) -> None:
+def test_page_draws_each_node(make_run: MakeRun) -> None:
     run = make_run("job-aaaaaa", state="succeeded")
     assert 'id="nodes"' not in page(run)
     samples = [{"time": 60.0 * n, "cpu": 0.5, "gpus": [{"index": 0, "use": 0.9}]} for n in range(9)]
@@ -79,10 +70,7 @@ def test_the_page_draws_each_node(make_run: MakeRun) -> None:
     assert "InfiniBand, %" not in text
     assert "nd-&lt;b&gt;" in text
     assert "nd-<b>" not in text
-
-
-def test_very_many_nodes_are_drawn_in_one_colour(make_run: MakeRun) -> None:
-    run = make_run("job-aaaaaa", state="succeeded")
+    run = make_run("job-bbbbbb", state="succeeded")
     write(run, {f"nd-{n}": [{"time": 1.0, "cpu": 0.5}] for n in range(200)})
     assert page(run).count('class="series cx"') == 64
 

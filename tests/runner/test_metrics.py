@@ -77,16 +77,16 @@ def test_a_pattern_of_digits_and_points_finds_whole_numbers(text: str, expected:
     assert values(text.encode(), LOSS) == [expected]
 
 
-def test_a_branch_that_does_not_match_has_no_value() -> None:
+def test_metrics_of_lines_with_labels_branches_and_several_names() -> None:
     assert values(b"done", compile_patterns({"x": "x=([0-9]+)|done"})) == []
-
-
-def test_the_label_of_a_rank_is_no_part_of_its_line() -> None:
     patterns = compile_patterns({"loss": "^loss=([0-9.]+)"})
     for line in (b"[1,0]<stdout>: loss=0.5", b"[1,0]<stdout>:loss=0.5", b"[3]<stderr>: loss=0.5"):
         assert values(line, patterns) == [0.5]
     # Only Open MPI's are: a line may begin with brackets of its own.
     assert values(b"[12] x", compile_patterns({"x": r"^\[([0-9]+)\]"})) == [12.0]
+    both = compile_patterns({"b": r"b=(\d)", "a": r"a=(\d)"})
+    found = metric_logs.values_in([b"a=1 b=2", b"", b"b=3 a=4 a=5"], both)
+    assert found == [("b", 2.0), ("a", 1.0), ("b", 3.0), ("a", 4.0), ("a", 5.0)]
 
 
 def test_a_growing_log_is_read_once(log: Path) -> None:
@@ -230,7 +230,7 @@ def test_metrics_are_not_kept_where_no_file_can_be_written(
     assert [each.name for each in log.parent.iterdir() if each.is_file()] == ["log.txt"]
 
 
-def test_a_series_is_thinned_out_evenly() -> None:
+def test_series_is_thinned_out_evenly(log: Path) -> None:
     each = Series(most=10)
     for number in range(1000):
         each.add(float(number))
@@ -240,9 +240,6 @@ def test_a_series_is_thinned_out_evenly() -> None:
     gaps = {b[0] - a[0] for a, b in zip(each.points, each.points[1:], strict=False)}
     assert len(gaps) == 1
     assert (each.drawn()[0], each.drawn()[-1]) == ((0, 0.0), (999, 999.0))
-
-
-def test_series_of_a_log(log: Path) -> None:
     log.write_text("loss 3\nx=1\nloss 2\n")
     found = series(log, compile_patterns({"loss": "loss ([0-9])", "no": "no (1)"}))
     assert {name: each.drawn() for name, each in found.items()} == {"loss": [(0, 3.0), (1, 2.0)]}
@@ -313,7 +310,7 @@ class TestHugeLogs:
         assert _bytes(searched) < 1 << 16
 
 
-def test_a_pattern_that_takes_without_end_is_stopped_and_named(
+def test_pattern_without_end_is_stopped_and_named_in_a_thread_too(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2^60 ways to divide the letters: no machine tries them all."""
@@ -331,12 +328,7 @@ def test_a_pattern_that_takes_without_end_is_stopped_and_named(
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGVTALRM) is before
     assert last_values(log, compile_patterns({"loss": r"loss=([0-9.]+)"})) == {"loss": 2.0}
-
-
-def test_a_pattern_that_takes_without_end_is_stopped_in_a_thread_too(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As those of a server are; the others go on meanwhile, and what is sound is still found."""
+    # As those of a server are; the others go on meanwhile, and what is sound is still found.
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     log.write_text("loss=1\n" + "a" * 60 + "!\nloss=2\n")
     with ThreadPoolExecutor(1) as pool:
@@ -367,12 +359,6 @@ def test_search_that_was_stopped_is_not_begun_again(
     with pytest.raises(UserError, match="metric `other`"):
         last_values(log, compile_patterns({"other": r"((?:a+)+)!$"}))
     assert len(begun) == 2
-
-
-def test_values_of_several_metrics_come_line_by_line() -> None:
-    both = compile_patterns({"b": r"b=(\d)", "a": r"a=(\d)"})
-    found = metric_logs.values_in([b"a=1 b=2", b"", b"b=3 a=4 a=5"], both)
-    assert found == [("b", 2.0), ("a", 1.0), ("b", 3.0), ("a", 4.0), ("a", 5.0)]
 
 
 def test_a_line_that_begins_at_the_byte_is_the_next(tmp_path: Path) -> None:

@@ -90,19 +90,9 @@ def _costs(fairway: RunFairway, folder: Path, *words: str) -> dict[str, Any]:
     return facts
 
 
-def test_a_part_of_a_node_is_counted_as_that(
+def test_run_costs_list_each_run_and_their_sum(
     fairway: RunFairway, folder: Path, make_run: MakeRun
 ) -> None:
-    """Eight tasks of a GPU for an hour are a node hour; a record that says nonsense is a whole."""
-    tasks: list[dict[str, Any]] = [{"held": 3600.0, "part": 0.125}] * 8
-    _make(make_run, "packed-d", tasks, created=1.3e9)
-    _make(make_run, "wrong-e", [{"held": 3600.0, "part": 99.0}], created=1.4e9)
-    groups = _costs(fairway, folder, "--region", "southcentralus")["groups"]
-    found = [(each["key"], each["node_hours"], each["cost"]) for each in groups]
-    assert found[-2:] == [("packed-d", 1.0, 90.0), ("wrong-e", 1.0, 90.0)]
-
-
-def test_run_costs_list_each_run_and_their_sum(fairway: RunFairway, folder: Path) -> None:
     facts = _costs(fairway, folder, "--region", "southcentralus")
     assert [(each["key"], each["node_hours"], each["cost"]) for each in facts["groups"]] == [
         ("one-a", 1.0, 90.0),
@@ -112,6 +102,13 @@ def test_run_costs_list_each_run_and_their_sum(fairway: RunFairway, folder: Path
     total = {"runs": 3, "node_hours": 6.0, "cost": 210.0, "unpriced": 0, "sizes": [SIZE]}
     assert facts["total"] == total
     assert (facts["by"], facts["currency"]) == ("run", "USD")
+    # Eight tasks of a GPU for an hour are a node hour; a record that says nonsense is a whole.
+    tasks: list[dict[str, Any]] = [{"held": 3600.0, "part": 0.125}] * 8
+    _make(make_run, "packed-d", tasks, created=1.3e9)
+    _make(make_run, "wrong-e", [{"held": 3600.0, "part": 99.0}], created=1.4e9)
+    groups = _costs(fairway, folder, "--region", "southcentralus")["groups"]
+    found = [(each["key"], each["node_hours"], each["cost"]) for each in groups]
+    assert found[-2:] == [("packed-d", 1.0, 90.0), ("wrong-e", 1.0, 90.0)]
 
 
 @pytest.mark.parametrize(
@@ -144,15 +141,12 @@ def test_the_region_is_that_of_the_environment(fairway: RunFairway, folder: Path
     assert _costs(fairway, folder)["total"]["unpriced"] == 0
 
 
-def test_the_region_is_that_of_the_target(fairway: RunFairway, folder: Path) -> None:
+def test_region_and_price_are_those_of_the_target(fairway: RunFairway, folder: Path) -> None:
     _rewrite_target(folder, "one-a", region="southcentralus")
     facts = _costs(fairway, folder)
     assert [each["cost"] for each in facts["groups"]] == [90.0, None, 0.0]
     assert _costs(fairway, folder, "--region", "westeurope")["total"]["unpriced"] == 2
-
-
-def test_a_target_may_say_its_own_price(fairway: RunFairway, folder: Path) -> None:
-    """1 node hour at 12.50, and 4 node hours at 2.00 of a target without a size."""
+    # 1 node hour at 12.50, and 4 node hours at 2.00 of a target without a size.
     _rewrite_target(folder, "one-a", region="southcentralus", price=12.5)
     _rewrite_target(folder, "sweep-b", vm_size="", price=2)
     facts = _costs(fairway, folder)
@@ -290,7 +284,9 @@ def test_show_says_what_a_run_has_cost(
     assert "cost " not in out
 
 
-def test_from_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_from_python(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, make_run: MakeRun
+) -> None:
     monkeypatch.chdir(folder)
     found = fairway_hpc.costs(by="user", region="southcentralus", prices="prices.toml")
     assert [(each["key"], each["cost"], each["currency"]) for each in found] == [
@@ -299,6 +295,13 @@ def test_from_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     with pytest.raises(UserError, match="runs cannot be grouped by `nmae`"):
         fairway_hpc.costs(by="nmae")
+    with pytest.raises(UserError, match="since: `soon` is neither a duration nor a date"):
+        fairway_hpc.costs(folder, since="soon")
+    with pytest.raises(UserError, match="no environment is called `nowhere`"):
+        fairway_hpc.costs(folder, environment="nowhere")
+    (make_run("broken-z").folder / "run.json").write_text("{")
+    with pytest.raises(UserError, match="broken-z"):
+        fairway_hpc.costs(folder)
 
 
 class Cluster:
@@ -337,23 +340,18 @@ def cluster(folder: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_runs_of_other_machines_count(fairway: RunFairway, folder: Path, cluster: Cluster) -> None:
-    facts = _costs(fairway, folder, "--by", "user", "--region", "southcentralus")
-    costs = {each["key"]: (each["node_hours"], each["cost"]) for each in facts["groups"]}
-    # The run from another machine is one node hour of the three.
-    assert costs == {"eve": (3.0, 180.0), "ann": (4.0, 120.0)}
-    late = _costs(fairway, folder, "--since", "2011-01-01T00:00:00+00:00")["groups"]
-    assert [each["key"] for each in late] == ["away-x"]
-
-
-def test_only_the_targets_of_that_environment_are_asked(
-    fairway: RunFairway, folder: Path, cluster: Cluster
-) -> None:
     (folder / "lab.yaml").write_text(ENVIRONMENT)
     (folder / "other.yaml").write_text(ENVIRONMENT.replace("name: lab", "name: elsewhere"))
     assert _costs(fairway, folder, "other.yaml")["total"]["runs"] == 0
     assert cluster.asked == 0
     groups = _costs(fairway, folder, "lab.yaml")["groups"]
     assert "away-x" in {each["key"] for each in groups}
+    facts = _costs(fairway, folder, "--by", "user", "--region", "southcentralus")
+    costs = {each["key"]: (each["node_hours"], each["cost"]) for each in facts["groups"]}
+    # The run from another machine is one node hour of the three.
+    assert costs == {"eve": (3.0, 180.0), "ann": (4.0, 120.0)}
+    late = _costs(fairway, folder, "--since", "2011-01-01T00:00:00+00:00")["groups"]
+    assert [each["key"] for each in late] == ["away-x"]
 
 
 def test_a_target_that_does_not_tell_is_named(
@@ -369,13 +367,3 @@ def test_a_target_that_does_not_tell_is_named(
     monkeypatch.setattr(query, "engine_for", away)
     code, out, err = here("cost", "--runs", "--prices", "prices.toml")
     assert (code, "one-a" in out, "`nd` does not answer" in err) == (0, True, True)
-
-
-def test_python_refuses_what_the_command_refuses(folder: Path, make_run: MakeRun) -> None:
-    with pytest.raises(UserError, match="since: `soon` is neither a duration nor a date"):
-        fairway_hpc.costs(folder, since="soon")
-    with pytest.raises(UserError, match="no environment is called `nowhere`"):
-        fairway_hpc.costs(folder, environment="nowhere")
-    (make_run("broken-z").folder / "run.json").write_text("{")
-    with pytest.raises(UserError, match="broken-z"):
-        fairway_hpc.costs(folder)
