@@ -76,21 +76,15 @@ def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
     shown = f"{zero}step 1\n{one}step 1\n{zero}step 2\n{one}step 2\nmpirun says\n"
     assert _shown(run, coloured) == shown
     assert _shown(run, Shape(coloured=True), ranks={1}) == f"{one}step 1\n{one}step 2\n"
-
-
-def test_a_number_that_no_rank_has_is_text(make_run: MakeRun) -> None:
-    text = f"[1,{'9' * 5000}]<stdout>: x"
-    run = make_run("job-a", [{"log": f"{text}\n"}], metrics={"x": "x=([0-9]+)"})
-    assert run.logs() == [LogLine(0, 1, None, text)]
-    assert run.tasks[0].metrics == {}
-
-
-def test_lines_of_ranks_of_several_tasks(make_run: MakeRun) -> None:
-    run = make_run("job-a", [{"log": "begin\n"}, {"log": RANKS}])
+    run = make_run("job-b", [{"log": "begin\n"}, {"log": RANKS}])
     shown = [f"[1.{rank}] step {step}" for step in (1, 2) for rank in (0, 1)]
     assert _shown(run, Shape(named=True)).splitlines() == ["[0] begin", *shown]
     plain, zero = "\x1b[36m[0]\x1b[0m begin", "\x1b[36m[1.0]\x1b[0m step 1"
     assert _shown(run, Shape(coloured=True)).splitlines()[:2] == [plain, zero]
+    text = f"[1,{'9' * 5000}]<stdout>: x"
+    run = make_run("job-c", [{"log": f"{text}\n"}], metrics={"x": "x=([0-9]+)"})
+    assert run.logs() == [LogLine(0, 1, None, text)]
+    assert run.tasks[0].metrics == {}
 
 
 def test_a_pipe_names_ranks_where_the_job_asked_for_it(make_run: MakeRun, here: RunFairway) -> None:
@@ -234,10 +228,7 @@ def test_json_is_an_object_for_each_line(make_run: MakeRun, fairway: RunFairway)
     out = fairway(base, "logs", "job-a", "--json", "--tail", "1", "--task", "0")[1]
     assert json.loads(out) == {"task": 0, "attempt": 1, "rank": 1, "text": "step 2"}
     ends(fairway(base, "logs", "job-a", "--json", "--task", "7"), 2, printed="")
-
-
-def test_json_names_the_setup_and_the_last_task(make_run: MakeRun, fairway: RunFairway) -> None:
-    run = make_run("job-a", [{"log": "one\n"}, {}])
+    run = make_run("job-b", [{"log": "one\n"}, {}])
     (run.folder / "finally.jsonl").write_text("{}")
     run.log(1).parent.mkdir(exist_ok=True)
     run.log(1).write_text("merged")
@@ -246,5 +237,5 @@ def test_json_names_the_setup_and_the_last_task(make_run: MakeRun, fairway: RunF
     (run.folder / "setup/log.txt").write_text("installed\n")
     base = run.folder.parents[2]
     named = [("setup", "installed"), (0, "one"), ("finally", "merged")]
-    assert [(each[0], each[3]) for each in _records(base, fairway, "job-a")] == named
-    assert _records(base, fairway, "job-a", "--task", "finally") == [("finally", 1, None, "merged")]
+    assert [(each[0], each[3]) for each in _records(base, fairway, "job-b")] == named
+    assert _records(base, fairway, "job-b", "--task", "finally") == [("finally", 1, None, "merged")]

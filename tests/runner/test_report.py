@@ -77,7 +77,7 @@ def sweep(make_run: MakeRun) -> Run:
     return make_run("sweep-a", tasks, metrics=METRICS, job_file=f"{EVIL}.yaml")
 
 
-def test_the_page_is_whole_by_itself(sweep: Run) -> None:
+def test_page_is_whole_escaped_and_accessible(sweep: Run) -> None:
     text = page(sweep)
     found = structure(text)
     names = {name for name, _ in found.elements}
@@ -87,17 +87,11 @@ def test_the_page_is_whole_by_itself(sweep: Run) -> None:
         assert not any(name.startswith("on") for name in attributes)
     assert not re.search(r"url\(|@import|https?:", text)
     assert "prefers-color-scheme: dark" in text
-
-
-def test_report_page_escapes_text_of_a_run(sweep: Run) -> None:
     text = page(sweep)
     assert "<script" not in text
     assert text.count("&lt;script&gt;alert") >= 4  # table, curves, sweep, job file
     for _, attributes in structure(text).elements:
         assert not {"alert('x')", "'&"} & set(attributes)
-
-
-def test_images_have_titles_and_tables_have_headers(sweep: Run) -> None:
     text = page(sweep)
     images = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(images) == 4  # two metrics, the sweep, scaling
@@ -229,22 +223,16 @@ def test_values_are_drawn_over_the_steps_that_were_printed(make_run: MakeRun) ->
     assert ">400</text>" in image
     ends = {re.findall(r"L([0-9.]+),", path)[-1] for path in re.findall(r' d="([^"]*)"', image)}
     assert len(ends) == 2  # 490 and 450
-
-
-def test_steps_are_found_by_the_pattern_of_the_job(make_run: MakeRun) -> None:
     log = "at 100 of 900\nloss=3\nat 200 of 900\nloss=2\n"
-    run = make_run("job-a", [{"log": log}], metrics={"loss": "loss=([.0-9]+)"})
+    run = make_run("job-b", [{"log": log}], metrics={"loss": "loss=([.0-9]+)"})
     assert ">value printed</text>" in page(run)
     said = {"loss": {"pattern": "loss=([.0-9]+)", "step": "at ([0-9]+) of"}}
     (run.folder / "job.json").write_text(json.dumps({"metrics": said}))
     text = page(run)
     assert ">step</text>" in text
     assert ">200</text>" in text
-
-
-def test_steps_that_begin_anew_are_no_axis(make_run: MakeRun) -> None:
     log = "".join(f"epoch {e} step {n}: loss={9 - e}\n" for e in range(3) for n in range(4))
-    run = make_run("job-a", [{"log": log}], metrics={"loss": "loss=([.0-9]+)"})
+    run = make_run("job-c", [{"log": log}], metrics={"loss": "loss=([.0-9]+)"})
     assert ">epoch</text>" in page(run)
 
 
@@ -272,7 +260,7 @@ def _log(first: int, last: int) -> str:
     return "".join(f"step {n} loss={n}\n" for n in range(first, last))
 
 
-def test_runs_are_laid_over_one_another(make_run: MakeRun) -> None:
+def test_runs_are_laid_over_one_another(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [
         make_run("job-a", [{"log": _log(0, 5)}, {"log": _log(5, 9)}], metrics=LOSS),
         make_run("job-b", [{"log": _log(3, 7)}], metrics=LOSS),
@@ -286,20 +274,12 @@ def test_runs_are_laid_over_one_another(make_run: MakeRun) -> None:
         assert title in chart
     assert found.legend == [("job-a", "c0"), ("job-b", "c1"), ("job-c", "c2")]
     assert found.left_out == 0
-
-
-def test_overlay_draws_some_of_very_many_tasks(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(charts, "MOST_CURVES", 2)
-    run = make_run("job-a", [{"log": _log(0, 5)}] * 3, metrics=LOSS)
+    run = make_run("job-d", [{"log": _log(0, 5)}] * 3, metrics=LOSS)
     found = overlay([run])
     assert found.left_out == 1
     assert found.charts[0][1].count('class="series') == 2
-
-
-def test_a_damaged_run_is_named(make_run: MakeRun) -> None:
-    run = make_run("job-a", metrics=LOSS)
+    run = make_run("job-e", metrics=LOSS)
     (run.folder / "tasks.jsonl").write_text("{")
-    with pytest.raises(UserError, match="job-a"):
+    with pytest.raises(UserError, match="job-e"):
         overlay([run])

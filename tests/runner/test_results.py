@@ -112,6 +112,7 @@ def many(make_run: MakeRun, store: RunStore) -> Path:
 
 
 def test_list_names_what_is_damaged_and_lists_the_rest(fairway: RunFairway, many: Path) -> None:
+    ends(fairway(many, "list", "--state", "fialed"), 2, "did you mean `failed`?")
     (many / ".fairway" / "runs" / "noise-0" / "run.json").write_text("{")
     (many / ".fairway" / "runs" / "noise-2" / "state.json").write_text("[]")
     code, out, err = fairway(many, "list", "--json")
@@ -119,10 +120,6 @@ def test_list_names_what_is_damaged_and_lists_the_rest(fairway: RunFairway, many
     assert [run["run_id"][-1] for run in json.loads(out)] == list("1345")
     assert err.count("[damaged-run]") == 2
     assert "fairway clean" in err or "remove the run's folder" in err
-
-
-def test_a_state_that_is_none(fairway: RunFairway, many: Path) -> None:
-    ends(fairway(many, "list", "--state", "fialed"), 2, "did you mean `failed`?")
 
 
 def test_shell_completion_offers_runs_templates_and_targets(
