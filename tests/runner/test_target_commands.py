@@ -57,6 +57,15 @@ def test_targets_are_listed_with_what_they_have(tmp_path: Path, here: RunFairway
     assert "?/8" in out
     assert "data:/data" in out
     assert here("targets", "list", "--offline") == (0, out, "")
+    new = "Standard_ND96isr_New_v9 like Standard_ND96asr_v4 with gpus=4"
+    pool = {**POOL, "vm_size": new}
+    own = {**POOL, "name": "own", "vm_size": "Standard_Unheard_v1"}
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [pool, own]}))
+    code, out, _ = here("targets", "--offline", "--json")
+    assert code == 0
+    _, described, unknown = json.loads(out)
+    assert (described["gpus"], described["infiniband_gbps"]) == (4, 1600)
+    assert (unknown["gpus"], unknown["infiniband_gbps"]) == (0, None)
 
 
 @pytest.mark.parametrize(("words", "seconds"), [((), 5.0), (("--deadline", "9s"), 9.0)])
@@ -87,20 +96,6 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
     found = [(each["name"], each["nodes_now"]) for each in json.loads(out)]
     assert found == [("local", 1), ("spot", None), ("away", None)]
     assert sorted(asked) == [("away", seconds), ("local", seconds)]
-
-
-def test_a_target_of_a_described_size_has_what_the_listed_one_has(
-    tmp_path: Path, here: RunFairway
-) -> None:
-    new = "Standard_ND96isr_New_v9 like Standard_ND96asr_v4 with gpus=4"
-    pool = {**POOL, "vm_size": new}
-    own = {**POOL, "name": "own", "vm_size": "Standard_Unheard_v1"}
-    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [pool, own]}))
-    code, out, _ = here("targets", "--offline", "--json")
-    assert code == 0
-    _, described, unknown = json.loads(out)
-    assert (described["gpus"], described["infiniband_gbps"]) == (4, 1600)
-    assert (unknown["gpus"], unknown["infiniband_gbps"]) == (0, None)
 
 
 def test_sync_replaces_what_was_read_before(tmp_path: Path, here: RunFairway) -> None:

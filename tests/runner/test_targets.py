@@ -43,21 +43,17 @@ def _synced(folder: Path, records: object) -> None:
     (folder / ".fairway" / "targets.json").write_text(json.dumps(records))
 
 
-def test_a_synced_target_is_found_with_its_file(folder: Path) -> None:
+def test_targets_are_synced_overridden_and_found_from_below(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _synced(folder, [POOL])
     known = all_targets()["spot"]
     assert known.target.batch is not None
     assert known.source == str(folder / ".fairway" / "targets.json")
-
-
-def test_targets_in_fairway_yaml_override_synced_targets(folder: Path) -> None:
     _synced(folder, [POOL])
     by_hand = {**POOL, "nodes": {"min": 0, "max": 2}}
     (folder / "fairway.yaml").write_text(json.dumps({"targets": [by_hand]}))
     assert find_target("spot").nodes.max == 2
-
-
-def test_targets_are_found_from_a_subfolder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "fairway.yaml").write_text("targets: [{name: local, mounts: {data: sets}}]")
     _synced(folder, [POOL])
     (folder / "jobs").mkdir()
@@ -222,15 +218,12 @@ def test_outputs_that_are_none_are_refused(tmp_path: Path, outputs: object, mess
         read_targets(file)
 
 
-def test_outputs_that_are_nested_without_end_are_refused(tmp_path: Path) -> None:
+def test_outputs_too_deep_or_of_no_stack_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "outputs.json"
     for text in ("[" * 100_000, '{"a":' * 900 + "{}" + "}" * 900):
         file.write_text(text)
         with pytest.raises(UserError):
             read_targets(file)
-
-
-def test_a_folder_without_stacks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no synthesized stack"):
         read_targets(tmp_path)
 

@@ -56,30 +56,21 @@ def test_another_host_does_not_use_this_machine(host: str) -> None:
     assert not uses_this_machine(target(host))
 
 
-def test_account_of_its_own_on_this_machine_reads_nothing_of_ours() -> None:
+def test_account_on_this_machine_is_the_targets_or_that_of_the_configuration() -> None:
     """But `localhost` is used without ssh, as ourselves."""
     assert not uses_this_machine(target("127.0.0.1", OTHER))
     assert uses_this_machine(target("127.0.0.1", "no-such-account"))
     assert uses_this_machine(target("localhost", OTHER))
-
-
-def test_user_of_the_configuration_of_ssh_counts_where_the_target_has_none() -> None:
     assert not uses_this_machine(target("other", ""))
     assert uses_this_machine(target("near", ""))
 
 
-def test_hosts_beside_the_first_count_too() -> None:
+def test_other_hosts_jumps_and_engines_lead_to_this_machine() -> None:
     access = {"host": "192.0.2.1", "user": OWN, "shared": "/s"}
     assert uses_this_machine(target("192.0.2.1", ssh={**access, "others": ["127.0.0.1"]}))
     slurm = {**access, "partition": "p", "hosts": ["192.0.2.1", "127.0.0.1"]}
     assert uses_this_machine(target("", engine="slurm", ssh=None, slurm=slurm))
-
-
-def test_address_behind_a_jump_host_is_one_of_its_network() -> None:
     assert not uses_this_machine(target("127.0.0.1", reach={"jump": ["gate"]}))
-
-
-def test_local_alone_of_the_engines_without_a_host_is_this_machine() -> None:
     assert uses_this_machine(Target.local())
     batch = {"name": "a", "engine": "batch", "nodes": {"min": 1, "max": 1}, "batch": {"pool": "p"}}
     assert not uses_this_machine(Target.model_validate(batch))
