@@ -174,14 +174,36 @@ def test_steps_mistake_in_the_job_of_a_step_starts_nothing(
     assert not (tmp_path / ".fairway" / "runs").exists()
 
 
-def test_commands_for_one_job_say_so(tmp_path: Path, here: RunFairway) -> None:
+def test_steps_that_cannot_be_submitted_are_refused(
+    tmp_path: Path, here: RunFairway, make_run: MakeRun
+) -> None:
     write(tmp_path, {"train": TRAIN}, template="plain")
     ends(here("render", "steps.yaml"), 2, "this needs a single job", '"steps": {')
+    # Not when the step begins that wants it, hours later.
+    inputs = {**BEST, "old": {"from": "run", "run": "nothing-here"}}
+    last = {"command": "a", "after": "train", "inputs": inputs}
+    write(tmp_path, {"train": TRAIN, "last": last}, template="plain")
+    ends(here("submit", "steps.yaml", "--dry-run"), 2, "there is no run `nothing-here`", '"old": {')
+    write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
+    code, _, err = here("submit", "steps.yaml", "--run-id", "a" * 58)
+    assert (code, "a --run-id of up to 57 lower-case letters" in err) == (2, True)
+    assert f"the run of the step `train` cannot be named {'a' * 58}-train" in err
+    assert not (tmp_path / ".fairway" / "runs").exists()
+    code, out, _ = here("submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")
+    assert (code, "1 step on local" in out) == (0, True)
+    make_run("pipe-a-train", state="succeeded")
+    write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
+    done = here("submit", "steps.yaml", "--run-id", "pipe-a")
+    ends(done, 2, "the run `pipe-a-train` already exists, and is not step `train` of this one")
+    assert not (tmp_path / ".fairway/runs/pipe-a").exists()
 
 
-def test_steps_with_code_elsewhere_list_the_files_beside_the_job(
-    tmp_path: Path, here: RunFairway
-) -> None:
+def test_steps_dry_run_starts_nothing(tmp_path: Path, here: RunFairway) -> None:
+    named = {"train": TRAIN, "score": {"after": "train", "command": "a", "inputs": BEST}}
+    write(tmp_path, named, template="plain")
+    code, out, err = here("submit", "steps.yaml", "--dry-run")
+    assert (code, out, err) == (0, "pipe is valid; it would start 2 steps on local\n", "")
+    assert not (tmp_path / ".fairway" / "runs").exists()
     (tmp_path / "src").mkdir()
     (tmp_path / "a.csv").touch()
     names = {"file": "", "name": "", "stem": ""}
@@ -189,14 +211,6 @@ def test_steps_with_code_elsewhere_list_the_files_beside_the_job(
     write(tmp_path, {"each": swept}, template="plain", code={"path": "src"})
     code, out, err = here("submit", "steps.yaml", "--dry-run")
     assert (code, out, err) == (0, "pipe is valid; it would start 1 step on local\n", "")
-
-
-def test_a_dry_run_starts_nothing(tmp_path: Path, here: RunFairway) -> None:
-    named = {"train": TRAIN, "score": {"after": "train", "command": "a", "inputs": BEST}}
-    write(tmp_path, named, template="plain")
-    code, out, err = here("submit", "steps.yaml", "--dry-run")
-    assert (code, out, err) == (0, "pipe is valid; it would start 2 steps on local\n", "")
-    assert not (tmp_path / ".fairway" / "runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -217,41 +231,11 @@ def test_a_damaged_file_is_named(make_run: MakeRun, here: RunFairway, text: str)
     ends(here("wait", run.id), 2, "steps.json: damaged")
 
 
-def test_an_id_leaves_room_for_those_of_the_steps(tmp_path: Path, here: RunFairway) -> None:
-    write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
-    code, _, err = here("submit", "steps.yaml", "--run-id", "a" * 58)
-    assert (code, "a --run-id of up to 57 lower-case letters" in err) == (2, True)
-    assert f"the run of the step `train` cannot be named {'a' * 58}-train" in err
-    assert not (tmp_path / ".fairway" / "runs").exists()
-    code, out, _ = here("submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")
-    assert (code, "1 step on local" in out) == (0, True)
-
-
-def test_no_other_run_is_taken_for_a_step(
-    tmp_path: Path, make_run: MakeRun, here: RunFairway
-) -> None:
-    make_run("pipe-a-train", state="succeeded")
-    write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
-    done = here("submit", "steps.yaml", "--run-id", "pipe-a")
-    ends(done, 2, "the run `pipe-a-train` already exists, and is not step `train` of this one")
-    assert not (tmp_path / ".fairway/runs/pipe-a").exists()
-
-
 @pytest.mark.integration
 def test_very_many_tasks_of_the_steps_are_asked_about(tmp_path: Path, here: RunFairway) -> None:
     sweep = {"command": "true", "sweep": {"points": {"repeat": 600}}}
     write(tmp_path, {"a": sweep, "b": sweep}, template="plain")
     ends(here("submit", "steps.yaml"), 2, "this starts 1,200 tasks")
-
-
-def test_steps_input_of_an_earlier_run_is_checked_at_submission(
-    tmp_path: Path, here: RunFairway
-) -> None:
-    """Not when the step begins that wants it, hours later."""
-    inputs = {**BEST, "old": {"from": "run", "run": "nothing-here"}}
-    last = {"command": "a", "after": "train", "inputs": inputs}
-    write(tmp_path, {"train": TRAIN, "last": last}, template="plain")
-    ends(here("submit", "steps.yaml", "--dry-run"), 2, "there is no run `nothing-here`", '"old": {')
 
 
 WAITING: list[tuple[dict[str, Any], bool]] = [

@@ -46,16 +46,13 @@ def _job(folder: Path, target: Target, **fields: Any) -> tuple[JobFile, Job]:
 WORDS = {"from": "datasets:words/", "stage": "scratch"}
 
 
-def test_a_container_is_staged_from_the_target_s_storage(tmp_path: Path) -> None:
+def test_container_is_staged_and_on_local_a_folder(tmp_path: Path) -> None:
     target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
     inputs = {"words": WORDS, "train": "data:/train"}
     job_file, job = _job(tmp_path, target, inputs=inputs)
     entry = Staged("words", "datasets", "words/", "scratch")
     found = inputs_of(job_file, job, target)
     assert found == ({"FAIRWAY_INPUT_TRAIN": "/data/train"}, (entry,))
-
-
-def test_on_local_a_container_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "sets" / "words").mkdir(parents=True)
     target = Target.local().model_copy(update={"mounts": {"datasets": str(tmp_path / "sets")}})
     job_file, job = _job(tmp_path, target, inputs={"words": WORDS})
@@ -142,7 +139,7 @@ def test_a_priority_has_a_number(tmp_path: Path, priority: object, number: int) 
     assert _job(tmp_path, _pool(), priority=priority)[1].priority_number == number
 
 
-def test_submission_same_job_under_the_same_id_is_the_same_run(
+def test_same_job_under_the_same_id_is_the_same_run(
     store: RunStore, make_run: Callable[..., Run]
 ) -> None:
     run = make_run("chosen")
@@ -152,6 +149,10 @@ def test_submission_same_job_under_the_same_id_is_the_same_run(
     assert earlier(store, "another", files) is None
     with pytest.raises(UserError, match="is of another job"):
         earlier(store, "chosen", {**files, "job.json": "{}"})
+    made = make_run("a-1")
+    with pytest.raises(TakenId) as caught:
+        store.create(made.record, {})
+    assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
 
 
 @pytest.mark.parametrize("run_id", ["", "A", "1a", "a/b", "a b", "../a", "a" * 64])
@@ -190,13 +191,6 @@ def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(
     assert len(looks) == 2
     assert store.find("a-1").record == begun
     assert [each.name for each in store.folder.iterdir()] == ["a-1"]
-
-
-def test_run_that_is_made_twice_says_so(store: RunStore, make_run: MakeRun) -> None:
-    made = make_run("a-1")
-    with pytest.raises(TakenId) as caught:
-        store.create(made.record, {})
-    assert (caught.value.findings[0].id, caught.value.exit_code) == ("taken-run-id", 2)
 
 
 def test_submit_again_awaits_the_command_that_submits_the_run(

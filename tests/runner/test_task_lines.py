@@ -82,13 +82,10 @@ def test_their_files_can_be_asked_for_again(tmp_path: Path) -> None:
     assert (second.folder / "tasks.jsonl").read_bytes() == text
 
 
-def test_a_record_is_packed_in_little_memory(tmp_path: Path) -> None:
+def test_records_are_packed_and_copied_in_little_memory(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text(SCRIPT * COUNT)
     with _little():
         archives.pack_folder(tmp_path)
-
-
-def test_the_lines_of_a_run_are_copied_in_little_memory(tmp_path: Path) -> None:
     run = _made(tmp_path / "a", {"tasks.jsonl": _lines(COUNT)})
     with _little():
         copy = _made(tmp_path / "b", {"tasks.jsonl": submission.recorded_lines(run, "tasks.jsonl")})
