@@ -154,7 +154,7 @@ def test_discrete_values_are_equally_likely(
     assert square < 16.8  # chi-squared with 6 degrees of freedom at one in a hundred
 
 
-def test_bounds_hold_after_rounding() -> None:
+def test_draws_hold_their_bounds_and_digits() -> None:
     low, high = 0.12345678901234567, 0.12345678901234570
     assert all(low <= value <= high for value in sample({"uniform": [low, high]}, 50))
     assert all(low <= value <= high for value in sample({"loguniform": [low, high]}, 50))
@@ -162,16 +162,10 @@ def test_bounds_hold_after_rounding() -> None:
     assert sample({"triangular": [2, 2, 2]}, 2) == [2.0, 2.0]
     assert sample({"triangular": [0, 5e-324, 0]}, 2) == [0.0, 0.0]
     assert set(sample({"integer": [5, 6]}, 9)) == {5}
-
-
-def test_small_shapes_do_not_divide_by_zero() -> None:
     values = sample({"beta": [0.001, 0.001]}, 200)
     assert all(0 <= value <= 1 for value in values)
     assert 60 < sum(value > 0.5 for value in values) < 140
     assert all(value >= 0 for value in sample({"gamma": [0.001, 1]}, 50))
-
-
-def test_numbers_have_twelve_digits() -> None:
     for value in sample({"gauss": [0, 1e-7]}, 100):
         assert value == float(f"{value:.12g}")
     assert math.copysign(1, sample({"exponential": [1e300]}, 1)[0]) == 1
@@ -204,13 +198,10 @@ def test_a_parameter_draws_from_a_stream_of_its_own() -> None:
     assert all(point["a"] != point["b"] for point in twins)
 
 
-def test_without_a_seed_it_is_zero() -> None:
+def test_seed_is_zero_and_pythons_own_generator_untouched() -> None:
     assert sweep("{count: 3, a: {uniform: [0, 1]}}") == sweep(
         "{count: 3, seed: 0, a: {uniform: [0, 1]}}"
     )
-
-
-def test_pythons_own_generator_is_not_touched() -> None:
     random.seed(1)
     before = random.getstate()
     sample({"lognormal": [0, 0.5]}, 4)

@@ -236,23 +236,17 @@ def test_a_fault_of_the_users_code_is_shown_at_its_line(
     assert finding.location.text == source.split("\n")[line - 1]
 
 
-def test_points_before_a_fault_are_given(tmp_path: Path) -> None:
+def test_points_before_a_fault_are_given_and_other_faults_are_not_the_users(tmp_path: Path) -> None:
     write(tmp_path, "def f():\n    yield {'a': 1}\n    raise ValueError('no')\n")
     found = function_points("my_points:f", tmp_path)
     assert next(found) == {"a": 1}
     with pytest.raises(UserError, match="ValueError: no"):
         next(found)
-
-
-def test_sweep_function_error_while_closing_its_generator_is_ignored(tmp_path: Path) -> None:
     finding = fault(
         tmp_path,
         "def f():\n    try:\n        yield 5\n    finally:\n        raise ValueError('closing')\n",
     )
     assert "point 1" in finding.message
-
-
-def test_an_interrupt_is_not_the_users_codes_fault(tmp_path: Path) -> None:
     write(tmp_path, "def f():\n    raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         listed(tmp_path)

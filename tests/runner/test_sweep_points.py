@@ -100,26 +100,20 @@ def test_a_range_does_not_drift(bounds: tuple[float, float, float], expected: li
     assert [type(value) for value in axis.values] == [type(value) for value in expected]
 
 
-def test_bounds_beyond_all_floats_are_refused() -> None:
+def test_bounds_of_ranges_neither_drift_nor_exceed_floats() -> None:
     with pytest.raises(UserError, match="the number is too large"):
         Range(start=0, stop=10**400, step=1)
-
-
-def test_no_value_of_a_long_range_drifts() -> None:
     axis = Range(start=-3.0, stop=7.0, step=0.001)
     assert axis.values == [round(-3 + index / 1000, 3) for index in range(10_000)]
 
 
-def test_points_are_made_when_they_are_asked_for() -> None:
+def test_points_are_made_when_they_are_asked_for_and_again() -> None:
     section = read("[{grid: {a: [1, 2]}}, {files: nothing.csv}]")
     found = points(section, HERE)
     assert [next(found), next(found)] == [{"a": 1}, {"a": 2}]
     with pytest.raises(FieldError, match="matches no file") as caught:
         next(found)
     assert caught.value.path == ("points", 1, "files")
-
-
-def test_points_can_be_listed_again() -> None:
     section = read(
         "[{grid: {a: {start: 0, stop: 3, step: 1}}}, {random: {count: 2, b: {gauss: [0, 1]}}}]"
     )

@@ -78,17 +78,17 @@ def test_no_parameter_of_a_distribution_is_infinite(value: float) -> None:
         Document(text, data).validate(Sweep)
 
 
-def test_a_range_beyond_floats_is_refused() -> None:
+def test_sweep_section_refuses_wide_ranges_double_names_and_no_points() -> None:
     text = parse_yaml("points: {}\n", "sweep.yaml")
     axis = {"start": 0.5, "stop": 10**400, "step": 10**399}
     with pytest.raises(UserError, match="too large") as caught:
         Document(text, {"points": {"grid": {"a": axis}}}).validate(Sweep)
     assert caught.value.findings[0].path == "points.grid.a.stop"
-
-
-def test_a_parameter_cannot_be_named_twice() -> None:
     (finding,) = findings("{grid: {lr: [1], lr: [2]}}")
     assert finding.id == "duplicate-key"
+    text = parse_yaml("max_parallel: 2\n", "sweep.yaml")
+    with pytest.raises(UserError, match="`points` is missing"):
+        Document(text, text.data).validate(Sweep)
 
 
 def test_sweep_section_reports_each_fault_as_a_finding() -> None:
@@ -105,9 +105,3 @@ def test_sweep_section_reports_each_fault_as_a_finding() -> None:
 def test_max_parallel_is_at_least_one(value: str) -> None:
     text = parse_yaml(f"max_parallel: {value}\npoints: {{repeat: 2}}\n", "sweep.yaml")
     assert refused(lambda: Document(text, text.data).validate(Sweep)).path == "max_parallel"
-
-
-def test_points_are_required() -> None:
-    text = parse_yaml("max_parallel: 2\n", "sweep.yaml")
-    with pytest.raises(UserError, match="`points` is missing"):
-        Document(text, text.data).validate(Sweep)
