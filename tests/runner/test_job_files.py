@@ -74,14 +74,13 @@ def test_damage_makes_a_job_or_findings(repository: Path, tmp_path: Path, seed: 
     assert 5 < jobs < 145, "some damage is harmless, and some is not"
 
 
-def test_job_settings_of_the_command_line_win_in_their_order(repository: Path) -> None:
+def test_job_settings_win_in_their_order_and_counts_may_be_templates(
+    repository: Path, tmp_path: Path
+) -> None:
     file = repository / "examples" / "digits" / "job.yaml"
     job = load_job(file, ["nodes=2", "params.epochs=2", "nodes=3"]).resolve(Target.local())
     assert (job.nodes, job.processes_per_node, job.world_size) == (3, 4, 12)
     assert job.command == "python train.py --epochs 2 --lr 0.1"
-
-
-def test_a_count_may_be_a_template(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(
         "name: '{{ target.name }}'\nnodes: '{{ params.n + 1 }}'\nparams: {n: 2}\n"

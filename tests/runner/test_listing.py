@@ -112,19 +112,13 @@ def test_sweep_over_files_keeps_the_list_of_its_submission(project: Path) -> Non
     assert files_of(after) == ["c.jpg", "deep/a.jpg"]
 
 
-def test_the_place_of_an_input_may_be_a_parameter(project: Path) -> None:
+def test_listed_files_of_other_forms_of_inputs(project: Path) -> None:
     inputs = {"images": {"from": "datasets:{{ params.set }}/"}}
     file = write(project, inputs=inputs, params={"set": "images/deep"})
     job = with_files(load_job(file), local())
     assert job.listed == {"images": ("a.jpg",)}
-
-
-def test_a_single_file_is_one_too(project: Path) -> None:
     file = write(project, inputs={"images": {"from": "datasets:c.jpg"}})
     assert with_files(load_job(file), local()).listed == {"images": ("c.jpg",)}
-
-
-def test_sweep_without_file_points_is_unchanged(project: Path) -> None:
     job = load_job(write(project, sweep={"points": {"grid": {"files": [1, 2]}}}))
     assert with_files(job, local()) is job
 

@@ -149,15 +149,14 @@ def test_every_field_has_words_of_its_own(model: Any) -> None:
     assert {said: names for said, names in fields.items() if len(names) > 1} == {}
 
 
-def test_distributions_are_described(jobs: Any) -> None:
+def test_schemas_describe_distributions_and_have_defaults_that_fit(
+    jobs: Any, environments: Any
+) -> None:
     properties = jobs.schema["$defs"]["Distribution"]["properties"]
     assert "`[low, high]`" in properties["loguniform"]["description"]
     page = (ROOT / "docs" / "job.md").read_text()
     assert "\n## Distribution\n" in page
     assert all(f"\n| `{name}` |" in page for name in properties)
-
-
-def test_defaults_are_what_a_file_may_say(environments: Any, jobs: Any) -> None:
     definitions = environments.schema["$defs"]
     assert definitions["Slurm"]["properties"]["idle"]["default"] == "10m"
     assert definitions["Repair"]["properties"]["grace"]["default"] == "30m"
