@@ -56,16 +56,13 @@ def test_templates_command_lists_all_templates_by_folder(folder: Path, repositor
     assert "  torchrun    torchrun: one agent on every node" in others
     assert "openmpi " not in others
     assert others.endswith("\nmore of one: fairway templates NAME\n")
-
-
-def test_the_list_as_json(folder: Path, repository: Path) -> None:
     listed = {each["name"]: each for each in json.loads(fairway(folder, "--json").stdout)}
     assert listed["openmpi"]["folder"] == str(folder / "job_templates")
     assert listed["plain"]["folder"] == str(repository / "job_templates")
     assert listed["loud"]["description"] == "Mine, and nobody else's."
 
 
-def test_a_template_is_explained(folder: Path) -> None:
+def test_template_is_explained(folder: Path) -> None:
     done = fairway(folder, "loud")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
@@ -80,9 +77,6 @@ def test_a_template_is_explained(folder: Path) -> None:
         "  command: make train\n"
         '  options: {level: "<int>"}\n'
     )
-
-
-def test_an_explanation_as_json(folder: Path) -> None:
     facts = json.loads(fairway(folder, "torchrun", "--json").stdout)
     assert facts["needs"] == ["torchrun"]
     assert facts["options"]["rendezvous"] == {

@@ -110,12 +110,9 @@ def test_options_have_the_job_s_values_or_their_defaults(
     assert render(tmp_path, options) == text
 
 
-def test_an_option_is_set_on_the_command_line(tmp_path: Path) -> None:
+def test_options_are_set_on_the_command_line(tmp_path: Path) -> None:
     overrides = ("options.count=9", "options.mode=fast", "options.flag=true")
     assert render(tmp_path, "", *overrides) == "9 0.5 '' true fast\n"
-
-
-def test_a_number_for_text_on_the_command_line_is_quoted_as_it_is_typed(tmp_path: Path) -> None:
     [finding] = findings(tmp_path, "", "options.text=1.10")
     assert finding.hint.endswith("-s 'options.text=\"1.10\"'")
     assert "1.10" in render(tmp_path, "", 'options.text="1.10"')
@@ -151,17 +148,17 @@ def test_a_wrong_option_is_said_at_its_line(
     assert place.text[place.column - 1 :].startswith(value if fault else line)
 
 
-def test_launcher_options_report_all_wrong_options_at_once(tmp_path: Path) -> None:
+def test_options_that_do_not_fit_the_template_are_reported(tmp_path: Path) -> None:
     found = findings(tmp_path, "options: {coutn: 1, rate: x, mode: y}\n")
     assert [finding.path for finding in found] == ["options.coutn", "options.rate", "options.mode"]
-
-
-def test_a_template_without_options_says_so(tmp_path: Path) -> None:
     [finding] = findings(tmp_path, "options: {a: 1}\n", front="{# description: Mine. #}\n")
     assert finding.hint == "the template `own.sh.j2` has no options: remove it"
-
-
-def test_an_option_without_a_default_must_be_set(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, "options: {count: [1]}\n")
+    assert finding.path == "options.count"
+    [finding] = findings(tmp_path, "options: fast\n")
+    assert "expected a mapping" in finding.message
+    [finding] = findings(tmp_path, "", front=FRONT.replace("options.mode", "options.modus"))
+    assert finding.message == "unknown name `options.modus`: did you mean `options.mode`?"
     front = "{#\ndescription: M.\noptions: {file: {type: text, help: Which file.}}\n#}\n"
     front += "{{ options.file }}\n"
     [finding] = findings(tmp_path, "", front=front)
@@ -169,18 +166,6 @@ def test_an_option_without_a_default_must_be_set(tmp_path: Path) -> None:
     assert finding.message == "the template `own.sh.j2` needs the option `file`: Which file."
     assert finding.hint == "add it under `options:`, text"
     assert render(tmp_path, "options: {file: a}\n", front=front) == "a\n"
-
-
-def test_options_are_values_and_no_mapping(tmp_path: Path) -> None:
-    [finding] = findings(tmp_path, "options: {count: [1]}\n")
-    assert finding.path == "options.count"
-    [finding] = findings(tmp_path, "options: fast\n")
-    assert "expected a mapping" in finding.message
-
-
-def test_an_option_that_the_template_does_not_declare_is_unknown_to_it(tmp_path: Path) -> None:
-    [finding] = findings(tmp_path, "", front=FRONT.replace("options.mode", "options.modus"))
-    assert finding.message == "unknown name `options.modus`: did you mean `options.mode`?"
 
 
 @pytest.mark.parametrize(

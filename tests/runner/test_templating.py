@@ -56,17 +56,16 @@ def test_values_are_shell_words(value: object, words: str) -> None:
     assert shell("{{ x }}", x=value) == words
 
 
-def test_every_ascii_text_survives_bash() -> None:
+def test_values_are_quoted_once_and_in_texts_never() -> None:
     text = "".join(map(chr, range(1, 128))) + "é☃🚀"
     script = shell("printf %s {{ x }}", x=text)
     assert subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE).stdout == text.encode()
-
-
-def test_raw_and_quote() -> None:
     assert shell("{{ x | raw }}", x="a b") == "a b"
     assert shell("{{ x | raw }}", x=True) == "true"
     assert shell("{{ x | quote | quote }}", x="a b") == "'a b'"
     assert shell("bash -c {{ 'echo ' ~ (x | quote) }}", x="it's").count("echo") == 1
+    template = compile_text(text_environment(), "{{ x }} {{ y }}\n")
+    assert render(template, {"x": "it's", "y": True}) == "it's true\n"
 
 
 def test_names_are_never_methods() -> None:
@@ -236,11 +235,6 @@ def test_a_template_sees_no_inner_part_of_models_and_macros(source: str) -> None
     macros = compile_text(shell_environment(), "{% macro a() %}{% endmacro %}").module
     with pytest.raises(TemplateFault, match="not allowed"):
         shell(source, model=Job(name="a", command="b"), macros=macros)
-
-
-def test_text_is_not_quoted() -> None:
-    template = compile_text(text_environment(), "{{ x }} {{ y }}\n")
-    assert render(template, {"x": "it's", "y": True}) == "it's true\n"
 
 
 @pytest.mark.parametrize(
