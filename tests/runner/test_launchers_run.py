@@ -257,12 +257,9 @@ def test_launcher_ends_processes_left_by_a_rank(
     assert not processes.sessions_with(f"FAIRWAY_SCRATCH_DIR={engine.root}/scratch")
 
 
-def test_a_rank_ends_when_what_its_command_leaves_has_said_its_last(engine: Engine) -> None:
+def test_rank_ends_after_its_last_line_or_by_a_signal(engine: Engine) -> None:
     done = engine.run(template="openmpi", command="exec > >(sed s/^/a/); echo b", nodes=1)
     assert lines(done) == ["ab", "ab"]
-
-
-def test_a_rank_that_a_signal_ends_is_seen_as_that(engine: Engine) -> None:
     done = engine.run(template="openmpi", command="kill -SEGV $$", nodes=1)
     assert done.returncode == 128 + 11
     assert "kill -SEGV" not in done.stdout + done.stderr  # nor is the command repeated
@@ -288,7 +285,7 @@ def test_a_signal_to_the_launcher_reaches_a_rank_once(engine: Engine) -> None:
     assert lines(done) == ["told SIGUSR1", "told SIGUSR2"]
 
 
-def test_hpcx_is_set_up_from_its_folder(engine: Engine) -> None:
+def test_hpcx_is_set_up_from_its_folder_or_said_to_be_missing(engine: Engine) -> None:
     home = engine.root / "hpcx v2"
     mpirun = Path(sys.executable).with_name("mpirun")
     program(home / "ompi/bin/mpirun", f'#!/bin/sh\nexec {mpirun} "$@"\n')
@@ -300,9 +297,6 @@ def test_hpcx_is_set_up_from_its_folder(engine: Engine) -> None:
         template="hpcx", options={"home": str(home)}, command=f"{MEET}echo $HPCX_UCX_DIR", nodes=1
     )
     assert lines(done) == ["", "/ucx", "/ucx"]
-
-
-def test_without_hpcx_it_is_said(engine: Engine) -> None:
     done = engine.run(template="hpcx", options={"home": "/no such/hpcx"})
     assert done.returncode == 4
     assert "error: there is no HPC-X in /no such/hpcx" in done.stderr

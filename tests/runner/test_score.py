@@ -75,13 +75,10 @@ def test_a_share_that_no_file_is_left_for_has_nothing_to_do(tmp_path: Path, data
     assert done[6].stdout == "fairway: share 6 of 7 has none of the 5 files\n"
 
 
-def test_an_input_without_a_file_fails(tmp_path: Path) -> None:
+def test_input_without_a_file_fails(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     [done] = shares(tmp_path, tmp_path / "empty", 1)
     assert (done.returncode, done.stderr) == (1, "fairway: the input data has no file\n")
-
-
-def test_an_input_that_is_not_there_fails(tmp_path: Path) -> None:
     [done] = shares(tmp_path, tmp_path / "gone", 1)
     assert done.returncode != 0
     assert "gone" in done.stderr
