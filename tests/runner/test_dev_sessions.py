@@ -54,10 +54,12 @@ def _session(make_run: MakeRun, name: str, state: str = "running", **facts: Any)
 class TestJob:
     """The job that a session is made of."""
 
-    def test_without_one_there_is_only_the_folder(self) -> None:
+    def test_session_without_a_job_has_only_the_folder_and_with_one_its_name(self) -> None:
         job = session_job(Wanted(nodes=2), HERE).resolve(HERE)
         assert (job.name, job.template, job.nodes) == ("dev", "dev", 2)
         assert (job.timeout, job.options) == (14400.0, {"idle": 1800})
+        job = session_job(Wanted(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
+        assert job.name == "dev-" + "a" * 35
 
     def test_dev_session_job_has_the_environment_of_the_given_job_only(self) -> None:
         """And nothing of what that does by itself."""
@@ -94,10 +96,6 @@ class TestJob:
     def test_dev_session_job_time_is_its_timeout(self, seconds: float, timeout: float) -> None:
         assert session_job(Wanted(seconds=seconds), HERE).resolve(HERE).timeout == timeout
 
-    def test_dev_session_job_name_has_at_most_the_length_of_a_job_name(self) -> None:
-        job = session_job(Wanted(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
-        assert job.name == "dev-" + "a" * 35
-
     def test_a_mistake_is_shown_where_it_is(self) -> None:
         with pytest.raises(UserError, match="comand") as caught:
             session_job(Wanted(_job(comand="x")), HERE)
@@ -115,7 +113,9 @@ def test_nodes_with_copies_of_the_code_are_refused(store: RunStore) -> None:
 class TestRuns:
     """Which runs are sessions."""
 
-    def test_the_only_one_that_goes_on_is_chosen(self, make_run: MakeRun, store: RunStore) -> None:
+    def test_session_is_chosen_or_has_to_be_named(
+        self, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         make_run("job-a", [{"state": "running"}], state="running")
         with pytest.raises(UserError, match="no session is running in"):
             chosen(store, None)
@@ -126,10 +126,6 @@ class TestRuns:
             chosen(store, "job-a")
         assert caught.value.findings[0].hint == "end it with: fairway cancel job-a"
         assert chosen(store, "dev-o").id == "dev-old"
-
-    def test_dev_session_of_several_has_to_be_named(
-        self, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
         found = [_session(make_run, name) for name in ("dev-a", "dev-b")]
         monkeypatch.setattr("fairway_runner.dev.sessions.going", lambda _: (found, []))
         with pytest.raises(UserError, match="2 sessions are running: dev-a, dev-b") as caught:
@@ -196,12 +192,10 @@ class TestCommand:
         done = here("dev", "lsit")
         ends(done, 2, "did you mean `fairway dev list`, or the target `lust`?", printed="")
 
-    def test_dev_list_without_sessions_hints_at_dev(self, here: RunFairway) -> None:
+    def test_dev_list_without_sessions_hints_at_dev(self, here: RunFairway, tmp_path: Path) -> None:
         code, out, _ = here("dev", "list")
         assert (code, out) == (0, "no session is running; start one with: fairway dev TARGET\n")
         assert here("dev", "list", "--json")[1] == "[]\n"
-
-    def test_a_damaged_run_is_in_nobodys_way(self, tmp_path: Path, here: RunFairway) -> None:
         damaged = tmp_path / ".fairway" / "runs" / "job-222222"
         damaged.mkdir(parents=True)
         (damaged / "run.json").write_text("{")

@@ -94,9 +94,6 @@ def test_columns_of_metrics_and_parameters(fairway: RunFairway, folder: Path) ->
     assert [run["columns"]["metric:loss"] for run in runs] == [0.5, [0.2, 0.4]]
     more = {"param:lr": 0.1, "note": "", "param:size": "big"}
     assert runs[0]["columns"] == {"metric:loss": 0.5, **more}
-
-
-def test_a_column_that_no_run_has_is_named(fairway: RunFairway, folder: Path) -> None:
     done = fairway(folder, "list", "--columns", "metric:los")
     ends(done, 0, "none of these runs has `metric:los`")
 
@@ -107,7 +104,12 @@ def test_an_unknown_column_is_refused(fairway: RunFairway, folder: Path, option:
         ends(fairway(folder, "list", option, text), 2, f"there is no column `{text}`", says)
 
 
-def test_a_time_of_day_is_when_it_was_that_last() -> None:
+def test_moment_is_a_span_a_date_or_a_time_of_the_day() -> None:
+    assert moment("--since", "2h", now=10_000.0) == 2_800.0
+    assert moment("--since", "2001-09-09T01:46:40+00:00") == 1e9
+    for text in ("yesterday", "-2h", "2h 3m", "99999-01-01", ""):
+        with pytest.raises(UserError, match=r"--since: `.*` is neither a duration nor a date"):
+            moment("--since", text)
     noon = datetime(2026, 3, 4, 12, 0, 30).timestamp()  # noqa: DTZ001 - this machine's own
     assert moment("--since", "11:45", noon) == noon - 15 * 60 - 30
     assert moment("--since", "12:00:30", noon) == noon
@@ -117,14 +119,6 @@ def test_a_time_of_day_is_when_it_was_that_last() -> None:
         with pytest.raises(UserError, match=f"`{text}` is neither a duration") as raised:
             moment("--since", text, noon)
         assert "or since when, as 14:30" in raised.value.findings[0].hint
-
-
-def test_moments() -> None:
-    assert moment("--since", "2h", now=10_000.0) == 2_800.0
-    assert moment("--since", "2001-09-09T01:46:40+00:00") == 1e9
-    for text in ("yesterday", "-2h", "2h 3m", "99999-01-01", ""):
-        with pytest.raises(UserError, match=r"--since: `.*` is neither a duration nor a date"):
-            moment("--since", text)
 
 
 def test_list_of_queued_runs_shows_the_reason(
@@ -168,13 +162,10 @@ def test_a_run_that_may_not_be_read_hides_no_other(
     assert fairway(folder, "show", "sweep")[0] == 0
 
 
-def test_a_target_that_is_misspelt_is_no_empty_list(fairway: RunFairway, folder: Path) -> None:
-    ends(fairway(folder, "list", "--target", "lcoal"), 2, "did you mean `local`?", printed="")
-
-
-def test_a_target_that_is_gone_has_its_runs_still(
+def test_list_of_a_target_that_is_gone_or_misspelt(
     fairway: RunFairway, folder: Path, make_run: MakeRun
 ) -> None:
+    ends(fairway(folder, "list", "--target", "lcoal"), 2, "did you mean `local`?", printed="")
     make_run("gone-d", target="gone", created=1.3e9)
     assert _ids(fairway, folder, "--target", "gone") == ["gone-d"]
 
