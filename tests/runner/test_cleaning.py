@@ -82,7 +82,9 @@ def test_clean_beside_clean_leaves_out_what_is_gone(
     assert remove(store, chosen).runs == ()
 
 
-def test_a_run_that_goes_on_is_left_alone(store: RunStore) -> None:
+def test_run_that_goes_on_is_left_alone_and_a_damaged_one_is_removed(
+    store: RunStore, make_run: MakeRun
+) -> None:
     record = RunRecord("on-a", "on", "local", 1.0, 1, "job.yaml", "0")
     run, lock = store.create(record, {})
     assert ids(removable(store)) == []
@@ -94,9 +96,6 @@ def test_a_run_that_goes_on_is_left_alone(store: RunStore) -> None:
     assert ids(removable(store)) == ["on-a"]  # it is lost
     assert remove(store, [run]).runs == ("on-a",)
     assert list(store.folder.iterdir()) == []
-
-
-def test_a_damaged_run_can_be_removed(make_run: MakeRun, store: RunStore) -> None:
     run = make_run("job-a")
     (run.folder / "state.json").write_text("{")
     assert ids(removable(store, ["job-a"])) == ["job-a"]

@@ -136,7 +136,15 @@ def test_links(run: Run, tmp_path: Path) -> None:
     assert fetch(run, tmp_path / "to").files == ()
 
 
-def test_no_half_file_is_left(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_that_fails_leaves_no_half_file(
+    make_run: MakeRun, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match="no outputs or logs yet"):
+        fetch(make_run("empty-a"), tmp_path / "to")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        fetch(run, tmp_path / "file" / "to")
+
     def fails(source: Path, target: Path) -> None:
         target.write_bytes(b"half")
         raise OSError(28, "No space left on device", str(target))
@@ -145,16 +153,6 @@ def test_no_half_file_is_left(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(UserError, match="No space left"):
         fetch(run, tmp_path / "to")
     assert found(tmp_path / "to") == {}
-
-
-def test_fetch_of_nothing_or_into_a_file_is_refused(
-    make_run: MakeRun, run: Run, tmp_path: Path
-) -> None:
-    with pytest.raises(UserError, match="no outputs or logs yet"):
-        fetch(make_run("empty-a"), tmp_path / "to")
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written"):
-        fetch(run, tmp_path / "file" / "to")
 
 
 class Elsewhere:

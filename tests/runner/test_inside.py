@@ -50,16 +50,13 @@ def test_the_process_of_a_rank_and_those_before_it(rank: int | None, pids: list[
     assert [each.pid for each in chosen(JOB, rank)] == pids
 
 
-def test_a_task_that_names_no_ranks_has_rank_0() -> None:
+def test_process_of_a_task_that_names_no_ranks() -> None:
     job = [_process(10, 1, "bash"), _process(11, 10), _process(12, 10)]
     assert [each.pid for each in chosen(job, None)] == [11, 10]
     assert [each.pid for each in chosen(job, 0)] == [11, 10]
     assert chosen(job, 1) == []
     assert chosen([], None) == []
-
-
-def test_inside_ignores_programs_started_beside_the_task() -> None:
-    """A launcher that somebody started in a session has ranks of its own."""
+    # A launcher that somebody started in a session has ranks of its own.
     beside = [_process(20, 1, "bash", FAIRWAY_PID=11), _process(21, 20, RANK=0, FAIRWAY_PID=11)]
     session = [_process(10, 1, "bash"), _process(11, 10, "sleep"), *beside]
     assert [each.pid for each in chosen(session, None)] == [11, 10]
