@@ -81,13 +81,16 @@ class TestCheck:
         line = file.read_text().splitlines().index("clusters:") + 1
         assert found["line"] == line
 
-    def test_an_error_shows_its_line_and_fails(self, lab: Any) -> None:
+    def test_error_shows_its_line_and_fails(self, lab: Any) -> None:
         done = _run("check", lab(isr_H100="is_H100"))
         assert done.exit_code == 2
         assert "lab.yaml:" in done.output
         assert "^^^^" in done.output
         assert "Standard_ND96isr_H100_v5` has it" in done.output
         assert "1 error" in done.output
+        done = _run("check", "no/such.yaml")
+        assert done.exit_code == 2
+        assert "no such file" in done.output
 
     def test_check_reports_an_unreadable_file_as_json_findings(self, lab: Any) -> None:
         file = lab(zone="zoen")
@@ -98,7 +101,9 @@ class TestCheck:
         assert finding["hint"] == "did you mean `zone`?"
         assert finding["line"] > 1
 
-    def test_json_holds_every_finding(self, lab: Any) -> None:
+    def test_json_and_sarif_hold_every_finding(
+        self, lab: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         file = lab(owner="project", isr_H100="is_H100")
         done = _run("check", file, "--json", "--ignore", "placeholder")
         findings = json.loads(done.output)
@@ -107,10 +112,6 @@ class TestCheck:
             ("no-infiniband", "error"),
         ]
         assert _run("check", "demo", "--json", "--ignore", "placeholder").output == "[]\n"
-
-    def test_sarif_names_the_rule_and_the_line(
-        self, lab: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
         file = lab(owner="project", isr_H100="is_H100")
         monkeypatch.chdir(file.parent)
         done = _run("check", file, "--sarif", "--ignore", "placeholder")
@@ -133,11 +134,6 @@ class TestCheck:
         (finding,) = done.exception.findings
         assert (finding.id, finding.hint) == ("unknown-check", "did you mean `no-owner`?")
 
-    def test_a_missing_file(self) -> None:
-        done = _run("check", "no/such.yaml")
-        assert done.exit_code == 2
-        assert "no such file" in done.output
-
 
 class TestSizes:
     def test_sizes_command_lists_all_sizes(self) -> None:
@@ -145,8 +141,6 @@ class TestSizes:
         assert done.exit_code == 0
         assert all(name in done.output for name in vm_sizes())
         assert "8 × H100 80 GB" in done.output
-
-    def test_sizes_command_gives_json(self) -> None:
         sizes = {size["name"]: size for size in json.loads(_run("sizes", "--json").output)}
         assert list(sizes) == list(vm_sizes())
         nd = sizes["Standard_ND96isr_H100_v5"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.n }} ü\nparams: {n: 1}\n"
 
 
-def test_json_holds_the_script_that_is_printed_without(tmp_path: Path, here: RunFairway) -> None:
+def test_render_prints_the_script_and_json_holds_it(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     code, script, _ = here("render", "job.yaml", "-s", "params.n=7")
     assert code == 0
@@ -31,9 +31,6 @@ def test_json_holds_the_script_that_is_printed_without(tmp_path: Path, here: Run
     facts = {"name": "a", "target": "local", "template": "plain", "script": script}
     assert json.loads(out) == facts
     assert not (tmp_path / ".fairway").exists()
-
-
-def test_render_command_with_a_mistake_prints_no_json(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     done = here("render", "job.yaml", "-s", "template=none", "--json")
     ends(done, 2, "there is no template `none`", printed="")
@@ -98,6 +95,10 @@ def test_overrides_reach_into_the_sweep(sweep: RunFairway) -> None:
     assert {each["params"]["epochs"] for each in found} == {9}
     assert [each["params"]["lr"] for each in found[:2]] == [7, 7]
     assert {each["params"]["width"] for each in found[2:]} == {3}
+    found = json_of(sweep, "job.yaml", "-s", "sweep.points={repeat: 2}")
+    assert [each["params"] for each in found] == [{"epochs": 3, "lr": 0.5}] * 2
+    code, printed, _ = sweep("job.yaml", "-s", "sweep.points={repeat: 2}")
+    assert (code, printed.split()) == (0, ["TASK", "0", "1"])
 
 
 @pytest.mark.parametrize(
@@ -115,13 +116,6 @@ def test_a_wrong_override_is_shown_as_such(sweep: RunFairway, setting: str, mess
     assert errors.startswith("command line:1:")
     assert f"-s {setting}" in errors
     assert message in errors
-
-
-def test_a_generator_may_be_set_as_a_whole(sweep: RunFairway) -> None:
-    found = json_of(sweep, "job.yaml", "-s", "sweep.points={repeat: 2}")
-    assert [each["params"] for each in found] == [{"epochs": 3, "lr": 0.5}] * 2
-    code, printed, _ = sweep("job.yaml", "-s", "sweep.points={repeat: 2}")
-    assert (code, printed.split()) == (0, ["TASK", "0", "1"])
 
 
 def test_a_long_table_is_cut_and_says_so(sweep: RunFairway) -> None:
@@ -188,14 +182,11 @@ def test_from_python(job: Path) -> None:
     assert finding.location.line == 3
 
 
-def test_sweep_varying_names_parameters_that_differ() -> None:
+def test_cells_of_parameters_that_vary() -> None:
     assert varying([{"a": 1, "b": [1]}, {"b": [1], "a": 1}]) == []
     assert varying([{"a": 1}, {"a": True}]) == ["a"]
     assert varying([{"a": 1}, {}, {"b": 2}]) == ["a", "b"]
     assert varying([{"a": [1]}, {"a": [1, 2]}]) == ["a"]
-
-
-def test_cells_show_no_control_characters() -> None:
     assert shown("a\x1b[31m") == '"a\\u001b[31m"'
     assert shown("") == '""'
     assert shown([True, 0.1, "x\ty"]) == '[true, 0.1, "x\\ty"]'

@@ -44,11 +44,16 @@ def test_the_comment_is_the_golden_one(here: RunFairway, name: str, code: int) -
     assert (exit_code, errors) == (code, "")
 
 
-def test_the_command_for_a_loss_that_is_meant_is_said_whole(here: RunFairway) -> None:
+def test_loss_that_is_meant_is_allowed(here: RunFairway) -> None:
     _, out, _ = here("review", _plan("move-disks"), "--base", _plan("drift"))
     again = out.splitlines()[-1].strip()
     assert again.startswith("fairway review ")
     ends(here(*shlex.split(again)[1:]), 0)
+    one, two = (("--allow", disk) for disk in DISKS)
+    assert here("review", _plan("move-disks"), *one)[0] == 3
+    code, out, _ = here("review", _plan("move-disks"), *one, *two)
+    assert code == 0
+    assert f"allowed: `{DISKS[0]}` would be replaced, and with it what it holds" in out
 
 
 def test_review_command_with_a_change_refused_by_azure_exits_with_2(
@@ -60,14 +65,6 @@ def test_review_command_with_a_change_refused_by_azure_exits_with_2(
     (tmp_path / "x.json").write_text(json.dumps({**plan, "resource_changes": [disk]}))
     code, out, _ = here("review", "x.json")
     assert (code, "Azure shrinks no disk" in out) == (2, True)
-
-
-def test_a_loss_that_is_meant(here: RunFairway) -> None:
-    one, two = (("--allow", disk) for disk in DISKS)
-    assert here("review", _plan("move-disks"), *one)[0] == 3
-    code, out, _ = here("review", _plan("move-disks"), *one, *two)
-    assert code == 0
-    assert f"allowed: `{DISKS[0]}` would be replaced, and with it what it holds" in out
 
 
 def test_json(here: RunFairway) -> None:
@@ -96,14 +93,11 @@ def test_json(here: RunFairway) -> None:
     assert here("review", _plan("move-disks"), "--json")[1] == out
 
 
-def test_the_growth_costs_two_nodes_more(here: RunFairway) -> None:
+def test_review_tells_what_the_growth_costs(here: RunFairway, tmp_path: Path) -> None:
     _, out, _ = here("review", _plan("grow"), "--json")
     cost = json.loads(out)["cost"]
     assert cost["hourly_difference"] == pytest.approx(2 * 98.32)
     assert "snapshot" in cost["prices"][0]["source"]
-
-
-def test_prices_of_a_file(here: RunFairway, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text(
         '[[prices]]\nregion = "eastus"\ncurrency = "EUR"\nsource = "ours"\ndate = 2026-11-21\n'
         '[prices.hourly]\n"vm/Standard_ND96isr_H100_v5" = 50.0\n'
