@@ -69,9 +69,6 @@ def test_gitignore_rules_of_git_all_count(tree: Path) -> None:
     named = ["a.py", "data/keep.txt", "sub/deep/x", "sub/run.log", "sub/é z", "tracked.log"]
     assert kept(tree) == named
     assert kept(tree, exclude=[".gitignore", "sub"]) == ["a.py", "data/keep.txt", "tracked.log"]
-
-
-def test_a_folder_below_the_repository_has_its_rules_too(tree: Path) -> None:
     assert kept(tree / "sub") == ["deep/x", "run.log", "é z"]
 
 

@@ -134,16 +134,6 @@ def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
     assert 60 <= now[0] < 100
 
 
-def test_runs_are_not_lost_by_it(
-    here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _runs(monkeypatch, "train-1", "")
-    ends(here("nodes", "stop", "box"), 3, "train-1")
-    assert _asked(plane) == []
-    assert here("nodes", "stop", "box", "--force")[0] == 0
-    assert _asked(plane) == ["deallocate"]
-
-
 def test_nodes_stop_with_unknown_runs_requires_force(
     here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,8 +163,15 @@ def test_nodes_start_reports_the_failure_given_by_azure(
     ends(done, 2, "`: Azure refuses", "you may not start `box`", "Virtual Machine Contributor")
 
 
-def test_pools_and_this_machine_have_no_such_thing(here: RunFairway, plane: ControlPlane) -> None:
+def test_nodes_stop_loses_no_run_and_stops_machines_alone(
+    here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = here("nodes", "stop", "pool")
     ends(done, 2, "`pool` cannot be stopped and started", "fairway pool resize pool 0")
     assert here("nodes", "stop", "local")[0] == 2
     assert _asked(plane) == []
+    _runs(monkeypatch, "train-1", "")
+    ends(here("nodes", "stop", "box"), 3, "train-1")
+    assert _asked(plane) == []
+    assert here("nodes", "stop", "box", "--force")[0] == 0
+    assert _asked(plane) == ["deallocate"]

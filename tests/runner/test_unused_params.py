@@ -47,7 +47,9 @@ def test_a_misspelt_one_is_refused_with_the_nearest_name(
     assert not (tmp_path / ".fairway").exists()
 
 
-def test_unused_param_of_a_sweep_is_reported_at_its_line(tmp_path: Path, here: RunFairway) -> None:
+def test_unused_param_of_a_sweep_is_reported_where_it_stands(
+    tmp_path: Path, here: RunFairway
+) -> None:
     job = written(tmp_path, **points({"grid": {"seed": [1, 2], "epochs": [1]}}))
     code, _, err = here("submit", job, "--dry-run")
     lines = (tmp_path / job).read_text().splitlines()
@@ -56,20 +58,12 @@ def test_unused_param_of_a_sweep_is_reported_at_its_line(tmp_path: Path, here: R
     assert err.startswith(f"job.yaml:{line}:")
     assert "error: nothing reads `params.seed` [unused-param]" in err
     assert "use it as {{ params.seed }}, or list it under `params:`" in err
-
-
-def test_unused_param_of_a_sweep_on_the_command_line_is_reported_there(
-    tmp_path: Path, here: RunFairway
-) -> None:
     job = written(tmp_path, **points({"grid": {"epochs": [1]}}))
     given = "sweep.points=[{grid: {epochs: [1], seed: [1]}}]"
     code, _, err = here("submit", job, "--dry-run", "-s", given)
     assert code == 2
     assert err.startswith("command line:1:")
     assert "error: nothing reads `params.seed` [unused-param]" in err
-
-
-def test_unused_param_yielded_by_a_function_is_reported(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "points.py").write_text(
         "def of():\n    yield {'epochs': 1}\n    yield {'epoch': 2}\n"
     )
@@ -101,12 +95,14 @@ def test_param_that_is_declared_or_read_may_be_set(
     assert (code, err) == (0, "")
 
 
-def test_params_of_shards_need_not_be_read(tmp_path: Path, here: RunFairway) -> None:
+def test_params_of_shards_and_notebooks_need_not_be_read(tmp_path: Path, here: RunFairway) -> None:
     local = {"name": "local", "mounts": {"data": str(tmp_path)}}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [local]}))
     fields = {"inputs": {"images": "data:/"}, **points({"shards": {"input": "images", "of": 2}})}
     code, _, err = here("submit", written(tmp_path, **fields), "--dry-run")
     assert (code, err) == (0, "")
+    job = written(tmp_path, template="notebook", command="a.ipynb", outputs={"notebook": {}})
+    assert here("render", job, "-s", "params.new=1")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -134,11 +130,6 @@ def test_a_template_that_includes_itself(tmp_path: Path, here: RunFairway) -> No
     job = written(tmp_path, template="own")
     assert here("render", job, "-s", "params.lr=1")[0] == 0
     ends(here("render", job, "-s", "params.lr=1", "-s", "nodes=2"), 2, "recursion")
-
-
-def test_a_notebook_reads_all(tmp_path: Path, here: RunFairway) -> None:
-    job = written(tmp_path, template="notebook", command="a.ipynb", outputs={"notebook": {}})
-    assert here("render", job, "-s", "params.new=1")[0] == 0
 
 
 def test_from_python_too() -> None:

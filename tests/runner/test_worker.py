@@ -57,14 +57,11 @@ def test_worker_call_raises_errors_with_their_details(tmp_path: Path) -> None:
         worker.call(divmod, 1, 0)
 
 
-def test_an_error_is_the_same_in_another_process() -> None:
+def test_errors_and_runs_go_to_another_process(tmp_path: Path) -> None:
     found = Finding("a", "is wrong", "hint", "path", location=Location("f", 1, 2, "text"))
     error = pickle.loads(pickle.dumps(Refused([found], exit_code=5)))
     assert type(error) is Refused
     assert (error.findings, error.exit_code, str(error)) == ((found,), 5, "is wrong\n  hint")
-
-
-def test_a_run_goes_to_another_process_without_what_was_read_of_it(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.__dict__["engine"] = open  # as a connection, it cannot go there
     assert pickle.loads(pickle.dumps(run)).__dict__ == {"folder": tmp_path}
