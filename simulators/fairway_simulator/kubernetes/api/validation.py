@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.store import Object
 
 
+_MOST_LABELS = 8
 _MOST_FLAVORS = 64
 
 
 def kueue_causes(kind: str, found: dict[str, Any]) -> Iterator[str]:
     """The faults of an object of a kind."""
     spec = found.get("spec") or {}
-    if kind == "ClusterQueue":
+    if kind == "ResourceFlavor":
+        for field in ("nodeLabels", "nodeTaints"):
+            if len(spec.get(field) or ()) > _MOST_LABELS:
+                yield f"spec.{field}: Too many: {len(spec[field])}: must have at most 8 items"
+    elif kind == "ClusterQueue":
         yield from _cluster_queue(spec)
     elif kind == "LocalQueue" and not spec.get("clusterQueue"):
         # The service takes one without, which then admits nothing.
