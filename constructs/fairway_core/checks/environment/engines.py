@@ -195,6 +195,41 @@ def no_node_updates(environment: Environment) -> Iterator[Fault]:
         )
 
 
+@check("no-kubernetes-patches", Severity.WARNING, Subject.ENVIRONMENT)
+def no_kubernetes_patches(environment: Environment) -> Iterator[Fault]:
+    """`upgrades` beside a Spot pool, where Azure patches nodes but not Kubernetes itself.
+
+    AKS refuses to update Kubernetes in the control plane and in pools at once where one is of Spot
+    nodes. Where you change `kubernetes.version` yourself, ignore this check.
+
+    Wrong:
+        kubernetes: {version: "1.36", upgrades: {day: Sunday, start: "01:00"}}
+        clusters:
+          cpu:
+            engine: kubernetes
+            size: Standard_D16s_v6
+            nodes: 2
+            spot: true
+            mounts: [data]
+            job_image: a
+
+    Right:
+        kubernetes: {version: "1.36", upgrades: {day: Sunday, start: "01:00"}}
+        clusters:
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+    """
+    spec = environment.orchestrator
+    spot = [f"`{name}`" for name, pool in environment.node_pools.items() if pool.spot]
+    if spec is not None and spec.upgrades is not None and spot:
+        yield Fault(
+            "Azure patches nodes in these hours, but Kubernetes itself it does not, beside the "
+            f"Spot pool {' and '.join(spot)}",
+            "update it yourself with `kubernetes.version`, and ignore this check\n"
+            "or give Spot nodes an environment of their own",
+            ("kubernetes", "upgrades"),
+        )
+
+
 @check("short-pod-wait", Severity.WARNING, Subject.ENVIRONMENT)
 def short_pod_wait(environment: Environment) -> Iterator[Fault]:
     """A job that Kueue takes back while its nodes are started and its first pods wait for others.
