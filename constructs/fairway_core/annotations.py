@@ -146,7 +146,8 @@ def _of_list(key: str, value: list[Any], types: Iterable[Any]) -> str:
     for annotation in types:
         origin, arguments = get_origin(annotation), get_args(annotation)
         if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
-            rest = "{…}" if _is_compound(value[0] if value else {}) else "…"
+            compound = arguments[1] is not str and _is_compound(value[0] if value else {})
+            rest = "{…}" if compound else "…"
             if value and isinstance(value[0], str) and _holds_models(arguments[1]):
                 rest = "{…}"
             return f"write each under its name: `{key}: {{{_name(value)}: {rest}}}`"

@@ -177,13 +177,23 @@ class Later(type):
 class FieldError(ValueError):
     """Raised by a model's validator: what is wrong with the field, and how to fix it.
 
-    `path` points below the validated value, where the fault is in a part of it.
+    `path` points below the validated value, where the fault is in a part of it, and with `of_key`
+    at the key there; the line of a `secret` is not shown.
     """
 
-    def __init__(self, message: str, hint: str = "", path: DataPath = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        path: DataPath = (),
+        *,
+        of_key: bool = False,
+        secret: bool = False,
+    ) -> None:
         super().__init__(message)
         self.hint = hint
         self.path = path
+        self.of_key, self.secret = of_key, secret
 
 
 def rule(check: Callable[[Any], None]) -> Any:

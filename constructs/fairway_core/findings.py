@@ -48,6 +48,12 @@ class Location:
         column = len(text) - len(text.lstrip()) + 1
         return cls(file, line, column, text, max(1, len(text.strip())))
 
+    @property
+    def hidden(self) -> Self:
+        """The line without its text, which may hold a secret."""
+        text = "(not shown)"
+        return type(self)(self.file, self.line, 1, text, len(text))
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -157,11 +157,14 @@ def _finding(
             location = document.location(path, of_key=True)
             message = f"unknown key `{path[-1]}`"
             return Finding("unknown-key", message, hint, dotted, location=location)
-    location = document.location(path, of_key=first["loc"][-1:] == ("[key]",))
     # Of the branches of a union, what says something itself is the one that was meant.
     said = (details.get("ctx", {}).get("error") for details in errors)
     cause = next(filter(None, said), None)
+    of_key = first["loc"][-1:] == ("[key]",) or getattr(cause, "of_key", False)
+    location = document.location(path, of_key=of_key)
     if cause is not None:
+        if location and getattr(cause, "secret", False):
+            location = location.hidden
         label = f"`{dotted}`: " if dotted else ""
         return Finding(
             "bad-value", f"{label}{cause}", getattr(cause, "hint", ""), dotted, location=location

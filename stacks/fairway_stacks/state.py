@@ -76,7 +76,7 @@ def keep_state(
     Stacks that read its outputs find it by the same settings, which cdktf passes on.
     """
     facts = table("backends")["backends"][state.backend]
-    settings: dict[str, Any] = state.model_dump(mode="json")["settings"]
+    settings: dict[str, Any] = state.model_dump(mode="json", exclude={*type(state).model_fields})
     settings |= {block: [settings[block]] for block in facts.get("sets", ()) if block in settings}
     if isinstance(state, AzurermState):
         settings = {

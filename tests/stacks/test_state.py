@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fairway_constructs.cdk import App, Stack
 from fairway_core.catalog.tables import table
-from fairway_core.environment import AzurermState, LocalState, OtherState
+from fairway_core.environment import AzurermState, LocalState, OtherState, read_environment
 from fairway_core.environment.state import State
 from fairway_core.findings import UserError
 from fairway_stacks.state import keep_state
@@ -211,7 +211,7 @@ def test_any_backend_has_a_state_for_each_stack(
     settings, named = OTHERS[backend]
     text = everything.replace(
         "{backend: azurerm, resource_group: tfstate, storage_account: contosotfstate}",
-        json.dumps({"backend": backend, "settings": settings}),
+        json.dumps({"backend": backend, **settings}),
     )
     stacks = written(text)
     terraform = stacks["network"]["terraform"]
@@ -227,7 +227,7 @@ def test_any_backend_has_a_state_for_each_stack(
 
 
 def test_the_account_of_a_state_has_further_settings(written: Written, everything: str) -> None:
-    more = ", settings: {key: k/, subscription_id: s, use_oidc: true}}\n"
+    more = ", key: k/, subscription_id: s, use_oidc: true}\n"
     backend = written(everything.replace(STATE, STATE[:-2] + more))["network"]["terraform"]
     assert backend["backend"]["azurerm"] == {
         **REMOTE,
@@ -244,7 +244,7 @@ def _state(backend: str, settings: dict[str, Any]) -> Any:
     """The section with what the backend needs, as a file has it."""
     needed = dict.fromkeys(BACKENDS[backend].get("required", ()), "x")
     named = {"resource_group": "g", "storage_account": "accounts"} if backend == "azurerm" else {}
-    section = {"backend": backend, "settings": {**needed, **settings}, **named}
+    section = {"backend": backend, **needed, **settings, **named}
     return TypeAdapter(State).validate_python(section)
 
 
@@ -276,6 +276,16 @@ def test_every_credential_of_a_backend_is_refused(backend: str, name: str, varia
     assert f"`{name}` is a credential" in str(fault)
     assert variable.format(host="app_terraform_io") in fault.hint
     assert "hunter2" not in str(fault) + fault.hint
+
+
+def test_the_line_of_a_credential_is_not_shown(tmp_path: Path, everything: str) -> None:
+    path = tmp_path / "lab.yaml"
+    state = '{backend: http, address: "https://me:hunter2@x/"}'
+    path.write_text(everything.replace(STATE.strip(), f"state: {state}"))
+    with pytest.raises(UserError) as caught:
+        read_environment(path)
+    assert "state.address" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +335,7 @@ def test_a_backend_is_checked_by_name(
     backend: Literal["s3", "cloud"], settings: dict[str, Any], message: str, hint: str
 ) -> None:
     with pytest.raises(UserError) as caught:
-        OtherState(backend=backend, settings=settings)
+        OtherState(backend=backend, **settings)
     (finding,) = caught.value.findings
     assert message in finding.message
     assert hint in finding.hint
@@ -337,9 +347,17 @@ def test_a_field_of_its_own_is_no_setting() -> None:
             backend="azurerm",
             resource_group="g",
             storage_account="accounts",
-            settings={"container_name": "c"},
+            container_name="c",
         )
-    assert "write `container:` beside" in caught.value.findings[0].hint
+    assert "write `container:`" in caught.value.findings[0].hint
+
+
+def test_a_misspelt_field_of_the_account_is_not_missing_too() -> None:
+    with pytest.raises(UserError) as caught:
+        AzurermState(backend="azurerm", resource_group="g", storage_acount="accounts")
+    (finding,) = caught.value.findings
+    assert "takes no `storage_acount`" in finding.message
+    assert finding.hint == "did you mean `storage_account`?"
 
 
 def test_the_model_names_every_backend_of_the_table() -> None:
@@ -354,7 +372,7 @@ def test_the_model_names_every_backend_of_the_table() -> None:
 def test_cdktf_writes_any_backend_as_hcl(tmp_path: Path) -> None:
     state = OtherState(
         backend="kubernetes",
-        settings={"exec": {"api_version": "v1", "command": "c", "args": ["a"]}},
+        exec={"api_version": "v1", "command": "c", "args": ["a"]},
     )
     app = App(outdir=str(tmp_path), hcl_output=True)
     keep_state(Stack(app, "lab"), "lab", state, project=tmp_path, outdir=tmp_path)

@@ -55,7 +55,7 @@ def hold(area: str, answer: Callable[[str], tuple[int, str]]) -> None:
             wrong.append((given, known, facts))
         body = re.sub(r"[ \t]+$", "", printed.strip("\n"), flags=re.M)
         shown.append("\n".join([*(f"> {line}" for line in given), f"= {facts}", body]))
-    assert not wrong
+    assert not wrong, wrong
     new = "\n\n".join(shown) + "\n"
     if os.environ.get("FAIRWAY_GOLDEN") == "write":
         assert os.environ.get("CI") != "true", "a page is read by a person before it is right"

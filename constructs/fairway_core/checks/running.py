@@ -175,8 +175,7 @@ def _may_tell(finding: Finding, secret: Collection[tuple[str, int] | None]) -> b
 
 def _without_line(finding: Finding) -> Finding:
     assert finding.location is not None, "its line may hold a secret"
-    location = replace(finding.location, column=1, text="(not shown)", length=11)
-    return replace(finding, location=location)
+    return replace(finding, location=finding.location.hidden)
 
 
 def _run(

@@ -122,7 +122,7 @@ def _at(path: DataPath, document: Document, *, of_key: bool = False) -> Iterator
     except UserError as error:
         location = document.location(path, of_key=of_key)
         if path[0] == "access" and any(each.id == "private-key" for each in error.findings):
-            location = replace(location, column=1, text="(not shown)", length=11)
+            location = location.hidden
         dotted = ".".join(map(str, path))
         raise UserError(
             replace(finding, path=dotted, location=location) for finding in error.findings

@@ -6,39 +6,50 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
 from fairway_core.catalog.tables import table
-from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.documents import FieldError, Model, matching
 from fairway_core.environment.values import accepted_by
 from fairway_core.naming import check_name
 from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _Value = str | int | bool | tuple[str, ...]
 _Path = tuple[str, ...]
 
 
 class _Backend(Model, defer_build=True):
-    """A backend of Terraform's, with settings that its table knows."""
+    """A backend of Terraform's; its settings stand beside the fields, by Terraform's own names."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, _Value | dict[str, Any]]
 
     backend: str
-    settings: dict[str, _Value | dict[str, Any]] = Field(default_factory=dict)
-    """Further settings of the backend, by Terraform's own names."""
 
-    @rule
-    def _settings_are_known(self) -> None:
-        facts = table("backends")["backends"][self.backend]
-        for path, value in _each(self.settings, facts.get("maps", ())):
-            _refuse_credential(path, value, facts, str(self.settings.get("hostname", "")))
-            _refuse_unknown(path, value, facts, self.backend)
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All that is given for Terraform alone."""
+        return self.__pydantic_extra__
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settings_are_known(cls, given: Any) -> Any:
+        """Before the fields: one that is misspelt is not missing."""
+        if not isinstance(given, dict):
+            return given  # made in Python before
+        backend = given.get("backend", "local")
+        facts = table("backends")["backends"][backend]
+        settings = {name: given[name] for name in given if name not in cls.model_fields}
+        for path, value in _each(settings, facts.get("maps", ())):
+            _refuse_credential(path, value, facts, str(settings.get("hostname", "")))
+            _refuse_unknown(path, value, facts, backend, [*cls.model_fields])
         for name in facts.get("required", ()):
-            if name not in self.settings:
-                raise FieldError(
-                    f"backend `{self.backend}` needs `{name}`", f"add `{name}:` under `settings:`"
-                )
+            if name not in settings:
+                raise FieldError(f"backend `{backend}` needs `{name}`", f"add `{name}:`")
+        return given
 
 
 def _each(settings: Any, maps: list[str], above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
@@ -64,7 +75,8 @@ def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str
         raise FieldError(
             f"`{name}` is a credential, which a file must not hold",
             f"remove it here, and set {variable} where Terraform runs",
-            ("settings", *path),
+            path,
+            secret=True,
         )
     texts = value if isinstance(value, list | tuple) else [value]
     texts = [text for text in texts if isinstance(text, str)]
@@ -73,7 +85,8 @@ def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str
         raise FieldError(
             f"`{name}` holds a user or a password, which a file must not hold",
             f"remove them from its text, and set {variable} where Terraform runs",
-            ("settings", *path),
+            path,
+            secret=True,
         )
 
 
@@ -89,30 +102,33 @@ def _hides_secret(text: str) -> bool:
     return any(is_secret_name(name) or name.lower() == "sig" for name, _ in query)
 
 
-def _refuse_unknown(path: _Path, value: Any, facts: dict[str, Any], backend: str) -> None:
+def _refuse_unknown(
+    path: _Path, value: Any, facts: dict[str, Any], backend: str, fields: list[str]
+) -> None:
     """FieldError for a setting that the backend does not have, and for a block that is none."""
     name, (*block, last) = ".".join(path), path
     nested, maps = facts.get("nested", {}), facts.get("maps", ())
     if ".".join(block) in maps:
         return
     if hint := facts.get("instead", {}).get(name):
-        raise FieldError(f"`{name}` is no setting here", hint, ("settings", *path))
+        raise FieldError(f"`{name}` is no setting here", hint, path, of_key=True)
     known = nested.get(block[0], ()) if block else [*facts.get("required", ()), *facts["optional"]]
     if last not in known and name not in nested:
-        names = sorted({*known, *(() if block else nested)})
+        names = sorted({*known, *(() if block else [*nested, *fields])})
         hint = did_you_mean(last, names) or f"it takes {', '.join(names)}"
         of = f"`{block[0]}` of backend `{backend}`" if block else f"backend `{backend}`"
-        raise FieldError(f"{of} takes no `{last}`", hint, ("settings", *path))
+        raise FieldError(f"{of} takes no `{last}`", hint, path, of_key=True)
     if isinstance(value, dict) is not (name in nested or name in maps):
         inner = f"{name}: {{{', '.join(nested.get(name, ['NAME']))}}}"
         wanted, hint = ("one value", f"{last}: VALUE")
         if not isinstance(value, dict):
             wanted, hint = ("settings of its own", inner)
-        raise FieldError(f"`{name}` takes {wanted}", f"write `{hint}`", ("settings", *path))
+        raise FieldError(f"`{name}` takes {wanted}", f"write `{hint}`", path)
 
 
 class LocalState(_Backend, defer_build=True):
-    """A file beside cdktf.json, for one person's experiments."""
+    """A file beside cdktf.json, for one person's experiments. It takes further settings by
+    Terraform's own names."""
 
     backend: Literal["local"] = "local"
     """`local`: a file."""
@@ -120,7 +136,7 @@ class LocalState(_Backend, defer_build=True):
 
 class AzurermState(_Backend, defer_build=True):
     """A blob in a storage account, locked while Terraform runs and opened with an Entra ID
-    identity."""
+    identity. It takes further settings by Terraform's own names."""
 
     backend: Literal["azurerm"]
     """`azurerm`: a blob."""
@@ -144,8 +160,9 @@ class AzurermState(_Backend, defer_build=True):
 
 
 class OtherState(_Backend, defer_build=True):
-    """A backend of Terraform outside of Azure. Each stack has a state of its own there, named after
-    it; credentials come from the backend's environment variables."""
+    """A backend of Terraform outside of Azure, with its settings by Terraform's own names. Each
+    stack has a state of its own there, named after it; credentials come from the backend's
+    environment variables."""
 
     backend: Literal[
         "cloud",
