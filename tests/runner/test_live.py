@@ -247,7 +247,7 @@ def test_needs_of_an_environment(lab: Environment, tmp_path: Path) -> None:
 
 
 def pool_images(plane: ControlPlane, lab: Environment, sku: str = "", agent: str = "") -> None:
-    """What the Batch account takes, on its second page: the pool's image, or another."""
+    """Images that the Batch account takes, on its second page: the pool's, or another."""
     image = pool_images_of(lab)["clusters.pool"]
     batch_accounts(plane, accountEndpoint=plane.host)
     reference = {"publisher": "Microsoft-DSVM", "offer": image.offer, "sku": sku or image.sku}

@@ -1,4 +1,4 @@
-"""How an attempt of a task has ended, and what exit conditions make of that."""
+"""Outcome of an attempt of a task, and the action that its exit conditions ask for."""
 
 from __future__ import annotations
 
