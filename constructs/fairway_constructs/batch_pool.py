@@ -22,11 +22,17 @@ from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
 from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.cloud_init import Mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
+from fairway_constructs.nodes import refused_as
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
-from fairway_core.documents import FieldError
-from fairway_core.environment.batch import check_pool_image, most_pool_nodes
-from fairway_core.findings import UserError
+from fairway_core.environment.batch import pool_image
+from fairway_core.environment.node_rules import (
+    check_image,
+    check_mix,
+    check_pool_nodes,
+    check_slots,
+)
+from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,8 +116,12 @@ class BatchPool(Component):
         shape = PoolShape(
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )
-        _check(name, account.mode, shape, autoscale)
-        _check_image(name, size, image, own=image_id is not None)
+        with refused_as(f"pool `{name}`"):
+            NodeRange(min=minimum, max=maximum)
+            check_pool_nodes(shape, account.mode)
+            check_slots(shape, size)
+            check_mix(shape, autoscale)
+            check_image(size, image, own=image_id is not None, usual=pool_image)
         fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -163,36 +173,6 @@ def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str
         "public_address_provisioning_type": "NoPublicIPAddresses",
         "container_type": "DockerCompatible" if containers else "",
     }
-
-
-def _check(name: str, mode: str, shape: PoolShape, autoscale: Autoscale | None) -> None:
-    most = most_pool_nodes(mode, mpi=shape.mpi, spot=shape.spot)
-    if not 0 <= shape.minimum <= shape.maximum or not 1 <= shape.maximum <= most:
-        raise UserError.of(
-            "too-many-nodes",
-            f"pool `{name}`: such a pool holds 1 to {most} nodes, "
-            f"not {shape.minimum} to {shape.maximum}",
-            "make several pools for separate jobs",
-        )
-    if shape.mpi and shape.task_slots > 1:
-        raise UserError.of(
-            "too-many-slots",
-            f"pool `{name}`: jobs of several nodes run only where a node has one task slot",
-            "use one slot, or a pool without MPI",
-        )
-    if autoscale is not None and autoscale.mixes and (shape.mpi or not shape.spot):
-        raise UserError.of(
-            "mixed-pool",
-            f"pool `{name}`: the nodes of an MPI job are all dedicated or all Spot",
-            "use another scenario, or a pool of Spot nodes without MPI",
-        )
-
-
-def _check_image(name: str, size: VmSize, image: Image, *, own: bool) -> None:
-    try:
-        check_pool_image(size, image, own=own)
-    except FieldError as error:
-        raise UserError.of("image-does-not-fit", f"pool `{name}`: {error}", error.hint) from None
 
 
 def _image(image: Image, image_id: str | None) -> StorageImageReference:

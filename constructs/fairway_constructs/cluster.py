@@ -117,8 +117,6 @@ class Cluster(Component):
             ssh=ssh_access(
                 self.machines,
                 self._mounts,
-                keeps_disks=keeps_disk(
-                    self._name, self._spec, single=isinstance(self.machines, SingleVm)
-                ),
+                keeps_disks=keeps_disk(self._spec, single=isinstance(self.machines, SingleVm)),
             ),
         )

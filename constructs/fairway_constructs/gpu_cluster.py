@@ -171,9 +171,7 @@ class GpuCluster(Component):
             source_image_id=spec.image_id,
             source_image_reference=source_image(SourceImageReference, spec),
             plan=purchase_plan(Plan, spec),
-            os_disk=os_disk(
-                OsDisk, OsDiskDiffDiskSettings, name, spec, local=not keeps_disk(name, spec)
-            ),
+            os_disk=os_disk(OsDisk, OsDiskDiffDiskSettings, name, spec, local=not keeps_disk(spec)),
             identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
             admin_username=ADMIN_USERNAME,
             admin_ssh_key=admin_keys(AdminSshKey, place.ssh_keys),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,12 +19,14 @@ from fairway_constructs.cloud_init import (
     shared_folder,
     shared_mount,
 )
-from fairway_core.catalog import Image, VmSize, default_image
-from fairway_core.environment.cluster import fits_local_disk, prefers_local_disk
+from fairway_core.catalog import Image, VmSize
+from fairway_core.documents import FieldError
+from fairway_core.environment import node_rules
+from fairway_core.environment.values import as_field_error
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.cloud_init.idle import IdleSettings
@@ -228,50 +231,44 @@ def spot_arguments(spot: Spot | None) -> dict[str, Any]:
     }
 
 
-def os_disk_gib(name: str, spec: NodeSpec) -> int:
-    """The size of the system disk in GiB; UserError where the image does not fit in it."""
-    image, wanted = spec.image, spec.os_gib
-    if wanted is not None and wanted < image.os_disk_gib:
-        raise UserError.of(
-            "small-os-disk",
-            f"cluster `{name}`: image {image.alias} needs {image.os_disk_gib} GiB, not {wanted}",
-            "leave `os_gib` out for what the image needs",
-        )
-    return wanted or image.os_disk_gib
+# The arguments by which the words of a hint are meant, for fields of an environment file.
+_ARGUMENTS = {
+    "`os_disk_gib:`": "`os_gib`",
+    "`os_disk: managed`": "`local_os_disk=False`",
+    "`image:`": "`image`",
+    "`mpi: false`": "`mpi=False`",
+    "`spot: true`": "`spot=True`",
+    "`eviction: delete`": "the eviction `delete`",
+}
 
 
-def keeps_disk(name: str, spec: NodeSpec, *, single: bool = False) -> bool:
+@contextmanager
+def refused_as(what: str) -> Iterator[None]:
+    """A rule for the fields of an environment file speaks of the arguments of a construct."""
+    try:
+        yield
+    except (FieldError, UserError) as error:
+        fault = as_field_error(error) if isinstance(error, UserError) else error
+        hint = fault.hint
+        for field_, argument in _ARGUMENTS.items():
+            hint = hint.replace(field_, argument)
+        raise UserError.of("bad-argument", f"{what}: {fault}", hint) from None
+
+
+def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:
     """True if stopped nodes keep their system disks: those in storage stay. A single VM has such a
     disk unless it says otherwise."""
     if spec.local_os_disk is not None or single:
         return not spec.local_os_disk
-    return not prefers_local_disk(spec.size, os_disk_gib(name, spec), spec.spot)
+    return not node_rules.prefers_local_disk(
+        spec.size, spec.os_gib or spec.image.os_disk_gib, spec.spot
+    )
 
 
 def check_image(name: str, spec: NodeSpec) -> None:
     """Raises UserError where the devices of such nodes would not work."""
-    if not spec.image.fits(spec.size, own=spec.image_id is not None):
-        raise UserError.of(
-            "image-does-not-fit",
-            f"cluster `{name}`: image {spec.image.alias} does not fit {spec.size.name}",
-            f"take {default_image(spec.size).alias}",
-        )
-
-
-def check_local_disk(name: str, spec: NodeSpec, gib: int) -> None:
-    """Raises UserError where a system disk on the node itself has no room, or would be lost."""
-    if not fits_local_disk(spec.size, gib):
-        raise UserError.of(
-            "no-local-disk",
-            f"cluster `{name}`: no room for {gib} GiB on the disk of {spec.size.name}",
-            "keep the system disk in storage: `local_os_disk=False`",
-        )
-    if spec.spot is not None and spec.spot.eviction == "deallocate":
-        raise UserError.of(
-            "lost-os-disk",
-            f"cluster `{name}`: a local system disk does not outlive a stop",
-            "use the eviction `delete`, or keep the system disk in storage",
-        )
+    with refused_as(f"cluster `{name}`"):
+        node_rules.check_image(spec.size, spec.image, own=spec.image_id is not None)
 
 
 def os_disk(
@@ -283,10 +280,13 @@ def os_disk(
     local: bool | None,
 ) -> _Block:
     """The system disk, on the node itself with `local`, or a managed one."""
-    gib = os_disk_gib(name, spec)
+    with refused_as(f"cluster `{name}`"):
+        node_rules.check_os_disk(
+            spec.size, spec.image, spec.os_gib, local=bool(local), spot=spec.spot
+        )
+    gib = spec.os_gib or spec.image.os_disk_gib
     if not local:
         return disk(caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=gib)
-    check_local_disk(name, spec, gib)
     return disk(
         caching="ReadOnly",
         storage_account_type="Standard_LRS",

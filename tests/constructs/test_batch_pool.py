@@ -307,17 +307,17 @@ def test_containers_are_pulled_by_the_nodes_identity(synthesize: Synthesize) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"maximum": 0}, "pool `spot`: such a pool holds 1 to 100 nodes, not 0 to 0"),
-        ({"minimum": 9}, "not 9 to 8"),
-        ({"minimum": -1}, "not -1 to 8"),
-        ({"maximum": 101}, "not 0 to 101"),
-        ({"own": True, "maximum": 81}, "holds 1 to 80 nodes"),
-        ({"size": CPU, "mpi": False, "maximum": 2001}, "holds 1 to 2000"),
-        ({"size": CPU, "mpi": False, "spot": True, "maximum": 1001}, "holds 1 to 1000"),
+        ({"maximum": 0}, "pool `spot`: `max`: expected a number of at least 1, found the number 0"),
+        ({"minimum": 9}, "min 9 is above max 8"),
+        ({"minimum": -1}, "at least 0, found the number -1"),
+        ({"maximum": 101}, "pool `spot`: a pool holds at most 100 nodes, not 101"),
+        ({"own": True, "maximum": 81}, "holds at most 80 nodes"),
+        ({"size": CPU, "mpi": False, "maximum": 2001}, "holds at most 2000"),
+        ({"size": CPU, "mpi": False, "spot": True, "maximum": 1001}, "holds at most 1000"),
         ({"image": image("ubuntu-2404")}, "image"),
         (
             {"spot": True, "autoscale": Autoscale(scenario="workday_with_offpeak_max_spot")},
-            "all dedicated or all Spot",
+            "a pool for MPI holds only one kind",
         ),
     ],
 )

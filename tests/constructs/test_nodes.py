@@ -418,22 +418,22 @@ def test_a_cluster_fits_one_placement_group(synthesize: Synthesize, nodes: int) 
     [
         (
             {"image": image("ubuntu-hpc-2404-rocm")},
-            "ubuntu-hpc-2404-rocm does not fit",
-            "take ubuntu-hpc-2404",
+            "`ubuntu-hpc-2404-rocm` does not fit",
+            "use `ubuntu-hpc-2404`",
         ),
         (
             {"os_gib": 20},
-            "cluster `(pair|box)`: image ubuntu-hpc-2404 needs [0-9]+ GiB, not 20",
+            "cluster `(pair|box)`: image `ubuntu-hpc-2404` needs [0-9]+ GiB, not 20",
             "leave `os_gib` out",
         ),
         (
             {"os_gib": 4000, "local_os_disk": True},
-            f"cluster `(pair|box)`: no room for 4000 GiB on the disk of {H100}",
+            f"cluster `(pair|box)`: the local disk of {H100} has no room for a system disk of 4000",
             "local_os_disk=False",
         ),
         (
             {"local_os_disk": True, "spot": Spot(eviction="deallocate")},
-            "cluster `(pair|box)`: a local system disk does not outlive a stop",
+            "cluster `(pair|box)`: a local system disk is lost when Azure stops the node",
             "use the eviction `delete`",
         ),
     ],

@@ -11,7 +11,8 @@ from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.images import has_image, images
 from fairway_core.checks import check_environment
 from fairway_core.environment import BatchCluster, Environment, load_environment
-from fairway_core.environment.batch import check_pool_image, pool_image
+from fairway_core.environment.batch import pool_image
+from fairway_core.environment.node_rules import check_image
 from fairway_core.findings import Finding, Severity, UserError
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def test_batch_pool_image_exists_for_each_vm_size(size: str) -> None:
     chosen = pool_image(row)
     assert chosen.fits(row)
     assert chosen.hpc is (row.rdma or row.gpu is not None)
-    check_pool_image(row, chosen)
+    check_image(row, chosen, own=False)
     assert chosen.node_agent.startswith("batch.node.")
 
 

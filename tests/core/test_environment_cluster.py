@@ -8,7 +8,7 @@ import pytest
 
 from fairway_core.checks import check_environment
 from fairway_core.environment import Cluster, Environment, Spot, load_environment, read_environment
-from fairway_core.environment.cluster import fits_local_disk
+from fairway_core.environment.node_rules import fits_local_disk
 from fairway_core.findings import Finding, UserError
 
 if TYPE_CHECKING:

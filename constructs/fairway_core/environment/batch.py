@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from fairway_core.autoscale import Autoscale, PoolShape, ScenarioName, check_formula
-from fairway_core.catalog import default_image, image, images, limit, vm_size
+from fairway_core.catalog import default_image, image, images, vm_size
 from fairway_core.cost.parts import Part
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.cluster import HasNodes
+from fairway_core.environment.node_rules import (
+    MOST_SLOTS,
+    check_image,
+    check_mix,
+    check_pool_nodes,
+    check_slots,
+    most_pool_nodes,
+)
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
     OfferedSize,
@@ -32,10 +40,6 @@ if TYPE_CHECKING:
 BATCH_APPLICATION_ID = "ddbf3205-c6bd-46ae-8127-60eb93363864"
 
 _HOW_TO_FIND_IT = f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv"
-_MPI_LIMITS = {
-    "BatchService": "batch_pool_nodes_batch_service",
-    "UserSubscription": "batch_pool_nodes_user_subscription",
-}
 
 
 def _object_id(text: str) -> str:
@@ -46,11 +50,6 @@ def _object_id(text: str) -> str:
             "this is the id of the application, which is the same for everyone", _HOW_TO_FIND_IT
         )
     return text
-
-
-# Source: Azure documentation, run tasks concurrently on Batch nodes: "4 times the number of cores
-# of the node, or 256, whichever is smaller".
-_MOST_SLOTS, _SLOTS_OF_A_CORE = 256, 4
 
 
 class Batch(Model, defer_build=True):
@@ -112,7 +111,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     mpi: bool = Field(default_factory=_has_infiniband)
     """`true`: jobs may take several nodes, which talk to each other; `false`: each takes one. By
     default `true` if the size has InfiniBand."""
-    task_slots: Annotated[int, Field(ge=1, le=_MOST_SLOTS)] = 1
+    task_slots: Annotated[int, Field(ge=1, le=MOST_SLOTS)] = 1
     """The number of slots of a node for jobs with `gpus` or `cores`, for example 8 on nodes with 8
     GPUs. A job without them takes the whole node. It needs `mpi: false`, and changing it
     replaces the pool. A pool that scales by tasks starts one node per that many tasks.
@@ -135,7 +134,8 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     def _image_fits(self) -> None:
         try:
             chosen = self.chosen_image
-            check_pool_image(vm_size(self.size), chosen, own=self.image_id is not None)
+            own = self.image_id is not None
+            check_image(vm_size(self.size), chosen, own=own, usual=pool_image)
         except UserError as error:
             raise as_field_error(error, ("image",)) from None
         if self.runs_containers and not chosen.hpc and self.image_id is None:
@@ -149,27 +149,11 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     @rule
     def _nodes_fit_a_pool(self) -> None:
         # The account may lower it, see `check_batch`.
-        most = most_pool_nodes("BatchService", mpi=self.mpi, spot=self.spot)
-        if self.node_range.max > most:
-            raise FieldError(
-                f"a pool holds at most {most} nodes, not {self.node_range.max}",
-                "make several pools"
-                + (", or set `mpi: false` where each job takes one node" if self.mpi else ""),
-                most_nodes_path(self.nodes),
-            )
+        check_pool_nodes(self.shape, path=most_nodes_path(self.nodes))
 
     @rule
     def _slots_fit(self) -> None:
-        if self.task_slots > 1 and self.mpi:
-            raise FieldError(
-                "jobs of several nodes run only where a node has one task slot",
-                "set `mpi: false` where each job takes one node or less, or make another pool",
-                ("task_slots",),
-            )
-        most = _SLOTS_OF_A_CORE * vm_size(self.size).vcpus
-        if self.task_slots > most:
-            message = f"a node of {self.size} has at most {most} task slots, not {self.task_slots}"
-            raise FieldError(message, f"write {most} or less", ("task_slots",))
+        check_slots(self.shape, vm_size(self.size))
 
     @rule
     def _autoscale_fits(self) -> None:
@@ -187,21 +171,9 @@ class BatchCluster(HasNodes, Model, defer_build=True):
                 check_formula(autoscale.formula, spot=self.spot, mpi=self.mpi)
             except FieldError as error:
                 raise FieldError(str(error), error.hint, ("autoscale", "formula")) from None
-        self._check_mix(autoscale)
+        check_mix(self.shape, autoscale)
         if autoscale.nodes_per_job is not None:
             self._check_nodes_per_job(autoscale.nodes_per_job)
-
-    def _check_mix(self, autoscale: Autoscale) -> None:
-        path = ("autoscale", "rebalance") if autoscale.rebalance else ("autoscale",)
-        what = "`rebalance:`" if autoscale.rebalance else f"`{autoscale.scenario}`"
-        if autoscale.mixes and not self.spot:
-            raise FieldError(f"{what} needs Spot nodes", "set `spot: true`", path)
-        if autoscale.mixes and self.mpi:
-            raise FieldError(
-                f"{what} mixes dedicated and Spot nodes, and a pool for MPI holds only one kind",
-                "set `mpi: false` where each job takes one node, or use another scenario",
-                path,
-            )
 
     def _check_nodes_per_job(self, count: int) -> None:
         path = ("autoscale", "nodes_per_job")
@@ -273,13 +245,6 @@ class BatchCluster(HasNodes, Model, defer_build=True):
         return self.node_range.min < self.node_range.max
 
 
-def most_pool_nodes(mode: str, *, mpi: bool, spot: bool = False) -> int:
-    """The most nodes in a pool of an account with that `mode`, as Azure documents it."""
-    if mpi:
-        return limit(_MPI_LIMITS[mode])
-    return limit("batch_spot_nodes" if spot else "batch_dedicated_nodes")
-
-
 def pool_image(size: VmSize) -> Image:
     """The image of a pool of that size where none is named; UserError where none fits.
 
@@ -293,14 +258,6 @@ def pool_image(size: VmSize) -> Image:
         if fits and row.fits(size):
             return row
     return default_image(size)
-
-
-def check_pool_image(size: VmSize, chosen: Image, *, own: bool = False) -> None:
-    """Raises FieldError where devices of the size would not work with the image, or with an `own`
-    one that was made from it; UserError where no image fits."""
-    if not chosen.fits(size, own=own):
-        hint = f"use `{pool_image(size).alias}`, or leave `image:` out"
-        raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
 
 
 def check_batch(pools: Mapping[str, BatchCluster], *, mode: str, is_reached: bool) -> None:

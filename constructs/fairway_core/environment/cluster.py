@@ -10,6 +10,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from fairway_core.catalog import default_image, image, limit, vm_size
 from fairway_core.cost.parts import Counts, Part, disks
 from fairway_core.documents import FieldError, Model, rule
+from fairway_core.environment.node_rules import (
+    check_image,
+    check_os_disk,
+    fits_local_disk,
+    prefers_local_disk,
+)
 from fairway_core.environment.schedule import Schedule
 from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, as_field_error
 from fairway_core.fields import Span
@@ -18,7 +24,7 @@ from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, Pla
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
-    from fairway_core.catalog import Image, VmSize
+    from fairway_core.catalog import Image
 
 # Azure's own ranges, in minutes.
 _RESTORE_MINUTES = (15, 120)
@@ -163,19 +169,11 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
 
     @rule
     def _image_fits(self) -> None:
-        size = vm_size(self.size)
         try:
             chosen = self.chosen_image
-            fits = chosen.fits(size, own=self.image_id is not None)
-            fitting = "" if fits else default_image(size).alias
+            check_image(vm_size(self.size), chosen, own=self.image_id is not None)
         except UserError as error:
             raise as_field_error(error, ("image",)) from None
-        if fitting:
-            raise FieldError(
-                f"image `{self.image}` does not fit {self.size}",
-                f"use `{fitting}`, or leave `image:` out",
-                path=("image",),
-            )
         if self.accept_terms and chosen.plan is None:
             raise FieldError(
                 f"image `{chosen.alias}` has no terms to accept",
@@ -185,27 +183,13 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
 
     @rule
     def _the_os_disk_has_room(self) -> None:
-        least = self.chosen_image.os_disk_gib
-        if self.os_disk_gib is not None and self.os_disk_gib < least:
-            raise FieldError(
-                f"image `{self.chosen_image.alias}` needs {least} GiB, not {self.os_disk_gib}",
-                "leave `os_disk_gib:` out for what the image needs",
-                ("os_disk_gib",),
-            )
-        if self.os_disk != "local":
-            return
-        if not fits_local_disk(self.size, self.os_gib):
-            raise FieldError(
-                f"the local disk of {self.size} has no room for a system disk of {self.os_gib} GiB",
-                "use `os_disk: managed`",
-                ("os_disk",),
-            )
-        if self.spot_options and self.spot_options.eviction == "deallocate":
-            raise FieldError(
-                "a local system disk is lost when Azure stops the node",
-                "use `eviction: delete`, or `os_disk: managed`",
-                ("os_disk",),
-            )
+        check_os_disk(
+            self.size,
+            self.chosen_image,
+            self.os_disk_gib,
+            local=self.os_disk == "local",
+            spot=self.spot_options,
+        )
 
     @property
     def chosen_image(self) -> Image:
@@ -326,16 +310,3 @@ class Cluster(Nodes, defer_build=True):
         """The system disks to pay for, which stopped nodes keep."""
         counts = replace(self.counts, rest=self.nodes)
         return [] if self.has_local_disk else disks("premium", self.os_gib, counts)
-
-
-def fits_local_disk(size: str | VmSize, gib: int) -> bool:
-    """True if the own disk of a node of that size has room for a system disk of `gib` GiB."""
-    known = vm_size(size) if isinstance(size, str) else size
-    return known.ephemeral_os and known.temp_disk_gib > gib
-
-
-def prefers_local_disk(size: str | VmSize, gib: int, spot: Spot | None) -> bool:
-    """True if nodes of a scale set have their system disk on themselves by default: that is faster,
-    and free. Spot nodes that are kept when they are evicted do not, as they would lose it."""
-    is_kept = spot is not None and spot.eviction == "deallocate"
-    return not is_kept and fits_local_disk(size, gib)

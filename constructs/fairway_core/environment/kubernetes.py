@@ -10,7 +10,8 @@ from pydantic import AfterValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, limit, reserved_ranges, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.cluster import HasNodes, HasSystemDisk, fits_local_disk
+from fairway_core.environment.cluster import HasNodes, HasSystemDisk
+from fairway_core.environment.node_rules import check_local_disk
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
@@ -258,13 +259,8 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
 
     @rule
     def _the_local_disk_has_room(self) -> None:
-        if self.os_disk == "local" and not fits_local_disk(self.size, self.os_disk_gib):
-            raise FieldError(
-                f"the local disk of {self.size} has no room for a system disk of "
-                f"{self.os_disk_gib} GiB",
-                "use `os_disk: managed`, or a smaller `os_disk_gib:`",
-                ("os_disk",),
-            )
+        if self.os_disk == "local":
+            check_local_disk(self.size, self.os_disk_gib, ", or a smaller `os_disk_gib:`")
 
     @property
     def scales(self) -> bool:
