@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from fairway_core.cost.meters import HOURS_A_MONTH
 from fairway_core.cost.parts import (
+    NAT_GATEWAY,
     ONE,
+    PRIVATE_ENDPOINT,
     PUBLIC_IP,
     Part,
+    api_server,
     disks,
     server,
     vms,
@@ -53,8 +56,7 @@ def _machines(environment: Environment) -> Iterator[_Resource]:
             yield f"Slurm login node {number}", server(size)
     if kubernetes := environment.orchestrator:
         tier, system = kubernetes.tier, kubernetes.system
-        if tier != "Free":
-            yield "Kubernetes", [Part(f"{tier} API server", f"kubernetes/{tier}")]
+        yield "Kubernetes", api_server(tier)
         disks_of_nodes = disks("premium", SYSTEM_GIB, system.counts)
         yield "Kubernetes system nodes", [vms(system.size, system.counts), *disks_of_nodes]
     for name, filesystem in environment.filesystems.items():
@@ -66,7 +68,7 @@ def _machines(environment: Environment) -> Iterator[_Resource]:
 def _network(environment: Environment) -> Iterator[_Resource]:
     if environment.network.has_nat:
         data = Part("data", reason="charged per GB that passes", by_use=True)
-        yield "NAT gateway", [Part("gateway", "nat_gateway"), PUBLIC_IP, data]
+        yield "NAT gateway", [NAT_GATEWAY, PUBLIC_IP, data]
     if size := environment.access.gateway_size:
         yield "gateway", server(size)
     if environment.access.bastion:
@@ -96,8 +98,7 @@ def _services(environment: Environment) -> Iterator[_Resource]:
 
 def _endpoint(environment: Environment) -> list[Part]:
     """The private endpoint of a service, where services have one."""
-    has_one = environment.network.private_endpoints
-    return [Part("private endpoint", "private_endpoint")] if has_one else []
+    return [PRIVATE_ENDPOINT] if environment.network.private_endpoints else []
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ class Part:
 
 
 PUBLIC_IP = Part("public address", "public_ip")
+NAT_GATEWAY = Part("gateway", "nat_gateway")
+PRIVATE_ENDPOINT = Part("private endpoint", "private_endpoint")
 
 
 def vms(size: str, counts: Counts = ONE, *, spot: bool = False, cluster: bool = False) -> Part:
@@ -103,6 +105,11 @@ def disks(
 def server(size: str) -> list[Part]:
     """A VM that always runs, such as a file server, with its system disk."""
     return [vms(size), *disks("premium", image(SERVER_IMAGE).os_disk_gib)]
+
+
+def api_server(tier: str) -> list[Part]:
+    """The API server of a Kubernetes cluster, which costs nothing with the tier Free."""
+    return [] if tier == "Free" else [Part(f"{tier} API server", f"kubernetes/{tier}")]
 
 
 def netapp_pool(level: str, tib: int) -> Part:

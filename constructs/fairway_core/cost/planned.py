@@ -13,10 +13,13 @@ from fairway_core.catalog.sizes import known_size
 from fairway_core.cost.meters import never_priced
 from fairway_core.cost.parts import (
     HARD_DISK,
+    NAT_GATEWAY,
     ONE,
+    PRIVATE_ENDPOINT,
     PUBLIC_IP,
     Counts,
     Part,
+    api_server,
     disks,
     netapp_pool,
     vms,
@@ -115,10 +118,9 @@ def _pool(attributes: _Attributes) -> list[Part]:
 
 
 def _kubernetes(attributes: _Attributes) -> list[Part]:
-    """A cluster: its API server, which costs nothing with the tier Free, and its first nodes."""
-    tier = attributes.get("sku_tier") or "Free"
-    server = [] if tier == "Free" else [Part(f"{tier} API server", f"kubernetes/{tier}")]
-    return [*server, *_node_pool(first(attributes.get("default_node_pool")))]
+    """A cluster: its API server, and its first nodes."""
+    nodes = _node_pool(first(attributes.get("default_node_pool")))
+    return [*api_server(attributes.get("sku_tier") or "Free"), *nodes]
 
 
 def _node_pool(attributes: _Attributes) -> list[Part]:
@@ -182,9 +184,9 @@ _MAKERS: dict[str, Callable[[_Attributes], list[Part]]] = {
     "azurerm_linux_virtual_machine": _machine,
     "azurerm_linux_virtual_machine_scale_set": _scale_set,
     "azurerm_managed_disk": _disk,
-    "azurerm_nat_gateway": lambda _: [Part("gateway", "nat_gateway")],
+    "azurerm_nat_gateway": lambda _: [NAT_GATEWAY],
     "azurerm_netapp_pool": _netapp,
-    "azurerm_private_endpoint": lambda _: [Part("private endpoint", "private_endpoint")],
+    "azurerm_private_endpoint": lambda _: [PRIVATE_ENDPOINT],
     "azurerm_public_ip": _public_ip,
     "azurerm_storage_share": _share,
 }
