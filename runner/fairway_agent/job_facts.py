@@ -117,8 +117,7 @@ def read_plan(folder: Path, *, retry: bool = False) -> RunPlan:
 
 def read_retry(folder: Path) -> Retry | None:
     """Reads which tasks of a run run again; None if the run was never retried."""
-    path = folder / "retry.json"
-    return parse(path, path.read_bytes(), Retry.from_json) if path.exists() else None
+    return read(folder / "retry.json", Retry.from_json)
 
 
 def read_spec(path: Path, offset: int = 0) -> TaskSpec:

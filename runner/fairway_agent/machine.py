@@ -153,11 +153,6 @@ def _set(descriptor: int, kind: int, first: int, count: int) -> None:
 _PAUSE = 0.5  # seconds between two looks at what other runs have
 
 
-def folder() -> Path:
-    """Folder with notes of which devices are lent; the user's own, as `owned` says."""
-    return owned(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
-
-
 def owned(path: Path) -> Path:
     """A folder of the user's own in one that is everybody's; OSError for somebody else's."""
     path.mkdir(mode=0o700, exist_ok=True)
@@ -190,7 +185,9 @@ class Machine:
             self.tasks += 1
             self.used += min(ranks, self.cores)
             return []
-        share = lend(folder() / "machine", self._devices, wanted)
+        # Where it is noted which devices are lent, by all runs of this user.
+        folder = owned(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
+        share = lend(folder / "machine", self._devices, wanted)
         if share is None:
             self.pause, self.reason = _PAUSE, f"waits for {wanted} of this machine"
             return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.spec import LAST
-from fairway_agent.state_files import RunState, exit_code_of
+from fairway_agent.state_files import RunState, TaskState, exit_code_of
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fairway_agent.spec import RunPlan
-    from fairway_agent.state_files import TaskState
 
 SUCCEEDED = "succeeded"
 """Required end of a predecessor for which the plan names no other."""
@@ -91,19 +90,15 @@ def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
         if going is None:
             return ""
         known, said = RunState("lost"), going
-    code = _exit_code(folder, known) if isinstance(wanted, list) else None
+    code = None
+    if isinstance(wanted, list) and (
+        known.state != "cancelled" or any(each.attempts for each in _tasks(folder))  # it has begun
+    ):
+        setup = state_files.read_task(folder / "setup") or TaskState()
+        code = exit_code_of(known, (setup.exit_code, *(each.exit_code for each in _tasks(folder))))
     if is_met(wanted, known.state, code):
         return ""
     return said if code is None else f"{said} with exit code {code}"
-
-
-def _exit_code(folder: Path, known: RunState) -> int | None:
-    """Returns the exit code of a run that has ended; None if it never began."""
-    if known.state == "cancelled" and not any(each.attempts for each in _tasks(folder)):
-        return None
-    setup = state_files.read_task(folder / "setup")
-    first = None if setup is None else setup.exit_code
-    return exit_code_of(known, (first, *(each.exit_code for each in _tasks(folder))))
 
 
 def _tasks(folder: Path) -> Iterator[TaskState]:

@@ -115,7 +115,7 @@ def sessions_of(folder: Path, mark: str) -> set[int]:
         marks = [each for each in variables if each.startswith(f"{mark}=")]
         return run in variables and all(real in _folders(each) for each in marks)
 
-    return _sessions(is_own)
+    return sessions_of_all(pid for pid, variables in environments() if is_own(variables))
 
 
 def _folders(mark: str) -> Iterator[str]:
@@ -135,11 +135,7 @@ def sessions_with(variable: str) -> set[int]:
 
 def sessions_where(is_meant: Callable[[str], bool]) -> set[int]:
     """The sessions of processes that were started with such a variable, as `NAME=value`."""
-    return _sessions(lambda variables: any(map(is_meant, variables)))
-
-
-def _sessions(are_meant: Callable[[list[str]], bool]) -> set[int]:
-    return sessions_of_all(pid for pid, variables in environments() if are_meant(variables))
+    return sessions_of_all(pid for pid, names in environments() if any(map(is_meant, names)))
 
 
 def sessions_of_all(pids: Iterable[int]) -> set[int]:

@@ -115,7 +115,11 @@ class IdleWatch:
         for name, lines in self._lines.items():
             for line in lines.new():
                 self._take(name, line)
-        lasted = self._lasted()
+        nodes, lasted = self._nodes.values(), None  # for how long all are idle at the same time
+        since = [node.since for node in nodes if node.since is not None]
+        wanted = len(self._lines if self.printed is None else self.nodes)
+        if since and len(since) >= max(wanted, len(nodes)):
+            lasted = min(node.last for node in nodes) - max(since)
         self.is_idle = lasted is not None and lasted >= self.limit.seconds
         left = 0.0 if self.is_idle else self.limit.seconds - max(0.0, lasted or 0.0)
         self.due = now + max(left, self.seconds, _SOONEST)
@@ -126,12 +130,3 @@ class IdleWatch:
             sample = Fields(json.loads(line), "a sample")
             node = self._nodes.setdefault(name or sample.text("node"), _Node())
             node.take(sample, self.limit, self.gpus, _GAPS * SLOWER * self.seconds)
-
-    def _lasted(self) -> float | None:
-        """For how long all of them have been idle at the same time, as far as that is known."""
-        nodes = self._nodes.values()
-        since = [node.since for node in nodes if node.since is not None]
-        wanted = len(self._lines if self.printed is None else self.nodes)
-        if not since or len(since) < max(wanted, len(nodes)):
-            return None
-        return min(node.last for node in nodes) - max(since)

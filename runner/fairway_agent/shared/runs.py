@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from fairway_agent.state_files import TaskState
-
 
 # What a person elsewhere needs of a run; the rest is brought when it is asked for.
 FILES: tuple[str, ...] = (
@@ -72,30 +70,19 @@ _SOME = b"x" * 4096  # over its quota a folder still takes files without any byt
 
 def health(shared: Path, **more: Any) -> Health:
     """The health of a target: of its shared folder, and what `more` its kind says."""
-    fault = _fault(shared)
-    return Health(_free(shared), time.time(), fault, **more)
-
-
-def _fault(shared: Path) -> str:
-    """Reason why nothing can be written to the shared folder; "" if it can."""
+    fault, free = "", 0
     try:
         shared.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=shared) as file:
             file.write(_SOME)
             file.flush()
     except OSError as error:
-        return error.strerror or str(error)
-    return ""
-
-
-def _free(shared: Path) -> int:
-    """Of the folder, or of the nearest above it that can be looked at."""
-    for folder in (shared, *shared.parents):
-        try:
-            return shutil.disk_usage(folder).free
-        except OSError:
-            continue
-    return 0
+        fault = error.strerror or str(error)
+    for folder in (shared, *shared.parents):  # or the nearest above it that can be looked at
+        with suppress(OSError):
+            free = shutil.disk_usage(folder).free
+            break
+    return Health(free, time.time(), fault, **more)
 
 
 def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
@@ -138,9 +125,20 @@ def _report(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | N
     if state is None and not (folder / "plan.json").is_file():
         return None
     done = set(asked.done)
-    names = [name for name in ("setup", *_names(folder / "tasks")) if name not in done]
-    found = {name: _task(_folder(folder, name)) for name in names}
-    tasks = {name: status for name, status in found.items() if status is not None}
+    known: list[str] = []
+    with suppress(FileNotFoundError):  # the run may be removed meanwhile
+        known = [each.name for each in (folder / "tasks").iterdir()]
+    # The tasks that have a folder: by their numbers, and then the last.
+    names = [*sorted(filter(str.isdecimal, known), key=int), *(n for n in known if n == LAST)]
+    tasks = {}
+    for name in ("setup", *names):
+        place = _folder(folder, name)
+        if name in done or (status := state_files.read_task(place)) is None:
+            continue
+        if status.is_final:
+            log = place / "log.txt"
+            status = replace(status, log_size=log.stat().st_size if log.exists() else 0)
+        tasks[name] = status
     files = ((name, _folder(folder, name) / "log.txt") for name in asked.logs)
     logs, more = pieces_of(files, asked.logs, budget)
     if asked.samples is None:
@@ -150,22 +148,5 @@ def _report(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | N
     return RunReport(state, tasks, logs, samples, more or more_samples)
 
 
-def _task(folder: Path) -> TaskState | None:
-    """A task's state, with the size of its log where it has ended; None before it is known."""
-    status = state_files.read_task(folder)
-    if status is None or not status.is_final:
-        return status
-    log = folder / "log.txt"
-    return replace(status, log_size=log.stat().st_size if log.exists() else 0)
-
-
 def _folder(folder: Path, name: str) -> Path:
     return folder / "setup" if name == "setup" else folder / "tasks" / name
-
-
-def _names(folder: Path) -> list[str]:
-    """The tasks that have a folder: by their numbers, and then the last."""
-    found: list[str] = []
-    with suppress(FileNotFoundError):  # the run may be removed meanwhile
-        found = [each.name for each in folder.iterdir()]
-    return [*sorted(filter(str.isdecimal, found), key=int), *(n for n in found if n == LAST)]

@@ -115,7 +115,11 @@ class Slurm(Scheduled):
 
     def prepare(self, task: Task) -> None:
         """Finds out which nodes the job has, or what of one."""
-        hosts = _given()
+        compact = os.environ["SLURM_JOB_NODELIST"]
+        names = [compact]
+        if "[" in compact or "," in compact:
+            names = commands.run(["scontrol", "show", "hostnames", compact]).split()
+        hosts = [Host(name, name) for name in names]  # that of the batch script first
         if task.spec.wanted is not None:
             parts = control.read(task.run_folder).parts
             part = next((each.part for each in parts if each.number == self.part), None)
@@ -167,15 +171,6 @@ def main() -> None:
     if not trace.exists():
         once_there_is_room(lambda: files.write_bytes(trace, own.encode("ascii")))
     sys.exit(run_attempts(Attempts(task, slurm), slurm))
-
-
-def _given() -> list[Host]:
-    """The nodes of this job's allocation, the one of its batch script first."""
-    compact = os.environ["SLURM_JOB_NODELIST"]
-    names = [compact]
-    if "[" in compact or "," in compact:
-        names = commands.run(["scontrol", "show", "hostnames", compact]).split()
-    return [Host(name, name) for name in names]
 
 
 if __name__ == "__main__":

@@ -152,29 +152,23 @@ class Resources:
 def partition_resources(request: SubmitRequest) -> Resources:
     """The resources that a run asks for in its partition; Fault if there is none. The target's
     settings of a node are asked for only as far as Slurm knows of them."""
-    nodes = _kinds(request.partition)
+    name, nodes = request.partition, []
+    listed = commands.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c|%m"]).split()
+    if not listed:
+        known = commands.run(["sinfo", "-h", "-o", "%R"]).split()
+        hint = f"it has: {', '.join(sorted(set(known)))}" if known else ""
+        raise Fault("no-partition", f"Slurm has no partition `{name}`", hint, 2)
+    for line in listed:  # of each kind of node
+        features, gres, count, memory = line.split("|")
+        found = sum(int(some) for some in re.findall(r"gpu(?::[^:,(]+)?:(\d+)", gres))
+        of_node = int(count.rstrip("+")), int(memory.rstrip("+"))
+        nodes.append(Node(tuple(features.split(",")), found, *of_node))
     largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has what the others have
     # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
     size = request.vm_size.lower().removeprefix("standard_")
     has_feature = size and any(size in node.features for node in nodes)
     gpus, cpus = min(request.gpus, largest.gpus), max(node.cpus for node in nodes)
     return Resources(request, size if has_feature else "", gpus, cpus, largest)
-
-
-def _kinds(name: str) -> list[Node]:
-    """Each kind of node."""
-    listed = commands.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c|%m"]).split()
-    if not listed:
-        known = commands.run(["sinfo", "-h", "-o", "%R"]).split()
-        hint = f"it has: {', '.join(sorted(set(known)))}" if known else ""
-        raise Fault("no-partition", f"Slurm has no partition `{name}`", hint, 2)
-    found = []
-    for line in listed:
-        features, gres, cpus, memory = line.split("|")
-        gpus = sum(int(count) for count in re.findall(r"gpu(?::[^:,(]+)?:(\d+)", gres))
-        size = int(cpus.rstrip("+")), int(memory.rstrip("+"))
-        found.append(Node(tuple(features.split(",")), gpus, *size))
-    return found
 
 
 _MODULE = "fairway_agent.slurm.nodes"

@@ -50,20 +50,16 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
         found = [each for each in listed if each.comment.startswith(mark)]
     for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
         with contextlib.suppress(commands.Refused):  # it has ended
-            _end(job, kill=request.kill)
+            if request.kill:
+                commands.run(["scancel", job])
+                continue
+            commands.run(["scancel", "--state=PENDING", job])
+            _ask(job)
     # Nothing of these runs yet that could be told.
     starting = [each.id for each in found if each.state == "CONFIGURING"]
     if starting:
         with contextlib.suppress(commands.Refused):
             commands.run(["scancel", *starting])
-
-
-def _end(job: str, *, kill: bool) -> None:
-    if kill:
-        commands.run(["scancel", job])
-        return
-    commands.run(["scancel", "--state=PENDING", job])
-    _ask(job)
 
 
 def _ask(job: str) -> None:

@@ -183,7 +183,11 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
     try:
         _hand_over(folder, number, plan, resources, before)
     except commands.Refused as refused:
-        _withdraw(folder, number)
+        # What Slurm has accepted of it must have ended: the run may go elsewhere next.
+        if jobs := control.read(folder).jobs:
+            commands.run(["scancel", *jobs])
+            _await_end(folder.name, jobs)
+        receive.forget(folder, number)
         raise _refusal(str(refused)) from None
 
 
@@ -230,15 +234,6 @@ def _found(
             return element.job
     trace = folder / "jobs" / f"{part.stage}-{part.number}-{submission}"
     return trace.read_text(encoding="ascii").strip() if trace.exists() else ""
-
-
-def _withdraw(folder: Path, number: int) -> None:
-    """Takes back what Slurm has accepted of a run of which it has refused another part, and sees
-    that it has ended: the run may go elsewhere next."""
-    if jobs := control.read(folder).jobs:
-        commands.run(["scancel", *jobs])
-        _await_end(folder.name, jobs)
-    receive.forget(folder, number)
 
 
 def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
