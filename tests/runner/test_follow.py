@@ -1,11 +1,14 @@
-"""A run that is followed: why nothing comes, and that it begins again, is said."""
+"""A run that is followed or has just begun: why nothing comes, and that it begins again."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +19,15 @@ from fairway_boot.files import write_json
 from fairway_cli.commands import results
 from fairway_cli.ui import follow
 from fairway_cli.ui.follow import Shape, copy_logs
-from fairway_cli.ui.progress import print_ended, watch_to_the_end
+from fairway_cli.ui.progress import print_ended, print_started, watch_to_the_end
 from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import Selection
-from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run, RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import RunFairway
+    from conftest import MakeRun, RunFairway
 
 WAITS = {"state": "queued", "reason": "waiting for nodes"}
 # What the run's state, and that of its task, are at each look.
@@ -161,3 +164,54 @@ def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run])
 def test_a_submission_that_was_not_written_down_is_begun_again(here: RunFairway) -> None:
     done = here("submit", "--resume", "job-aaaaaa")
     ends(done, 2, "nothing of it was sent", "fairway submit JOB --run-id job-aaaaaa")
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [{}, {"quiet": True}, {"json_": True}])
+def test_a_run_is_named_where_its_id_cannot_be_printed(
+    make_run: MakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: dict[str, bool],
+) -> None:
+    run = make_run("job-aaaaaa", [{"log": "loss 1\n"}])
+    for say in (print_started, watch_to_the_end):
+        descriptor = os.open(FULL, os.O_WRONLY)
+        stream = os.fdopen(os.dup(descriptor), "w")
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(OSError, match="No space left"):
+            say(run, **words)  # type: ignore[operator]
+        monkeypatch.undo()
+        os.close(descriptor)
+        with pytest.raises(OSError, match="No space left"):
+            stream.close()
+        said = capsys.readouterr().err
+        assert said.endswith("job-aaaaaa was started; see: fairway show job-aaaaaa\n")
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_a_job_submitted_to_a_full_output_is_started_once_and_named(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("{name: once, command: 'true'}\n")
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "fairway_cli.entry", "submit", "-q", "job.yaml"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=300,
+        )
+    (folder,) = (each for each in (tmp_path / ".fairway/runs").iterdir() if each.name[0] != ".")
+    run = RunStore(tmp_path / ".fairway").find(folder.name)
+    run.wait()
+    assert done.returncode == 5
+    assert done.stderr.splitlines() == [
+        f"{run.id} was started; see: fairway show {run.id}",
+        "error: the output cannot be written: No space left on device",
+    ]
+    assert run.status.state == "succeeded"
