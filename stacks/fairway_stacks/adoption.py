@@ -5,42 +5,46 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from fairway_core.environment import Environment
+    from fairway_core.environment.loading import LoadedEnvironment
+    from fairway_core.yaml_text import DataPath
 
 
-def adopt(environment: Environment, files: Mapping[str, Path]) -> None:
+def adopt(loaded: LoadedEnvironment, files: Mapping[str, Path]) -> None:
     """Adds `import` and `moved` blocks to the stacks that have the resources, each in its file.
 
     Raises UserError for an address that no stack has.
     """
+    environment = loaded.environment
     if not (environment.imports or environment.moved):
         return
     documents = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
     for to, resource_id in environment.imports.items():
-        stack, address = _found(to, "imports", documents)
+        stack, address = _found(loaded, ("imports", to), to, documents)
         documents[stack].setdefault("import", []).append({"to": address, "id": resource_id})
     for old, new in environment.moved.items():
-        stack, address = _found(new, "moved", documents)
+        stack, address = _found(loaded, ("moved", old), new, documents)
         role, _, was = old.rpartition("/")
         if role and not stack.endswith(f"-{role}"):
-            message = f"`moved:` leads from {old} into the stack {stack}"
+            message = f"{old} would move into the stack {stack}"
             hint = "Terraform moves within one stack; across stacks: terraform state mv"
-            raise UserError.of("other-stack", message, hint)
+            raise loaded.document.error("other-stack", ("moved", old), message, hint)
         documents[stack].setdefault("moved", []).append({"from": was, "to": address})
     for name, document in documents.items():
         files[name].write_text(json.dumps(document, indent=2), encoding="utf-8")
 
 
-def _found(named: str, section: str, documents: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
-    """The stack that has a resource at that address, with the address; before it may stand which
-    stack is meant: `network/azurerm_resource_group.group`."""
+def _found(
+    loaded: LoadedEnvironment, path: DataPath, named: str, documents: Mapping[str, dict[str, Any]]
+) -> tuple[str, str]:
+    """The stack that has a resource at the address named at `path`, with the address; before it may
+    stand which stack is meant: `network/azurerm_resource_group.group`."""
+    of_key = path[0] == "imports"
     role, _, address = named.rpartition("/")
     type_, _, name = address.partition(".")
     end = f"-{role}" if role else ""
@@ -51,9 +55,8 @@ def _found(named: str, section: str, documents: Mapping[str, dict[str, Any]]) ->
     ]
     if len(stacks) > 1:
         several = " or ".join(f"{each.rpartition('-')[2]}/{address}" for each in stacks)
-        raise UserError.of(
-            "unclear-address", f"`{section}:`: several stacks have {address}", f"write {several}"
-        )
+        message, hint = f"several stacks have {address}", f"write {several}"
+        raise loaded.document.error("unclear-address", path, message, hint, of_key=of_key)
     if not stacks:
         known = [
             f"{kind}.{each}"
@@ -62,7 +65,6 @@ def _found(named: str, section: str, documents: Mapping[str, dict[str, Any]]) ->
             for each in resources
         ]
         hint = did_you_mean(address, known) or "fairway synth writes the addresses of each stack"
-        raise UserError.of(
-            "unknown-address", f"`{section}:` names {named}, which no stack has", hint
-        )
+        message = f"no stack has {named}"
+        raise loaded.document.error("unknown-address", path, message, hint, of_key=of_key)
     return stacks[0], address

@@ -69,7 +69,7 @@ def write_stacks(
             stacks = synthesize(environment, project=project, outdir=draft, extension=extension)
         drafts = {name: draft / "stacks" / name / "cdk.tf.json" for name in stacks}
         if not state:  # the state's own storage is made by Fairway alone
-            adopt(environment, drafts)
+            adopt(loaded, drafts)
         resources = _checked(environment, drafts, warn)
         if hcl:
             drafts = _as_hcl(draft, drafts)
