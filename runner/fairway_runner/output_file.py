@@ -45,24 +45,29 @@ def require_writable(file: Path) -> None:
             "no-such-folder", f"{file.parent}: no such folder", f"mkdir {file.parent}"
         )
     if file.suffix == ".svg" and shutil.which("dot") is None:
-        raise UserError.of(
-            "no-graphviz",
-            "Graphviz makes SVG, and its program `dot` is not on PATH",
-            "on Debian: sudo apt-get install graphviz\nor end the file's name in .md",
-            exit_code=_NO_TOOL,
-        )
+        raise _no_graphviz()
 
 
 def write_diagram(picture: Picture, file: Path) -> Path:
     """Writes the picture, as a whole or not at all, in the form that the file's name ends in."""
-    text = _svg(picture) if file.suffix == ".svg" else markdown(picture)
+    text = svg(picture) if file.suffix == ".svg" else markdown(picture)
     return write_output(file, text)
 
 
-def _svg(picture: Picture) -> str:
-    done = subprocess.run(
-        ["dot", "-Tsvg"], input=graphviz(picture), capture_output=True, text=True, check=False
-    )
+def _no_graphviz() -> UserError:
+    message = "Graphviz makes SVG, and its program `dot` is not on PATH"
+    hint = "on Debian: sudo apt-get install graphviz\nor end the file's name in .md"
+    return UserError.of("no-graphviz", message, hint, exit_code=_NO_TOOL)
+
+
+def svg(picture: Picture) -> str:
+    """The picture as SVG; UserError where Graphviz is missing, with exit code 4, or fails."""
+    try:
+        done = subprocess.run(
+            ["dot", "-Tsvg"], input=graphviz(picture), capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise _no_graphviz() from None
     if done.returncode:
         said = done.stderr.strip() or f"exit code {done.returncode}"
         raise UserError.of(

@@ -429,14 +429,14 @@ async def check_environment(request: Request, name: Name) -> Response:
 async def cost_of_environment(request: Request, name: Name) -> Response:
     """what `fairway cost NAME --offline --json` prints"""
     file = environments.environment_file(name)
-    return JSONResponse(await checking(site_of(request).programs.cost, file))
+    return JSONResponse(await checking(environments.cost, file))
 
 
 @call("look", "GET /environments/{name}/diagram", media=("image/svg+xml",))
 async def draw_environment(request: Request, name: Name) -> Response:
     """a diagram, as SVG"""
     file = environments.environment_file(name)
-    picture = await checking(site_of(request).programs.picture, file)
+    picture = await checking(environments.picture, file)
     return Response(picture, media_type="image/svg+xml")
 
 

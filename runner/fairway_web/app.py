@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
 from fairway_web.api import api, problem
-from fairway_web.environments import Programs, metrics
+from fairway_web.environments import metrics
 from fairway_web.guard import Guard, too_large
 from fairway_web.pages import PAGES, problem_page
 from fairway_web.roles import OPEN, requiring, route
@@ -22,7 +22,7 @@ from fairway_web.submit_page import SUBMIT_PAGES
 from fairway_web.threads import Site, file_error, reading, site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from starlette.requests import Request
 
@@ -32,14 +32,9 @@ if TYPE_CHECKING:
     from fairway_web.threads import Follower
 
 
-def application(
-    store: RunStore,
-    sign_in: SignIn,
-    program: Sequence[str] = ("fairway",),
-    follower: Follower | None = None,
-) -> Guard:
+def application(store: RunStore, sign_in: SignIn, follower: Follower | None = None) -> Guard:
     """The server of one project's runs, for those who sign in so; see `Site` for the rest."""
-    site = Site(Runs(store.base), Programs(program), follower)
+    site = Site(Runs(store.base), follower)
     site.refresher.start()
     static = StaticFiles(packages=[("fairway_web", "static")])
     app = Starlette(

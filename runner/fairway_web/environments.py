@@ -1,35 +1,30 @@
-"""The environments of the project, and what they and the runs cost.
-
-Terraform's stacks are synthesised by a program of its own: nothing of that is loaded here.
-"""
+"""The environments of the project, and what they and the runs cost."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
-from dataclasses import dataclass, field
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks import check_environment
 from fairway_core.cost.cache import prices_at_hand
-from fairway_core.environment import read_environment
+from fairway_core.cost.environment import parts_of
+from fairway_core.diagram import draw
+from fairway_core.environment import load_environment, read_environment
 from fairway_core.environment.selection import known_environments
 from fairway_core.findings import UserError, finding_facts
 from fairway_core.suggestions import did_you_mean
+from fairway_runner.environment_costs import cost_facts
+from fairway_runner.output_file import svg
 from fairway_runner.quantities import moment
 from fairway_runner.runs.accounting import require_group, run_cost_facts
 from fairway_runner.runs.query import spending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from fairway_core.findings import Finding
     from fairway_web.runs import Runs
-
-_PATIENCE = 120.0  # seconds for a program; only one that hangs takes so long
-_SERVICE_FAILED = 5
 
 
 def environment_file(name: str) -> Path:
@@ -51,51 +46,20 @@ def checked(file: Path) -> Sequence[Finding]:
         return error.findings
 
 
-@dataclass
-class Programs:
-    """Answers of other commands. `program` is what starts Fairway's commands; of each file the
-    picture is kept that was made of it last."""
+def cost(file: Path) -> dict[str, Any]:
+    """The answer of `fairway cost --offline --json`."""
+    loaded = load_environment(file)
+    return cost_facts(loaded, parts_of(loaded), prices_at_hand())
 
-    program: Sequence[str]
-    _pictures: dict[Path, tuple[int, bytes]] = field(default_factory=dict)
 
-    def cost(self, file: Path) -> dict[str, Any]:
-        """The answer of `fairway cost --offline --json`."""
-        facts: dict[str, Any] = json.loads(self.run("cost", str(file), "--offline", "--json"))
-        return facts
+def picture(file: Path) -> bytes:
+    """A diagram of an environment, as SVG, drawn anew where its file has changed."""
+    return _drawn(file, file.stat().st_mtime_ns)
 
-    def picture(self, file: Path) -> bytes:
-        """A diagram of an environment, as SVG."""
-        changed = file.stat().st_mtime_ns
-        known = self._pictures.get(file)
-        if known is None or known[0] != changed:
-            with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
-                made = Path(folder, "diagram.svg")
-                self.run("diagram", str(file), "--output", str(made))
-                self._pictures[file] = known = (changed, made.read_bytes())
-        return known[1]
 
-    def run(self, *words: str) -> str:
-        """The output of a command; UserError with what it complains of."""
-        try:
-            done = subprocess.run(
-                [*self.program, *words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_PATIENCE,
-            )
-        except subprocess.TimeoutExpired:
-            message = f"`fairway {words[0]}` took longer than {_PATIENCE:g} s"
-            hint = f"see what it says: fairway {words[0]} {words[1]}"
-            raise UserError.of("slow-command", message, hint, exit_code=_SERVICE_FAILED) from None
-        if done.returncode:
-            said = done.stderr.strip() or f"exit code {done.returncode}"
-            message = f"`fairway {words[0]}` failed: {said}"
-            hint = f"try it in a terminal: fairway {words[0]} {words[1]}"
-            raise UserError.of("failed-command", message, hint, exit_code=done.returncode)
-        return done.stdout
+@lru_cache(maxsize=64)
+def _drawn(file: Path, _changed: int) -> bytes:
+    return svg(draw(load_environment(file), file.stem)).encode()
 
 
 def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:

@@ -222,7 +222,7 @@ async def environment_page(request: Request) -> Response:
     found = await checking(environments.checked, file)
     cost, failed = None, None
     try:
-        cost = await checking(site_of(request).programs.cost, file)
+        cost = await checking(environments.cost, file)
     except UserError as error:
         failed = str(error)
     can_draw = shutil.which("dot") is not None

@@ -29,7 +29,7 @@ from fairway_web.auth import ByToken
 from fairway_web.threads import Follower
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from starlette.types import ASGIApp
 
@@ -162,14 +162,13 @@ def serve(
     store: RunStore,
     listener: socket.socket,
     sign_in: SignIn,
-    program: Sequence[str],
     ready: Callable[[], None],
     address: Address | None = None,
 ) -> None:
-    """Answers those who sign in so, until SIGINT or SIGTERM; `ready` is called when it does.
-    `program` is what starts Fairway's commands. The token of an `address` is kept for programs."""
+    """Answers those who sign in so, until SIGINT or SIGTERM; `ready` is called when it does. The
+    token of an `address` is kept for programs."""
     follower = Follower(store)
-    server = _Server(config_of(application(store, sign_in, program, follower)))
+    server = _Server(config_of(application(store, sign_in, follower)))
     recorded = _made(store) if address is None else _recorded(store, address)
     terminated = False
 

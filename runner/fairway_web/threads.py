@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fairway_runner.runs.store import Run, RunStore
-    from fairway_web.environments import Programs
 
 
 T = TypeVar("T")
@@ -229,10 +228,9 @@ class Follower:
 
 @dataclass
 class Site:
-    """One project, Fairway's other commands for it, and what follows its runs."""
+    """One project, and what follows its runs."""
 
     runs: Runs
-    programs: Programs
     follower: Follower | None
     refresher: Refresher = field(init=False)
     submissions: Submissions = field(init=False)

@@ -74,12 +74,13 @@ def cost(
     your other machines have submitted to the project's targets count too. Prices come from Azure's
     public price service, which needs no credentials, and are cached for a week.
     """
-    from fairway_cli.ui.costs import cost_facts, print_costs
-    from fairway_core.cost.environment import idle_savings, parts_of, savings
-    from fairway_core.cost.estimate import estimate, known_elsewhere, offers
+    from fairway_cli.ui.costs import print_costs
+    from fairway_core.cost.environment import parts_of
+    from fairway_core.cost.estimate import known_elsewhere
     from fairway_core.cost.prices import snapshot
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
+    from fairway_runner.environment_costs import cost_facts
 
     if hours_per_day is not None and not 0 <= hours_per_day <= 24:
         message = f"--hours-per-day {hours_per_day:g}: a day has 24 hours"
@@ -92,9 +93,7 @@ def cost(
     loaded = load_environment(environment_file(environment))
     parts = parts_of(loaded, region=_region(region, prices))
     chosen = _prices(prices, offline=offline)
-    found, spot = estimate(parts, chosen), offers(parts, chosen)
-    saved, idle = savings(loaded, found), idle_savings(loaded, found)
-    facts = cost_facts(found, spot, saved, idle, name=loaded.name, hours_per_day=hours_per_day)
+    facts = cost_facts(loaded, parts, chosen, hours_per_day)
     if json_:
         print(json.dumps(facts, indent=1))
     else:

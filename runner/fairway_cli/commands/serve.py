@@ -72,7 +72,6 @@ def serve(
         _serve_one(socket, port, open_)
 
 
-_PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 _PACKAGES = {
     "fastapi": "fastapi>=0.130,<1",
     "starlette": "starlette>=1,<2",
@@ -127,7 +126,7 @@ def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
             # One in the terminal returns when it is closed: it is not waited for.
             threading.Thread(target=webbrowser.open, args=[address.opened], daemon=True).start()
 
-    serve(store, address.listener, address.sign_in, _PROGRAM, ready, address)
+    serve(store, address.listener, address.sign_in, ready, address)
 
 
 def _serve_shared(
@@ -148,7 +147,7 @@ def _serve_shared(
     def ready() -> None:
         print(f"ready: listening on {listens_on} for the proxy of {sign_in.url}", flush=True)
 
-    serve(store, listener, sign_in, _PROGRAM, ready)
+    serve(store, listener, sign_in, ready)
 
 
 def _require_extra() -> None:

@@ -1,10 +1,9 @@
-"""Costs of environments and runs, as plain data, tables and CSV."""
+"""Costs of environments and runs, as tables and CSV."""
 
 from __future__ import annotations
 
 import csv
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairway_cli.ui.columns import columns
@@ -12,72 +11,14 @@ from fairway_core.findings import printable
 from fairway_runner.quantities import duration, money
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from fairway_core.cost.environment import IdleSaving, Saving
-    from fairway_core.cost.estimate import Amounts, Estimate, Line, Offer
     from fairway_core.environment.services import Budget
     from fairway_runner.runs.accounting import Group
 
 
 _UNKNOWN = "unknown"
 _STATES = ("minimum", "maximum", "rest")
-
-
-def cost_facts(
-    estimate: Estimate,
-    offers: Sequence[Offer],
-    savings: Sequence[Saving],
-    idle: Sequence[IdleSaving],
-    *,
-    name: str,
-    hours_per_day: float | None,
-) -> dict[str, Any]:
-    """Everything about it: money in `currency`, null where a price is not known. Sums are of what
-    is known, and `complete` says whether that is everything but what is paid for as it is used;
-    `missing` has the parts of each resource that are not in them."""
-    known, parts = estimate.known
-    return {
-        "environment": name,
-        "currency": estimate.currency,
-        "hourly": _amounts(estimate.hourly),
-        "monthly": _amounts(estimate.monthly),
-        "hours_per_day": hours_per_day,
-        "monthly_at_hours_per_day": None
-        if hours_per_day is None
-        else _rounded(estimate.month_of_days(hours_per_day)),
-        "complete": known == parts,
-        "missing": {resource: list(whats) for resource, whats in estimate.missing.items()},
-        "known": {"parts": known, "of": parts, "share": round(known / parts, 4) if parts else 1.0},
-        "prices": _sources(estimate),
-        "resources": [_line_facts(line) for line in estimate.lines],
-        "dedicated_against_spot": [
-            {
-                "resource": offer.resource,
-                "size": offer.size,
-                "spot": offer.spot,
-                "dedicated_hourly": _rounded(offer.dedicated),
-                "spot_hourly": _rounded(offer.spare),
-            }
-            for offer in offers
-        ],
-        "schedules": [
-            {
-                "resource": saving.resource,
-                "hours_a_week": saving.hours_a_week,
-                "saved_monthly": _rounded(saving.monthly),
-            }
-            for saving in savings
-        ],
-        "idle": [
-            {
-                "resource": saving.resource,
-                "after_seconds": saving.after,
-                "saved_hourly": _rounded(saving.hourly),
-            }
-            for saving in idle
-        ],
-    }
 
 
 def print_costs(
@@ -171,44 +112,6 @@ def _print_unknown(
 
 def _sum(amount: float | None, least: str) -> str:
     return _UNKNOWN if amount is None else f"{least}{money(amount)}"
-
-
-def _line_facts(line: Line) -> dict[str, Any]:
-    part, price = line.part, line.price
-    unknown = price is None and not part.by_use
-    region = part.region
-    return {
-        "resource": part.resource,
-        "what": part.what,
-        "region": region,
-        "meter": part.meter,
-        "units": asdict(part.counts),
-        "spot": part.spot,
-        "by_use": part.by_use,
-        "unit_price": None if price is None else price.hourly,
-        "hourly": _amounts(line.hourly),
-        "reason": part.reason or (f"its price in {region} is not known" if unknown else ""),
-    }
-
-
-def _amounts(amounts: Amounts) -> dict[str, float | None]:
-    return {name: _rounded(amount) for name, amount in asdict(amounts).items()}
-
-
-def _rounded(amount: float | None) -> float | None:
-    return None if amount is None else round(amount, 6)
-
-
-def _sources(estimate: Estimate) -> list[dict[str, str]]:
-    """Lists the sources of the prices, each with its dates."""
-    dates: dict[str, list[str]] = {}
-    for line in estimate.lines:
-        if line.price is not None:
-            dates.setdefault(line.price.source, []).append(line.price.date.isoformat())
-    return [
-        {"source": source, "oldest": min(days), "newest": max(days)}
-        for source, days in dates.items()
-    ]
 
 
 _CSV = ("key", "runs", "node_hours", "cost", "unpriced", "sizes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 import warnings
@@ -49,9 +48,8 @@ def follower(store: RunStore) -> Follower:
 def anyone(store: RunStore, follower: Follower) -> Iterator[TestClient]:
     """A client without the token."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
-    program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
     sign_in = ByToken({HOST, "forwarded:*"}, "fairway-8765", TOKEN, CODE)
-    app = application(store, sign_in, program, follower)
+    app = application(store, sign_in, follower)
     with TestClient(app, f"http://{HOST}", follow_redirects=False) as client:
         yield client
 
@@ -213,8 +211,7 @@ def shared(store: RunStore, keys: EntraKeys, audit: Path) -> Iterator[TestClient
     """A client of the server behind a proxy, which has not signed in."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
     sign_in = BehindProxy(SHARED, Verifier(keys, AUDIENCE), audit)
-    program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
-    app = application(store, sign_in, program)
+    app = application(store, sign_in)
     with TestClient(app, SHARED, follow_redirects=False) as client:
         yield client
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,12 +31,11 @@ def described(store: RunStore, make_run: MakeRun) -> Any:
     import schemathesis
 
     make_run("job-a", [{"log": "one\ntwo\n"}, {}])
-    program = [sys.executable, "-P", "-m", "fairway_cli.entry"]
     facts: dict[str, Any] = {**document()}
     facts["paths"] = {f"/api/v1{path}": item for path, item in facts["paths"].items()}
     facts.pop("servers")
     schema = schemathesis.openapi.from_dict(facts)
-    schema.app = application(store, ByToken({_HOST}, "fairway", _TOKEN), program)
+    schema.app = application(store, ByToken({_HOST}, "fairway", _TOKEN))
     return schema
 
 
