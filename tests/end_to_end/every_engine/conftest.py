@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,13 +89,16 @@ def slurm(folder: Path, programs: Path | None = None) -> Iterator[Place]:
 
 @contextmanager
 def batch(folder: Path, programs: Path | None = None) -> Iterator[Place]:
-    """A pool of the stand-in for Azure Batch, with Azurite beside it."""
+    """A pool of the stand-in for Azure Batch, with Azurite beside it. What `fairway exec` starts
+    there reads no folder that is pytest's own."""
     from fairway_simulator.batch import BatchSimulator
     from fairway_simulator.batch.azurite import AzuriteMissing
     from fairway_simulator.batch.simulator import IDENTITY
 
-    data = folder.with_name(f"{folder.name}-data")
+    nodes_folder = Path(tempfile.mkdtemp(prefix="fairway-pool-"))
+    data = nodes_folder / "data"
     data.mkdir()
+    nodes_folder.chmod(0o711)
     data.chmod(0o1777)
     nodes = 1 if programs else 3
     slots: dict[str, Any] = {}
@@ -112,7 +117,10 @@ def batch(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     with pytest.MonkeyPatch.context() as patch:
         if programs:  # nodes that boot later find them too
             patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-        service = BatchSimulator(folder, nodes=nodes, storage=True, **slots)
+        mounts = (folder.parent,)  # where tests have their pipes
+        service = BatchSimulator(
+            nodes_folder / "pool", nodes=nodes, storage=True, mounts=mounts, **slots
+        )
         try:
             service.start()
         except AzuriteMissing as missing:
@@ -129,6 +137,7 @@ def batch(folder: Path, programs: Path | None = None) -> Iterator[Place]:
             )
         finally:
             service.stop()
+            shutil.rmtree(nodes_folder, ignore_errors=True)
 
 
 @contextmanager
