@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.batch_account import BatchAccount as BatchAccountResource
 from fairway_constructs.azurerm.batch_account import (
     Identity,
@@ -87,6 +88,7 @@ class BatchUserSubscription(Component):
 Mode = Literal["BatchService", "UserSubscription"]
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class AutoStorage:
     """The storage account that Batch itself uses, for example for application packages.

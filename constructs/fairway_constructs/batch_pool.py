@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.batch_pool import (
     AutoScale,
     ContainerConfiguration,
@@ -50,6 +51,7 @@ _RESIZE_TIMEOUT = "PT30M"
 _START_TASK_RETRIES = 3
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Containers:
     """Makes a pool whose every task must name a container: Batch takes no others on it.

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.addresses import Addresses, short_id
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 from fairway_constructs.bindings.blocks import Timeouts, terraform_value
 from fairway_constructs.node import prepare_node
@@ -163,6 +164,7 @@ def refuse(error: UserError) -> None:
     _raised.append(error)
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Lifecycle:
     """Terraform's `lifecycle` block.
@@ -179,7 +181,7 @@ class Lifecycle:
     def to_terraform(self) -> TerraformResourceLifecycle:
         """Returns the block as cdktf takes it, without settings that are false or empty.
 
-        Raises ValueError for an expression where Terraform wants an address.
+        Raises UserError for an expression where Terraform wants an address.
         """
         changes = self.ignore_changes
         return TerraformResourceLifecycle(
@@ -198,7 +200,11 @@ def _trigger_address(trigger: Resource | str) -> str:
     if isinstance(trigger, Resource):
         return trigger.terraform_address
     if "${" in trigger:
-        raise ValueError(f"replace_triggered_by takes an address, not the expression {trigger}")
+        raise UserError.of(
+            "no-address",
+            f"replace_triggered_by takes an address, not the expression {trigger}",
+            'pass the resource, or its address: "terraform_data.x.output"',
+        )
     return trigger
 
 
@@ -345,6 +351,10 @@ class Component(Construct):
 
     __signature__ = Signature()
 
+    def __init_subclass__(cls) -> None:
+        if cls.__module__.startswith("fairway_constructs."):
+            checked(cls)
+
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         with _own_id(scope, id):
             super().__init__(scope, id)
@@ -383,8 +393,11 @@ class _Element(TerraformElement):
         self._arguments = frozenset(attributes)
         given = {name: value for name, value in settings.items() if value is not None}
         if not isinstance(scope, Construct):
-            message = f"the scope of {self.TYPE} must be a construct, such as a stack"
-            raise TypeError(f"{message}; got {type(scope).__name__} instead")
+            raise UserError.of(
+                "wrong-argument",
+                f"the scope of {self.TYPE} is a {type(scope).__name__}, and no construct",
+                "pass a stack, or a construct",
+            )
         with _own_id(scope, id):
             # As the constructor of cdktf's class does it, but without holding each argument
             # against its annotation: that took longer than all else that Python does here.

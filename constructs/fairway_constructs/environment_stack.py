@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.provider import (
     AzurermProvider,
     Features,
@@ -42,6 +43,7 @@ _FEATURES = Features(
 )
 
 
+@checked
 class EnvironmentStack(Stack):
     """A stack whose constructs find provider, resource group, names and tags by themselves.
 

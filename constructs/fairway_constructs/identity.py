@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
@@ -47,6 +47,7 @@ def give_role(
     )
 
 
+@runtime_checkable
 class Grantee(Protocol):
     """Holder of roles: an `Identity`, or a construct that has one, such as a `Cluster`."""
 

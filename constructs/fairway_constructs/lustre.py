@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.managed_lustre_file_system import (
     HsmSetting,
     MaintenanceWindow,
@@ -38,6 +39,7 @@ _LONG = Timeouts(create="2h", delete="1h")
 _ROLES = {"account": "Storage Account Contributor", "blobs": "Storage Blob Data Contributor"}
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class BlobImport:
     """The container whose blobs become files, by id, and its account, whose keys are on.

@@ -76,8 +76,8 @@ class Network(INetwork):
     With `pods`, the range of these, there is a subnet for nodes of Kubernetes; ranges of `web`
     reach the compute subnet over HTTPS. `add_subnet` makes others, and `allow_from` opens ports.
 
-    Raises UserError for an address space that cannot be cut into them, an unknown `egress`, and a
-    file system without a subnet of its own; ValueError for what is no range of addresses.
+    Raises UserError for an address space that cannot be cut into them, and a file system without a
+    subnet of its own.
 
     >>> network = Network(stack, address_space="10.40.0.0/16",
     ...                   allowed=["203.0.113.0/24"])  # doctest: +SKIP
@@ -163,12 +163,6 @@ class Network(INetwork):
             return None
         if egress == "nat":
             return NatEgress(self)
-        if isinstance(egress, str):
-            raise UserError.of(
-                "unknown-egress",
-                f"unknown egress `{egress}`",
-                'use "nat", "none", or a Firewall of fairway_core.environment',
-            )
         return FirewallEgress(self, next_hop=egress.next_hop)
 
     def add_subnet(self, name: str, addresses: IPv4Network | str) -> SubnetRef:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_constructs.arguments import checked
 from fairway_core.public_ranges import seen_outside
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _SMALLEST_RANGE = 30
 
 
+@checked
 @dataclass(frozen=True)
 class SubnetRef:
     """A subnet as others need it: its id, to place things in it, and its range, for rules.

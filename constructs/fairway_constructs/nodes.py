@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.marketplace_agreement import MarketplaceAgreement
 from fairway_constructs.cdk import surroundings
 from fairway_constructs.cloud_init import (
@@ -63,6 +64,7 @@ _Block = TypeVar("_Block")
 _EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
     """The nodes of a cluster, as a scale set or a single VM.
@@ -74,8 +76,6 @@ class NodeSpec:
     reserved capacity of `capacity_reservation_group_id`. `accounts` are people's own; `signed_in`
     are the object ids of who signs in to a single VM by Entra ID, and whether they may use sudo.
     Nodes stop themselves that nobody has used for `idle` seconds.
-
-    Raises TypeError for the name of a size or an image, where their row of the catalogue belongs.
     """
 
     size: VmSize
@@ -94,14 +94,6 @@ class NodeSpec:
     accounts: Accounts | None = None
     signed_in: Mapping[str, bool] = field(default_factory=dict)
     idle: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, given, kind, how in (
-            ("size", self.size, VmSize, 'vm_size("Standard_…")'),
-            ("image", self.image, Image, 'image("ubuntu-hpc-2404")'),
-        ):
-            if not isinstance(given, kind):
-                raise TypeError(f"`{name}` takes {how} of fairway_core.catalog, not {given!r}")
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
@@ -204,9 +196,9 @@ def _idle(cluster: str, spec: NodeSpec, *, single: bool) -> IdleSettings | None:
 
 
 def admin_keys(block: Callable[..., _Block], keys: Sequence[str]) -> list[_Block]:
-    """Who may log in as the login user; UserError for what is no public key, or no list of them."""
+    """Who may log in as the login user; UserError for what is no public key."""
     for key in keys:
-        if isinstance(keys, str) or not key.startswith(("ssh-", "${")):
+        if not key.startswith(("ssh-", "${")):
             raise UserError.of(
                 "bad-ssh-key",
                 f"`ssh_keys` is not a list of OpenSSH public keys: {keys!r}",

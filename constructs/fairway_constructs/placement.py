@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
+from fairway_constructs.arguments import checked
 from fairway_core.naming import NAME_TAG, ROLE_TAG, Naming
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Common(TypedDict):
     tags: Mapping[str, str] | None
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Placement:
     """A resource group, a region with one of its zones, and the tags of all that is in it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
@@ -52,6 +53,7 @@ def once(
     return inside.addresses.shared((id, place.environment), lambda: make(owner, id))
 
 
+@checked
 def place_in_group(
     scope: Construct,
     id: str = "group",  # noqa: A002

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.monitor_diagnostic_setting import (
     EnabledLog,
     EnabledMetric,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class RoleAssignment:
     """A role on a service for someone: a group of Entra ID, a person, or another program.

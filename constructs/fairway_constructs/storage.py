@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from fairway_constructs.azurerm.data_storage_container import DataStorageContainer
 from fairway_constructs.azurerm.storage_account import (
@@ -88,6 +88,7 @@ def storage_lifecycle(
 _KEPT_DAYS = 14
 
 
+@runtime_checkable
 class Container(Protocol):
     """A container of blobs, by its id."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.cdk import Aspect, Aspects, Resource
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct, IConstruct
 
 
+@checked
 class Tags:
     """Adds tags to all resources below a construct or a stack that can have some.
 

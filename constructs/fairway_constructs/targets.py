@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fairway_constructs.cdk import Component, Output, surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairway_constructs.vault import Vault
 
 
+@runtime_checkable
 class TakesJobs(Protocol):
     """A construct to which jobs come, such as a `Cluster`."""
 

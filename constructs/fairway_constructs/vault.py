@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
@@ -92,6 +93,7 @@ class Key:
         )
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class CustomerManagedKey:
     """A key, and the identity by which a service reaches it once all of `ready` is made.

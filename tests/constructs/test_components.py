@@ -200,11 +200,14 @@ def _with_keys(scope: Construct, keys: Any) -> Construct:
         (lambda s: Network(s, address_space="10.0.0.0/24"), "cannot be cut into"),
         (
             lambda s: Network(s, address_space=ONE, egress="natt"),
-            "unknown egress `natt`",
+            r"`egress` of Network takes .*, not the text `natt`\n  did you mean `nat`",
         ),
         (lambda s: Network(s, address_space=ONE, filesystems=["lustr"]), "did you mean `lustre`"),
         (lambda s: Storage(s, containers=["Data_1"]), "not a valid name for a storage"),
-        (lambda s: Storage(s, containers="datasets"), "name `d` of a storage container"),
+        (
+            lambda s: Storage(s, containers="datasets"),
+            "`containers` of Storage takes",
+        ),
         (
             lambda s: Storage(s, containers=["code"], expire_days={"cod": 3}),
             "unknown container `cod`\n  did you mean `code`",
@@ -213,7 +216,7 @@ def _with_keys(scope: Construct, keys: Any) -> Construct:
             lambda s: Lustre(_without_zone(s), "fast", tib=48, path="/lustre", subnet=SUBNET),
             "`fast` needs a zone, and its placement names none",
         ),
-        (lambda s: _cluster(_with_keys(s, "ssh-ed25519 AAAA")), "not a list of OpenSSH public"),
+        (lambda s: _with_keys(s, "ssh-ed25519 AAAA"), "`ssh_keys` of place_in_group takes"),
         (lambda s: _cluster(_with_keys(s, ["id_ed25519.pub"])), "not a list of OpenSSH public"),
     ],
 )
@@ -225,9 +228,9 @@ def test_a_mistake_is_named_where_it_is_made(
 
 
 def test_a_name_of_the_catalogue_is_not_its_row(stack: Stack) -> None:
-    with pytest.raises(TypeError, match=r'`size` takes vm_size\("Standard_…"\) of fairway_core'):
+    with pytest.raises(UserError, match=r'`size` of NodeSpec takes.*\n  write vm_size\("Standard_'):
         _cluster(stack, size="Standard_ND96isr_H100_v5")
-    with pytest.raises(TypeError, match=r'`image` takes image\("ubuntu-hpc-2404"\) of fairway'):
+    with pytest.raises(UserError, match=r'`image` of NodeSpec takes .*\n  write image\("ubuntu-'):
         _cluster(stack, image="ubuntu-hpc-2404")
 
 

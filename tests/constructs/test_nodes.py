@@ -156,7 +156,9 @@ class TestDisks:
     def test_images_of_pods_are_on_the_node_where_it_has_room_for_the_system(
         self, synthesize: Synthesize, size: str, asked: dict[str, Any], placed: tuple[str, int]
     ) -> None:
-        cluster: Any = SimpleNamespace(id="/clusters/k", version="1.36", upgrades=None)
+        cluster: Any = SimpleNamespace(
+            id="/clusters/k", version="1.36", upgrades=None, creation_stack=()
+        )
         subnet = SubnetRef("/subnets/kubernetes", IPv4Network("10.40.0.0/17"))
 
         def build(stack: Stack) -> None:

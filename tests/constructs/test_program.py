@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from inspect import Parameter, isclass, signature
 from ipaddress import IPv4Network
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +18,7 @@ from fairway_core.slurm import Qos
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
@@ -152,10 +155,11 @@ def test_a_stack_may_do_without_protection(tmp_path: Path) -> None:
 
 
 H100 = "Standard_ND96isr_H100_v5"
-# What is looked at only when the rest is right.
-SLURM: dict[str, Any] = dict.fromkeys(("scale_sets", "foundation", "subnet", "mounts"))
-AKS: dict[str, Any] = {"subnet": None, "kubelet": None}
-POOL: dict[str, Any] = {"subnet": None, "cluster": None, "nodes": 2}
+# What cdktf has for a value that Terraform alone will know: any argument takes it.
+TOKEN: Any = SimpleNamespace(creation_stack=())
+SLURM: dict[str, Any] = dict.fromkeys(("scale_sets", "foundation", "subnet", "mounts"), TOKEN)
+AKS: dict[str, Any] = {"subnet": TOKEN, "kubelet": TOKEN}
+POOL: dict[str, Any] = {"subnet": TOKEN, "cluster": TOKEN, "nodes": 2}
 
 
 @pytest.mark.parametrize(
@@ -181,10 +185,51 @@ POOL: dict[str, Any] = {"subnet": None, "cluster": None, "nodes": 2}
         ),
     ],
 )
-def test_argument_that_cannot_be_is_refused(tmp_path: Path, make: Any, said: str) -> None:
+def test_argument_that_contradicts_another_is_refused(tmp_path: Path, make: Any, said: str) -> None:
     _, lab = _lab(tmp_path)
     with pytest.raises(UserError, match=said):
         make(lab)
+
+
+def _takers() -> Iterator[tuple[str, Callable[..., object]]]:
+    """How each class of the library is made, its methods, and the library's functions."""
+    for name in az.__all__:
+        found = getattr(az, name)
+        if not found.__module__.startswith("fairway_constructs."):
+            continue
+        if not isclass(found):
+            yield name, found
+            continue
+        for method, each in vars(found).items():
+            function = getattr(each, "__func__", each)
+            if hasattr(function, "__wrapped__") and method != "visit":
+                yield f"{name}.{method}".removesuffix(".__init__"), function
+
+
+def test_every_argument_of_every_construct_is_checked() -> None:
+    """Never by an error of Python's or pydantic's, but by its name and at its line."""
+    wrong, count = object(), 0
+    for taker, function in _takers():
+        parameters = {
+            name: each
+            for name, each in signature(function).parameters.items()
+            if each.kind is not Parameter.VAR_POSITIONAL
+        }
+        needed = [name for name, each in parameters.items() if each.default is Parameter.empty]
+        for name, each in parameters.items():
+            if each.annotation in (Parameter.empty, "object"):  # the first, or any at all
+                continue
+            given = {**dict.fromkeys(needed, TOKEN), name: wrong}
+            with pytest.raises(UserError) as caught:
+                function(**given)
+            (finding,) = caught.value.findings
+            assert finding.message.startswith(f"`{name}` of {taker} takes `"), finding.message
+            assert finding.path.rpartition(".")[2] == name
+            assert finding.hint
+            assert finding.location is not None
+            assert finding.location.file == __file__
+            count += 1
+    assert count > 300
 
 
 def test_kubernetes_and_its_foundation_fit_in_one_stack_without_ids(tmp_path: Path) -> None:
@@ -197,6 +242,55 @@ def test_kubernetes_and_its_foundation_fit_in_one_stack_without_ids(tmp_path: Pa
     az.KubernetesCluster(lab, subnet=net.subnet("kubernetes"), kubelet=kubelet)
     cluster = _one(_written(app, tmp_path), "azurerm_kubernetes_cluster")
     assert "kubelet" in cluster["kubelet_identity"]["client_id"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message", "hint"),
+    [
+        (
+            lambda lab: az.Network(lab, address_space="rubbish"),
+            "`address_space` of Network takes `IPv4Network | str`, not the text `rubbish`",
+            "10.40.0.0/16",
+        ),
+        (
+            lambda lab: az.Storage(lab, containers="abc"),
+            "`containers` of Storage takes `Sequence[str]`, not the text `abc`",
+            "write a list",
+        ),
+        (
+            lambda lab: az.NfsServer(lab, "data", subnet="storage", path="/data"),
+            "`subnet` of NfsServer takes `SubnetRef`, not the text `storage`",
+            'network.subnet("compute")',
+        ),
+        (
+            lambda lab: az.Storage(lab, containers=["abc"], replicaton="ZRS"),
+            "Storage: got an unexpected keyword argument 'replicaton'",
+            "did you mean `replication`?",
+        ),
+        (
+            lambda lab: az.Storage(lab, containers=["abc"], replication="ZSR"),
+            "`replication` of Storage takes `Replication | None`, not the text `ZSR`",
+            "did you mean `ZRS`?",
+        ),
+        (
+            lambda lab: az.Network.from_subnets(lab, "net", {"compute": ("id", "10.1.0.1/16")}),
+            "`subnets` of Network.from_subnets takes",
+            "a range is its first address",
+        ),
+        (lambda lab: az.Network(lab), "Network: missing a required", "help(Network)"),
+    ],
+)
+def test_argument_of_another_type_says_what_to_type(
+    tmp_path: Path, make: Any, message: str, hint: str
+) -> None:
+    _, lab = _lab(tmp_path)
+    with pytest.raises(UserError) as caught:
+        make(lab)
+    (finding,) = caught.value.findings
+    assert finding.message.startswith(message)
+    assert hint in finding.hint
+    assert finding.location is not None
+    assert "lambda lab" in finding.location.text
 
 
 def test_partition_is_one_scale_set() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fairway_constructs.arguments import checked
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from ipaddress import IPv4Network
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 _NFS = "rw,hard,vers={version},proto=tcp,rsize=262144,wsize=262144,nconnect=8,_netdev,noatime"
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Mount:
     """Arguments of `mount`: `type`, `options`, `source` (which may hold a reference), `path`.
@@ -66,6 +69,7 @@ def nfs_mount(
 _ALWAYS_DIRECT = ("localhost", "127.0.0.1", "::1", "169.254.169.254", "168.63.129.16")
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class MachineProxy:
     """Proxies of a machine, and the hosts that it reaches directly; names may be references.

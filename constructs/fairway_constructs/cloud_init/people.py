@@ -14,6 +14,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME, script
 from fairway_core.environment.filesystems import Homes
 from fairway_core.findings import UserError
@@ -55,6 +56,7 @@ systemctl restart --no-block fairway-people.service
 """
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Accounts:
     """Whose accounts a machine has, and where their homes are.

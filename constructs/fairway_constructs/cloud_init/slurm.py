@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, node_cloud_init, script
 from fairway_core import archives, local_disks
 from fairway_core.findings import UserError
@@ -38,6 +39,7 @@ _TOKENS_PORT = 643
 _UNTIL_DELETED = 120
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class SlurmNode:
     """Settings of a VM as a node: its partition, the scheduler's address, the vault of the key.

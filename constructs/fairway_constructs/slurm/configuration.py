@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_core.catalog import limit, vm_size
 from fairway_core.environment.keys import read_repository_key
@@ -40,6 +41,7 @@ _CREDENTIAL_SECONDS = 30
 _DEVICES = {"nvidia": ("/dev/nvidia{}", 0), "amd": ("/dev/dri/renderD{}", 128)}
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class SlurmPartition:
     """Nodes of one VM size that Slurm starts for jobs and deletes when they are idle.

@@ -18,6 +18,7 @@ from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.subnet import Delegation, DelegationServiceDelegation, Subnet
 from fairway_constructs.cdk import App, Lifecycle, Stack, Timeouts
 from fairway_constructs.terraform_data import TerraformData
+from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,7 +211,7 @@ def test_meta_arguments(app: App, synthesize: Callable[[Stack], dict[str, Any]])
 
 def test_an_expression_cannot_trigger_a_replacement(app: App) -> None:
     layout = TerraformData(Stack(app, "one"), "layout", input=1)
-    with pytest.raises(ValueError, match="takes an address"):
+    with pytest.raises(UserError, match="takes an address"):
         Lifecycle(replace_triggered_by=[layout.reference("output")]).to_terraform()
 
 
@@ -275,6 +276,6 @@ def test_a_wrong_argument_is_a_type_error_where_it_is_written(
     assert not [frame for frame in frames[1:] if "jsii" not in frame]
 
 
-def test_a_scope_that_is_no_construct_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match=r"scope of azurerm_resource_group .* got str instead"):
+def test_a_scope_that_is_no_construct_is_refused() -> None:
+    with pytest.raises(UserError, match=r"scope of azurerm_resource_group is a str, and no"):
         ResourceGroup("one", "group", name="x", location="y")  # type: ignore[arg-type]
