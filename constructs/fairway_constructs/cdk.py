@@ -333,7 +333,7 @@ class Validation:
     """The base of what looks at a stack as it is written, once aspects are done."""
 
     def validate(self) -> list[str]:
-        """Returns the faults of the tree, a line each."""
+        """Returns the faults of the tree, each with its hint."""
         raise NotImplementedError
 
 

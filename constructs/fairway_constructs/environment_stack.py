@@ -161,7 +161,7 @@ class _Checks(Validation):
         self._stack, self._ignore = stack, ignore
 
     def validate(self) -> list[str]:
-        """Returns the faults of the stack, a line each."""
+        """Returns the faults of the stack, each with its hint."""
         from fairway_core.checks import check_stack
         from fairway_core.findings import Severity
 
@@ -176,4 +176,5 @@ class _Checks(Validation):
         ]
         if errors:
             refuse(UserError(errors))
-        return [each.message for each in errors]
+        # All that an app of cdktf's own shows.
+        return [str(UserError([each])) for each in errors]

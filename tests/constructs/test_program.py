@@ -12,6 +12,7 @@ import pytest
 from tests.constructs.bindings.validator import validate
 
 import fairway_constructs as az
+from fairway_constructs.cdk import CdktfApp
 from fairway_core.environment import Disks
 from fairway_core.findings import UserError
 from fairway_core.slurm import Qos
@@ -126,6 +127,18 @@ def test_program_that_breaks_a_rule_is_refused_at_synthesis(tmp_path: Path) -> N
     assert {each.id for each in found} == {"unprotected-data"}
     assert all(each.message.startswith("lab: azurerm_storage_account") for each in found)
     assert found[0].hint
+
+
+def test_an_app_of_cdktf_itself_shows_the_hint_of_a_rule(tmp_path: Path) -> None:
+    app = CdktfApp(outdir=str(tmp_path / "lab.out"))
+    lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2)
+    network = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
+    storage = az.Storage(lab, containers=["outputs"], network=network)
+    storage.account.add_override("lifecycle.prevent_destroy", False)
+    with pytest.raises(
+        RuntimeError, match=r"lab: azurerm_storage_account.*\n  lifecycle: prevent_destroy"
+    ):
+        app.synth()
 
 
 def test_allow_from_opens_a_port_to_a_range_and_passes_the_checks(tmp_path: Path) -> None:
