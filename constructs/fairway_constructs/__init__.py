@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_account import AutoStorage as AutoStorage
     from fairway_constructs.batch_account import BatchAccount as BatchAccount
     from fairway_constructs.batch_account import BatchUserSubscription as BatchUserSubscription
+    from fairway_constructs.batch_account import IBatchAccount as IBatchAccount
     from fairway_constructs.batch_pool import BatchPool as BatchPool
     from fairway_constructs.batch_pool import Containers as Containers
     from fairway_constructs.budget import Budget as Budget
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from fairway_constructs.gpu_cluster import GpuCluster as GpuCluster
     from fairway_constructs.identity import Grantee as Grantee
     from fairway_constructs.identity import Identity as Identity
+    from fairway_constructs.identity import IIdentity as IIdentity
     from fairway_constructs.kubernetes.cluster import KubernetesCluster as KubernetesCluster
     from fairway_constructs.kubernetes.configuration import (
         KubernetesConfiguration as KubernetesConfiguration,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from fairway_constructs.kubernetes.node_pool import KubernetesNodePool as KubernetesNodePool
     from fairway_constructs.lustre import BlobImport as BlobImport
     from fairway_constructs.lustre import Lustre as Lustre
+    from fairway_constructs.monitoring import IMonitoring as IMonitoring
     from fairway_constructs.monitoring import Monitoring as Monitoring
     from fairway_constructs.netapp import NetApp as NetApp
     from fairway_constructs.network import INetwork as INetwork
@@ -87,6 +90,7 @@ if TYPE_CHECKING:
     from fairway_constructs.targets import TakesJobs as TakesJobs
     from fairway_constructs.targets import Targets as Targets
     from fairway_constructs.vault import CustomerManagedKey as CustomerManagedKey
+    from fairway_constructs.vault import IVault as IVault
     from fairway_constructs.vault import Vault as Vault
     from fairway_constructs.working_hours import IdleStop as IdleStop
     from fairway_constructs.working_hours import WorkingHours as WorkingHours

@@ -18,6 +18,7 @@ from fairway_constructs.azurerm.batch_account import (
     NetworkProfileNodeManagementAccessIpRule,
 )
 from fairway_constructs.cdk import Component
+from fairway_constructs.existing import parts_of_id
 from fairway_constructs.identity import give_role
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
@@ -103,7 +104,19 @@ class AutoStorage:
     node_identity: str
 
 
-class BatchAccount(Service):
+class IBatchAccount(Service):
+    """A new or existing Batch account; pools are made in its `resource_group`, by its `name`."""
+
+    LINKS: ClassVar = {"": "batch", "-nodes": "batch_node_management"}
+    DIAGNOSTICS = Diagnostics(metrics=True)
+
+    mode: Mode
+    name: str
+    endpoint: str
+    resource_group: str
+
+
+class BatchAccount(IBatchAccount):
     """A Batch account that only Entra ID identities can use: shared keys do not work.
 
     Jobs are submitted from the public ones of the ranges `allowed`, and through private
@@ -121,9 +134,6 @@ class BatchAccount(Service):
     >>> account.endpoint  # doctest: +SKIP
     """
 
-    LINKS: ClassVar = {"": "batch", "-nodes": "batch_node_management"}
-    DIAGNOSTICS = Diagnostics(metrics=True)
-
     def __init__(
         self,
         scope: Construct,
@@ -136,7 +146,7 @@ class BatchAccount(Service):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        self.mode: Mode = "UserSubscription" if user_subscription else "BatchService"
+        self.mode = "UserSubscription" if user_subscription else "BatchService"
         profile = _network_profile(public_addresses(allowed), egress_address)
         self.account = BatchAccountResource(
             self,
@@ -166,6 +176,28 @@ class BatchAccount(Service):
         # The provider gives the host alone.
         self.endpoint = f"https://{self.account.account_endpoint}"
         self.resource_group = place.resource_group
+
+    @classmethod
+    def from_id(
+        cls,
+        scope: Construct,
+        id: str,  # noqa: A002
+        account_id: str,
+        *,
+        location: str = "",
+        mode: Mode = "BatchService",
+    ) -> IBatchAccount:
+        """An existing account in `location`, by default the region of the stack, for pools there.
+
+        Nothing of it is made, and its rules stay.
+        """
+        found = IBatchAccount(scope, id)
+        parts = parts_of_id("Batch account", account_id)
+        found.id, found.name, found.mode = account_id, parts["name"], mode
+        found.resource_group = parts["resource_group"]
+        region = location or found.place.location
+        found.endpoint = f"https://{found.name}.{region}.batch.azure.com"
+        return found
 
 
 def _network_profile(addresses: Sequence[str], egress_address: str) -> NetworkProfile | None:

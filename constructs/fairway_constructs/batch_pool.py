@@ -38,7 +38,7 @@ from fairway_core.target import NodeRange
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_constructs.batch_account import BatchAccount
+    from fairway_constructs.batch_account import IBatchAccount
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.autoscale import Autoscale
@@ -97,7 +97,7 @@ class BatchPool(Component):
         scope: Construct,
         name: str,
         *,
-        account: BatchAccount,
+        account: IBatchAccount,
         subnet: SubnetRef,
         identity_id: str,
         size: VmSize,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.gpu_cluster import GpuCluster
-from fairway_constructs.identity import Identity
+from fairway_constructs.identity import Identity, IIdentity
 from fairway_constructs.nodes import NodeSpec, keeps_disk
 from fairway_constructs.single_vm import SingleVm
 from fairway_constructs.targets import ssh_access
@@ -53,7 +53,7 @@ class Cluster(Component):
         subnet: SubnetRef | None = None,
         image: str | None = None,
         mounts: Sequence[FileSystem] = (),
-        identity: Identity | None = None,
+        identity: IIdentity | None = None,
         spot: Spot | None = None,
         repair: Repair | None = None,
         os_gib: int | None = None,
@@ -66,7 +66,7 @@ class Cluster(Component):
                 f"cluster `{name}` stands in no network",
                 "pass `network=`, or `subnet=`",
             )
-        self.identity = identity or Identity(self, name)
+        self.identity: IIdentity = identity or Identity(self, name)
         self._name, self._nodes = name, nodes
         self._mounts = [each.mount for each in mounts]
         self._is_private = network is not None and network.endpoints is not None

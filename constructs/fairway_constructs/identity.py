@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from fairway_constructs.azurerm.data_user_assigned_identity import DataUserAssignedIdentity
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
+from fairway_constructs.existing import parts_of_id
 from fairway_constructs.scope import client_config, unique_name
 
 if TYPE_CHECKING:
@@ -52,29 +54,18 @@ class Grantee(Protocol):
     """Holder of roles: an `Identity`, or a construct that has one, such as a `Cluster`."""
 
     @property
-    def identity(self) -> Identity:
-        """The object id by which Azure knows the holder."""
+    def identity(self) -> IIdentity:
+        """The identity by which Azure knows the holder."""
 
 
-class Identity(Component):
-    """A user-assigned identity and its roles, each under a stable name.
+class IIdentity(Component):
+    """A new or existing user-assigned identity and its roles, each under a stable name."""
 
-    It stands beside the data that it opens and outlives the clusters that use it: a new
-    cluster need not wait for role assignments to spread. What it opens gives it roles, by methods
-    such as `Storage.grant_read_write`; for what has none there is `grant`.
-
-    >>> identity = Identity(stack, "nodes")  # doctest: +SKIP
-    >>> storage.grant_read_write(identity)  # doctest: +SKIP
-    >>> identity.id, identity.client_id  # doctest: +SKIP
-    """
+    resource: UserAssignedIdentity | DataUserAssignedIdentity
 
     def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(scope, f"identity-{name}")
-        place = self.place
         self._name = name
-        self.resource = UserAssignedIdentity(
-            self, name, name=place.name("user_assigned_identity", name), **place.common
-        )
         # What needs a role in order to be made depends on these.
         self.assignments: list[RoleAssignment] = []
 
@@ -105,7 +96,7 @@ class Identity(Component):
         return made
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> IIdentity:
         """Itself, where something that has an identity is asked for."""
         return self
 
@@ -123,6 +114,36 @@ class Identity(Component):
     def principal_id(self) -> str:
         """The object id, for role assignments."""
         return self.resource.principal_id
+
+
+class Identity(IIdentity):
+    """A user-assigned identity and its roles, each under a stable name.
+
+    It stands beside the data that it opens and outlives the clusters that use it: a new
+    cluster need not wait for role assignments to spread. What it opens gives it roles, by methods
+    such as `Storage.grant_read_write`; for what has none there is `grant`.
+
+    >>> identity = Identity(stack, "nodes")  # doctest: +SKIP
+    >>> storage.grant_read_write(identity)  # doctest: +SKIP
+    >>> identity.id, identity.client_id  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct, name: str) -> None:
+        super().__init__(scope, name)
+        place = self.place
+        self.resource = UserAssignedIdentity(
+            self, name, name=place.name("user_assigned_identity", name), **place.common
+        )
+
+    @classmethod
+    def from_id(cls, scope: Construct, name: str, identity_id: str) -> IIdentity:
+        """An existing identity of the subscription: the roles that it gets here alone are made."""
+        found = IIdentity(scope, name)
+        parts = parts_of_id("managed identity", identity_id)
+        found.resource = DataUserAssignedIdentity(
+            found, name, name=parts["name"], resource_group_name=parts["resource_group"]
+        )
+        return found
 
 
 def subscription_of(scope: Construct) -> str:

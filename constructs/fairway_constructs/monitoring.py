@@ -24,6 +24,7 @@ from fairway_constructs.azurerm.monitor_data_collection_rule_association import 
 )
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cdk import Component
+from fairway_constructs.existing import parts_of_id
 from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,13 @@ _FACILITIES = ("auth", "authpriv", "cron", "daemon", "kern", "syslog", "user")
 _WARNINGS = ("Warning", "Error", "Critical", "Alert", "Emergency")
 
 
-class Monitoring(Component):
+class IMonitoring(Component):
+    """A new or existing Log Analytics workspace, to which services send their logs."""
+
+    workspace_id: str
+
+
+class Monitoring(IMonitoring):
     """A Log Analytics workspace, a rule that says what machines send, and an action group.
 
     With `workspace_id` the workspace is an existing one in the same region.
@@ -109,6 +116,17 @@ class Monitoring(Component):
             destinations=self._to_workspace(),
             data_flow=[DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
         ).id
+
+    @classmethod
+    def from_id(cls, scope: Construct, id: str, workspace_id: str) -> IMonitoring:  # noqa: A002
+        """An existing workspace, for `diagnostic_settings`: nothing is made.
+
+        `Monitoring(workspace_id=)` makes the rest, for machines and alerts.
+        """
+        found = IMonitoring(scope, id)
+        parts_of_id("Log Analytics workspace", workspace_id)
+        found.workspace_id = workspace_id
+        return found
 
     def _to_workspace(self) -> Destinations:
         workspace = DestinationsLogAnalytics(

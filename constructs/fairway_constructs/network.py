@@ -247,6 +247,28 @@ class Network(INetwork):
         return SubnetRef(subnet_id, addresses, tuple(ready), self._nodes)
 
     @classmethod
+    def from_id(
+        cls,
+        scope: Construct,
+        id: str,  # noqa: A002
+        network_id: str,
+        *,
+        subnets: Mapping[str, tuple[str, IPv4Network | str]],
+        private_endpoints: bool = False,
+        dns: Dns | None = None,
+    ) -> INetwork:
+        """An existing network with subnets of it, each by its role with its name and its range.
+
+        The rest is as of `from_subnets`.
+        """
+        parts_of_id("virtual network", network_id)
+        by_id = {
+            role: (f"{network_id}/subnets/{name}", range_)
+            for role, (name, range_) in subnets.items()
+        }
+        return cls.from_subnets(scope, id, by_id, private_endpoints=private_endpoints, dns=dns)
+
+    @classmethod
     def from_subnets(
         cls,
         scope: Construct,

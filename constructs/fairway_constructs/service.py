@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.monitoring import Monitoring
+    from fairway_constructs.monitoring import IMonitoring
     from fairway_constructs.network import INetwork
 
 
@@ -84,7 +84,7 @@ class Service(Component):
             for end, link in self.LINKS.items()
         ]
 
-    def diagnostic_settings(self, monitoring: Monitoring) -> None:
+    def diagnostic_settings(self, monitoring: IMonitoring) -> None:
         """Sends its logs to the workspace: who did what with it.
 
         Raises UserError where it has none.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.single_vm import SingleVm
     from fairway_constructs.storage import IStorage
-    from fairway_constructs.vault import Vault
+    from fairway_constructs.vault import IVault
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class Targets(Component):
         clusters: Sequence[TakesJobs | Target],
         *,
         storage: IStorage | None = None,
-        vault: Vault | None = None,
+        vault: IVault | None = None,
     ) -> None:
         super().__init__(scope, "job-targets")
         account = storage_of(storage) if storage else None

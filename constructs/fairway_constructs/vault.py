@@ -11,6 +11,7 @@ from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
+from fairway_constructs.existing import parts_of_id
 from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
@@ -106,7 +107,25 @@ class CustomerManagedKey:
     ready: Sequence[ITerraformDependable]
 
 
-class Vault(Service):
+class IVault(Service):
+    """A new or existing key vault; `url` is where its secrets and keys are."""
+
+    LINKS: ClassVar = {"": "vault"}
+    DIAGNOSTICS = Diagnostics()
+
+    url: str
+
+    def grant_read(self, grantee: Grantee) -> None:
+        """Lets it read secrets, and nothing else."""
+        grantee.identity.grant(
+            "read_secrets",
+            "Key Vault Secrets User",
+            on=self.id,
+            reason="Nodes read the secrets that jobs name",
+        )
+
+
+class Vault(IVault):
     """A key vault with role-based access and purge protection.
 
     It is reached by private endpoints, and from outside only by the public ones of the ranges
@@ -117,9 +136,6 @@ class Vault(Service):
     >>> key = vault.customer_managed_key("storage")  # doctest: +SKIP
     >>> Storage(stack, containers=["outputs"], customer_managed_key=key)  # doctest: +SKIP
     """
-
-    LINKS: ClassVar = {"": "vault"}
-    DIAGNOSTICS = Diagnostics()
 
     def __init__(
         self,
@@ -147,14 +163,14 @@ class Vault(Service):
         self.url = self.vault.vault_uri
         delete_lock(self, id="vault", on=self.vault, lock=lock)
 
-    def grant_read(self, grantee: Grantee) -> None:
-        """Lets it read secrets, and nothing else."""
-        grantee.identity.grant(
-            "read_secrets",
-            "Key Vault Secrets User",
-            on=self.id,
-            reason="Nodes read the secrets that jobs name",
-        )
+    @classmethod
+    def from_id(cls, scope: Construct, id: str, vault_id: str) -> IVault:  # noqa: A002
+        """An existing vault: nothing of it is made, and its rules stay."""
+        found = IVault(scope, id)
+        found.id = vault_id
+        name = parts_of_id("key vault", vault_id)["name"].lower()
+        found.url = f"https://{name}.vault.azure.net/"
+        return found
 
     def customer_managed_key(self, name: str) -> CustomerManagedKey:
         """A key, and an identity that may wrap and unwrap with it and nothing else."""

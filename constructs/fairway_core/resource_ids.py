@@ -40,6 +40,14 @@ _KINDS = {
         "Microsoft.ContainerRegistry/registries/{name}",
         "az acr show -o tsv --query id -n NAME",
     ),
+    "managed identity": (
+        "Microsoft.ManagedIdentity/userAssignedIdentities/{name}",
+        "az identity show -o tsv --query id -g GROUP -n NAME",
+    ),
+    "Batch account": (
+        "Microsoft.Batch/batchAccounts/{name}",
+        "az batch account show -o tsv --query id -g GROUP -n NAME",
+    ),
     "AKS cluster": (
         "Microsoft.ContainerService/managedClusters/{name}",
         "az aks show -o tsv --query id -g GROUP -n NAME",

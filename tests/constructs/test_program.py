@@ -13,6 +13,7 @@ from tests.constructs.bindings.validator import validate
 
 import fairway_constructs as az
 from fairway_constructs.cdk import CdktfApp
+from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Disks
 from fairway_core.findings import UserError
 from fairway_core.slurm import Qos
@@ -151,6 +152,64 @@ def test_allow_from_opens_a_port_to_a_range_and_passes_the_checks(tmp_path: Path
     assert let_in["source_address_prefixes"] == ["198.51.100.0/24"]
 
 
+GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub/providers"
+VNET = f"{GROUP}/Microsoft.Network/virtualNetworks/hub-vnet"
+EXISTING = {
+    "net": ("Network", VNET, {"subnets": {"compute": ("nodes", "10.1.0.0/20")}}),
+    "vault": ("Vault", f"{GROUP}/Microsoft.KeyVault/vaults/Hub-KV", {}),
+    "batch": ("BatchAccount", f"{GROUP}/Microsoft.Batch/batchAccounts/hubbatch", {}),
+    "nodes": ("Identity", f"{GROUP}/Microsoft.ManagedIdentity/userAssignedIdentities/hub-id", {}),
+    "logs": ("Monitoring", f"{GROUP}/Microsoft.OperationalInsights/workspaces/hub-log", {}),
+}
+
+
+def _existing(lab: az.EnvironmentStack) -> dict[str, Any]:
+    return {
+        name: getattr(az, kind).from_id(lab, name, id_, **more)
+        for name, (kind, id_, more) in EXISTING.items()
+    }
+
+
+def test_a_pool_stands_among_what_exists(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    hub = _existing(lab)
+    hub["vault"].grant_read(hub["nodes"])
+    hub["vault"].diagnostic_settings(hub["logs"])
+    az.BatchPool(
+        lab,
+        "hb",
+        account=hub["batch"],
+        subnet=hub["net"].subnet("compute"),
+        identity_id=hub["nodes"].id,
+        size=vm_size("Standard_HB120rs_v3"),
+        image=image("ubuntu-hpc-2404"),
+        minimum=0,
+        maximum=2,
+    )
+    document = _written(app, tmp_path)
+    pool = _one(document, "azurerm_batch_pool")
+    assert (pool["account_name"], pool["resource_group_name"]) == ("hubbatch", "hub")
+    assert pool["network_configuration"]["subnet_id"] == f"{VNET}/subnets/nodes"
+    assert hub["batch"].endpoint == "https://hubbatch.westeurope.batch.azure.com"
+    assert hub["vault"].url == "https://hub-kv.vault.azure.net/"
+    assert _one(document, "azurerm_role_assignment")["scope"] == EXISTING["vault"][1]
+    (identity,) = document["data"]["azurerm_user_assigned_identity"].values()
+    assert (identity["name"], identity["resource_group_name"]) == ("hub-id", "hub")
+    sent = _one(document, "azurerm_monitor_diagnostic_setting")
+    assert sent["log_analytics_workspace_id"] == EXISTING["logs"][1]
+    made = {type_.removeprefix("azurerm_") for type_ in document["resource"]}
+    rest = {"resource_group", "terraform_data", "batch_pool", "role_assignment"}
+    assert made == {*rest, "monitor_diagnostic_setting"}
+
+
+@pytest.mark.parametrize(("kind", "more"), [(each[0], each[2]) for each in EXISTING.values()])
+def test_id_of_anything_else_is_refused(tmp_path: Path, kind: str, more: dict[str, Any]) -> None:
+    _, lab = _lab(tmp_path)
+    account = f"{GROUP}/Microsoft.Storage/storageAccounts/hubst"
+    with pytest.raises(UserError, match=f"`{account}` is not the id of a .*\n  az "):
+        getattr(az, kind).from_id(lab, "wrong", account, **more)
+
+
 def test_a_cluster_needs_a_network(tmp_path: Path) -> None:
     _, lab = _lab(tmp_path)
     with pytest.raises(UserError, match="cluster `h100` stands in no network"):
@@ -205,7 +264,7 @@ def test_argument_that_contradicts_another_is_refused(tmp_path: Path, make: Any,
 
 
 def _takers() -> Iterator[tuple[str, Callable[..., object]]]:
-    """How each class of the library is made, its methods, and the library's functions."""
+    """Constructors and methods of each class of the library, and its functions."""
     for name in az.__all__:
         found = getattr(az, name)
         if not found.__module__.startswith("fairway_constructs."):

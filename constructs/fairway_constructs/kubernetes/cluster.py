@@ -22,7 +22,7 @@ from fairway_constructs.azurerm.kubernetes_cluster import (
 from fairway_constructs.azurerm.kubernetes_cluster import Identity as ClusterIdentity
 from fairway_constructs.azurerm.kubernetes_cluster import KubernetesCluster as ClusterResource
 from fairway_constructs.cdk import Lifecycle, Timeouts
-from fairway_constructs.identity import Identity, give_role, own_role
+from fairway_constructs.identity import Identity, IIdentity, give_role, own_role
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.researchers import give_researcher
 from fairway_constructs.scope import client_config
@@ -100,7 +100,7 @@ class KubernetesCluster(Service):
         id: str = "kubernetes",  # noqa: A002
         *,
         subnet: SubnetRef,
-        kubelet: Identity,
+        kubelet: IIdentity,
         version: str | None = None,
         tier: Literal["Free", "Standard"] | None = None,
         api_server: Literal["private", "allowed"] | None = None,
@@ -210,7 +210,7 @@ def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
 
 
 def _identities(
-    tenant_id: str, admins: Sequence[str], control: Identity, kubelet: Identity
+    tenant_id: str, admins: Sequence[str], control: IIdentity, kubelet: IIdentity
 ) -> dict[str, Any]:
     """Returns who people, pods, Kubernetes and its nodes are: always somebody of Entra ID."""
     return {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.people import Accounts
-    from fairway_constructs.identity import Identity
+    from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.scheduler import SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
@@ -49,7 +49,7 @@ class SlurmLoginNode(Component):
         mounts: Sequence[Mount],
         monitored: bool = False,
         accounts: Accounts | None = None,
-        managed_identities: Sequence[Identity] = (),
+        managed_identities: Sequence[IIdentity] = (),
     ) -> None:
         super().__init__(scope, name)
         place = self.place
