@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from fairway_constructs.netapp import NetApp as NetApp
     from fairway_constructs.network import INetwork as INetwork
     from fairway_constructs.network import Network as Network
+    from fairway_constructs.network_access import InRange as InRange
     from fairway_constructs.network_access import SubnetRef as SubnetRef
     from fairway_constructs.nfs_server import NfsServer as NfsServer
     from fairway_constructs.nodes import NodeSpec as NodeSpec

@@ -195,7 +195,8 @@ class Gateway(Component):
     """A VM through which people's machines reach storage and Batch at their private addresses.
 
     It has no identity and no file system: who gets in may do there what their own sign-in lets
-    them do, and no more. Its address stays where the VM is replaced.
+    them do, and no more. Its address stays where the VM is replaced. The VM is made after
+    `depends_on`.
 
     >>> gateway = Gateway(stack, size="Standard_D2s_v6", subnet=subnet)  # doctest: +SKIP
     >>> gateway.address  # doctest: +SKIP
@@ -209,6 +210,7 @@ class Gateway(Component):
         size: str,
         subnet: SubnetRef,
         accounts: Accounts | None = None,
+        depends_on: Sequence[Construct] = (),
     ) -> None:
         super().__init__(scope, id)
         place = self.place
@@ -226,6 +228,9 @@ class Gateway(Component):
             interface_id=interface.id,
             cloud_init=server_cloud_init(place.proxy) if place.proxy else None,
         )
+        self.range = subnet.range
+        for each in depends_on:
+            self.virtual_machine.node.add_dependency(each)
         if accounts is not None:
             accounts_on_machine(
                 self, "gateway", accounts, virtual_machine_id=self.virtual_machine.id

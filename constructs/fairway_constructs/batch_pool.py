@@ -81,7 +81,8 @@ class BatchPool(Component):
     each has the same path on every engine, with the client options of `cloud_init/node.sh`,
     and a failure can be read in the start task's stderr.txt.
 
-    `image_id` is a gallery image that was made from `image`, and takes its place.
+    `image_id` is a gallery image that was made from `image`, and takes its place. The pool is made
+    after what its subnet needs and `depends_on`.
 
     Raises UserError for more nodes than such a pool holds, for an image without drivers for that
     size, and where `mpi` excludes the slots or the formula.
@@ -112,6 +113,7 @@ class BatchPool(Component):
         resized_by_hand: bool = False,
         mounts: Sequence[Mount] = (),
         containers: Containers | None = None,
+        depends_on: Sequence[Construct] = (),
     ) -> None:
         super().__init__(scope, f"cluster-{name}")
         place = self.place
@@ -165,7 +167,11 @@ class BatchPool(Component):
                 replace_triggered_by=[marker],
                 ignore_changes=["fixed_scale"] if resized_by_hand else (),
             ),
+            depends_on=subnet.ready_for(self),
         )
+        self.range = subnet.range
+        for each in depends_on:
+            self.pool.node.add_dependency(each)
 
 
 def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:

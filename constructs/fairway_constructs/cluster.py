@@ -88,6 +88,7 @@ class Cluster(Component):
         else:
             self.machines = GpuCluster(self, name, spec=self._spec, nodes=nodes, repair=repair)
             made = self.machines.scale_set.node
+        self.range = self._spec.subnet.range
         stack = surroundings(self).stack
         for each in (self.identity, *mounts):
             if surroundings(each).stack is stack:

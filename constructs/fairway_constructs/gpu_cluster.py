@@ -193,7 +193,7 @@ class GpuCluster(Component):
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
             depends_on=[*terms(self, spec), *spec.subnet.ready_for(self)],
         )
-        self.id = self.scale_set.id
+        self.id, self.range = self.scale_set.id, spec.subnet.range
         # Slurm's nodes come and go, and nobody starts at one of them.
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 

@@ -21,7 +21,7 @@ from fairway_constructs.bastion import Bastion
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.existing import parts_of_id, stop_unless
-from fairway_constructs.network_access import SubnetRef
+from fairway_constructs.network_access import InRange, SubnetRef
 from fairway_constructs.network_rules import DENY_THE_REST, NetworkRules, allow
 from fairway_constructs.private_endpoint import PrivateEndpoints
 from fairway_core.catalog.tables import look_up
@@ -48,18 +48,122 @@ _OF_FILESYSTEMS = {role: each for role, each in SUBNETS.items() if each.filesyst
 class INetwork(Component):
     """A new or existing virtual network: its subnets, by role.
 
-    `endpoints` makes private endpoints in it, where services are reached by these; by
-    `egress_address` services know the nodes where they are not, if there is one.
+    `add_subnet` makes others, and `allow_from` opens ports of those that it made. `endpoints` makes
+    private endpoints in it, where services are reached by these; by `egress_address` services know
+    the nodes where they are not, if there is one.
     """
 
     subnets: dict[str, SubnetRef]
     endpoints: PrivateEndpoints | None = None
     bastion: Bastion | None = None
     egress_address = ""
+    space: IPv4Network | None = None
+    _network_name: str
+    _resource_group: str
+    _service_endpoints: Sequence[str] = ()
+    _egress: NatEgress | FirewallEgress | None = None
+    _nodes: tuple[IPv4Network, ...] = ()
+
+    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+        super().__init__(scope, id)
+        self.subnets = {}
+        self.security_groups: dict[str, NetworkSecurityGroup] = {}
 
     def subnet(self, role: str) -> SubnetRef:
         """The subnet of that role; UserError where there is none."""
         return look_up(role, self.subnets, "subnet")
+
+    def add_subnet(self, name: str, addresses: IPv4Network | str) -> SubnetRef:
+        """A subnet for whatever a program makes, with the way out of the others of a new network.
+
+        Nothing gets in before `allow_from` says so. Raises UserError for a range that is not free.
+        """
+        space = IPv4Network(addresses)
+        taken = {role: each.range for role, each in self.subnets.items()}
+        other = next((role for role, each in taken.items() if each.overlaps(space)), "")
+        if other or (self.space and not space.subnet_of(self.space)):
+            around = self.space or "the network"
+            raise UserError.of(
+                "bad-subnet",
+                f"{space} is not free in {around}" + (f": `{other}` has it" if other else ""),
+                "choose a range inside the address space, beside those of `network.subnets`",
+            )
+        self.subnets[name] = self._subnet(name, space, [DENY_THE_REST])
+        return self.subnets[name]
+
+    def allow_from(
+        self,
+        sources: Sequence[IPv4Network | str | InRange],
+        *,
+        to: str,
+        name: str,
+        port: str | Sequence[str],
+        protocol: Literal["Tcp", "Udp", "*"] = "Tcp",
+    ) -> None:
+        """Lets ranges reach ports of the subnet of role `to`; `name` is that of the rule.
+
+        A subnet, or a construct in one, stands for the range of the subnet. Raises UserError for an
+        existing subnet, whose rules are its owner's.
+        """
+        subnet, group = self.subnet(to), self.security_groups.get(to)
+        if group is None:
+            message = f"the rules of the existing subnet `{to}` are its owner's"
+            raise UserError.of("not-ours", message, "add them there, or use `add_subnet`")
+        ranges = [
+            each.range if isinstance(each, InRange) else IPv4Network(each) for each in sources
+        ]
+        opened = surroundings(self).addresses.opened
+        opened["allowed"] = (*opened.get("allowed", ()), *ranges)
+        *rules, last = group.given("security_rule")
+        rule = allow(
+            name,
+            ranges,
+            [subnet.range],
+            port=port,
+            protocol=protocol,
+        )
+        group.set_argument("security_rule", [*rules, rule(priority=100 + 10 * len(rules)), last])
+
+    def _subnet(
+        self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
+    ) -> SubnetRef:
+        place = self.place
+        known = SUBNETS.get(role, SubnetRole())
+        group = NetworkSecurityGroup(
+            self,
+            f"{role}-rules",
+            name=place.name("network_security_group", role),
+            **place.common,
+            security_rule=rules,
+        )
+        self.security_groups[role] = group
+        subnet = Subnet(
+            self,
+            role,
+            name=place.name("subnet", role),
+            resource_group_name=self._resource_group,
+            virtual_network_name=self._network_name,
+            address_prefixes=[str(addresses)],
+            default_outbound_access_enabled=False,
+            # Without it the rules would not hold for private endpoints.
+            private_endpoint_network_policies=(
+                "NetworkSecurityGroupEnabled" if role == "endpoints" else None
+            ),
+            service_endpoint=(
+                [ServiceEndpoint(service=name) for name in self._service_endpoints] or None
+                if known.uses_services
+                else None
+            ),
+            delegation=_delegation(known.delegated) if known.delegated else None,
+        )
+        subnet_id = subnet.id
+        has_rules = SubnetNetworkSecurityGroupAssociation(
+            self, f"{role}-has-rules", subnet_id=subnet_id, network_security_group_id=group.id
+        )
+        ready: list[Resource] = [has_rules]
+        if self._egress and not known.delegated:
+            ready.append(self._egress.attach(role, subnet_id))
+        return SubnetRef(subnet_id, addresses, tuple(ready), self._nodes)
 
 
 class Network(INetwork):
@@ -121,6 +225,8 @@ class Network(INetwork):
             address_space=[str(address_space)],
             dns_servers=[str(each) for each in dns.servers] or None if dns else None,
         )
+        self._network_name = self.virtual_network.name
+        self._resource_group = place.resource_group
         self._service_endpoints = service_endpoints
         self._egress = self._way_out(egress)
         self.egress_address = self._egress.address if self._egress else ""
@@ -138,7 +244,6 @@ class Network(INetwork):
         roles += [*sorted(filesystems), *(["kubernetes"] if pods else [])]
         self.space = address_space
         self._nodes = (plan["compute"], *([plan["kubernetes"]] if pods else []))
-        self.security_groups: dict[str, NetworkSecurityGroup] = {}
         self.subnets = {role: self._subnet(role, plan[role], rules.of(role)) for role in roles}
         if private_endpoints:
             self.endpoints = PrivateEndpoints(
@@ -164,87 +269,6 @@ class Network(INetwork):
         if egress == "nat":
             return NatEgress(self)
         return FirewallEgress(self, next_hop=egress.next_hop)
-
-    def add_subnet(self, name: str, addresses: IPv4Network | str) -> SubnetRef:
-        """A subnet for whatever a program makes, with the way out of the others.
-
-        Nothing gets in before `allow_from` says so. Raises UserError for a range that is not free.
-        """
-        space = IPv4Network(addresses)
-        taken = {role: each.range for role, each in self.subnets.items()}
-        other = next((role for role, each in taken.items() if each.overlaps(space)), "")
-        if other or not space.subnet_of(self.space):
-            raise UserError.of(
-                "bad-subnet",
-                f"{space} is not free in {self.space}" + (f": `{other}` has it" if other else ""),
-                "choose a range inside the address space, beside those of `network.subnets`",
-            )
-        self.subnets[name] = self._subnet(name, space, [DENY_THE_REST])
-        return self.subnets[name]
-
-    def allow_from(
-        self,
-        sources: Sequence[IPv4Network | str],
-        *,
-        to: str,
-        name: str,
-        port: str | Sequence[str],
-        protocol: Literal["Tcp", "Udp", "*"] = "Tcp",
-    ) -> None:
-        """Lets ranges reach ports of the subnet of role `to`; `name` is that of the rule."""
-        subnet, group = self.subnet(to), self.security_groups[to]
-        opened = surroundings(self).addresses.opened
-        opened["allowed"] += tuple(IPv4Network(each) for each in sources)
-        *rules, last = group.given("security_rule")
-        rule = allow(
-            name,
-            [IPv4Network(each) for each in sources],
-            [subnet.range],
-            port=port,
-            protocol=protocol,
-        )
-        group.set_argument("security_rule", [*rules, rule(priority=100 + 10 * len(rules)), last])
-
-    def _subnet(
-        self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
-    ) -> SubnetRef:
-        place = self.place
-        known = SUBNETS.get(role, SubnetRole())
-        group = NetworkSecurityGroup(
-            self,
-            f"{role}-rules",
-            name=place.name("network_security_group", role),
-            **place.common,
-            security_rule=rules,
-        )
-        self.security_groups[role] = group
-        subnet = Subnet(
-            self,
-            role,
-            name=place.name("subnet", role),
-            resource_group_name=place.resource_group,
-            virtual_network_name=self.virtual_network.name,
-            address_prefixes=[str(addresses)],
-            default_outbound_access_enabled=False,
-            # Without it the rules would not hold for private endpoints.
-            private_endpoint_network_policies=(
-                "NetworkSecurityGroupEnabled" if role == "endpoints" else None
-            ),
-            service_endpoint=(
-                [ServiceEndpoint(service=name) for name in self._service_endpoints] or None
-                if known.uses_services
-                else None
-            ),
-            delegation=_delegation(known.delegated) if known.delegated else None,
-        )
-        subnet_id = subnet.id
-        has_rules = SubnetNetworkSecurityGroupAssociation(
-            self, f"{role}-has-rules", subnet_id=subnet_id, network_security_group_id=group.id
-        )
-        ready: list[Resource] = [has_rules]
-        if self._egress and not known.delegated:
-            ready.append(self._egress.attach(role, subnet_id))
-        return SubnetRef(subnet_id, addresses, tuple(ready), self._nodes)
 
     @classmethod
     def from_id(
@@ -288,12 +312,13 @@ class Network(INetwork):
         ... # doctest: +SKIP
         """
         found = INetwork(scope, id)
-        found.subnets = {}
         ranges = {role: IPv4Network(addresses) for role, (_, addresses) in subnets.items()}
-        nodes = tuple(ranges[role] for role in ("compute", "kubernetes") if role in ranges)
+        found._nodes = tuple(ranges[role] for role in ("compute", "kubernetes") if role in ranges)
         for role, (subnet_id, _) in subnets.items():
+            parts = parts_of_id("subnet", subnet_id)
+            found._network_name, found._resource_group = parts["network"], parts["resource_group"]
             _verify(found, role, subnet_id, str(ranges[role]))
-            found.subnets[role] = SubnetRef(subnet_id, ranges[role], nodes=nodes)
+            found.subnets[role] = SubnetRef(subnet_id, ranges[role], nodes=found._nodes)
         if private_endpoints:
             found.endpoints = PrivateEndpoints(
                 found,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fairway_constructs.arguments import checked
 from fairway_core.public_ranges import seen_outside
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 # Source: azurerm provider, ip_rules of azurerm_storage_account and ip_range of
 # azurerm_batch_account ("number of bits (0-30) as prefix").
 _SMALLEST_RANGE = 30
+
+
+@runtime_checkable
+class InRange(Protocol):
+    """A subnet, or a construct that stands in one, such as a `Cluster`; `range` is the subnet's."""
+
+    @property
+    def range(self) -> IPv4Network:
+        """Addresses from which it is seen inside the network."""
 
 
 @checked

@@ -136,7 +136,7 @@ class SingleVm(Component):
             **spot_arguments(spec.spot),
             depends_on=[*terms(self, spec), *spec.subnet.ready_for(self)],
         )
-        self.id = self.virtual_machine.id
+        self.id, self.range = self.virtual_machine.id, spec.subnet.range
         self.main_host = interface.private_ip_address
         self.other_hosts: list[str] = []
 

@@ -192,7 +192,7 @@ def test_batch_pool_constructor_takes_only_the_known_arguments() -> None:
     assert set(inspect.signature(BatchPool.__init__).parameters) == {
         *("self", "scope", "name", "account", "subnet", "identity_id", "size", "image"),
         *("minimum", "maximum", "spot", "mpi", "autoscale", "resized_by_hand", "mounts"),
-        *("containers", "image_id", "task_slots"),
+        *("containers", "image_id", "task_slots", "depends_on"),
     }
 
 

@@ -175,17 +175,7 @@ def test_a_pool_stands_among_what_exists(tmp_path: Path) -> None:
     hub = _existing(lab)
     hub["vault"].grant_read(hub["nodes"])
     hub["vault"].diagnostic_settings(hub["logs"])
-    az.BatchPool(
-        lab,
-        "hb",
-        account=hub["batch"],
-        subnet=hub["net"].subnet("compute"),
-        identity_id=hub["nodes"].id,
-        size=vm_size("Standard_HB120rs_v3"),
-        image=image("ubuntu-hpc-2404"),
-        minimum=0,
-        maximum=2,
-    )
+    _pool(lab, hub["batch"], hub["net"].subnet("compute"), identity_id=hub["nodes"].id)
     document = _written(app, tmp_path)
     pool = _one(document, "azurerm_batch_pool")
     assert (pool["account_name"], pool["resource_group_name"]) == ("hubbatch", "hub")
@@ -208,6 +198,60 @@ def test_id_of_anything_else_is_refused(tmp_path: Path, kind: str, more: dict[st
     account = f"{GROUP}/Microsoft.Storage/storageAccounts/hubst"
     with pytest.raises(UserError, match=f"`{account}` is not the id of a .*\n  az "):
         getattr(az, kind).from_id(lab, "wrong", account, **more)
+
+
+def test_a_subnet_of_an_existing_network_opens_to_constructs(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    hub = _existing(lab)["net"]
+    subnet = hub.add_subnet("tools", "10.1.32.0/24")
+    box = az.Cluster(lab, "box", size="Standard_NC24ads_A100_v4", network=hub)
+    hub.allow_from([box, subnet, "10.9.0.0/24"], to="tools", name="Web", port="443")
+    document = _written(app, tmp_path)
+    made = _one(document, "azurerm_subnet")
+    assert (made["virtual_network_name"], made["resource_group_name"]) == ("hub-vnet", "hub")
+    rule, last = _one(document, "azurerm_network_security_group")["security_rule"]
+    sources = ["10.1.0.0/20", "10.1.32.0/24", "10.9.0.0/24"]
+    assert rule["source_address_prefixes"] == sources
+    assert last["access"] == "Deny"
+    with pytest.raises(UserError, match="`compute` are its owner's\n  add them there"):
+        hub.allow_from([box], to="compute", name="Web", port="443")
+    with pytest.raises(UserError, match="`tools` has it"):
+        hub.add_subnet("others", "10.1.32.0/25")
+
+
+def test_machines_wait_for_their_subnet_and_what_they_are_told(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    net = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True)
+    waited, account = az.Registry(lab), az.BatchAccount(lab)
+    for each in (waited, account):
+        each.private_endpoints(net)
+    subnet = net.subnet("compute")
+    az.Gateway(lab, size="Standard_D2s_v6", subnet=subnet, depends_on=[waited])
+    _pool(lab, account, subnet, depends_on=[waited])
+    document = _written(app, tmp_path)
+    for type_ in ("azurerm_batch_pool", "azurerm_linux_virtual_machine"):
+        waits = " ".join(_one(document, type_)["depends_on"])
+        assert "azurerm_container_registry.registry" in waits
+    assert "azurerm_subnet_nat_gateway_association" in " ".join(
+        _one(document, "azurerm_batch_pool")["depends_on"]
+    )
+
+
+def _pool(lab: az.EnvironmentStack, account: Any, subnet: Any, **more: Any) -> az.BatchPool:
+    size, system = vm_size("Standard_HB120rs_v3"), image("ubuntu-hpc-2404")
+    identity = more.pop("identity_id", None) or az.Identity(lab, "pool").id
+    return az.BatchPool(
+        lab,
+        "hb",
+        account=account,
+        subnet=subnet,
+        identity_id=identity,
+        size=size,
+        image=system,
+        minimum=0,
+        maximum=2,
+        **more,
+    )
 
 
 def test_a_cluster_needs_a_network(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class SlurmScheduler(Component):
     `packages`, which have to be those of the nodes. With `accounting` the history of all jobs is
     kept in a database; jobs are then charged to the accounts of `account_shares`, each with its
     fair share, and have the qualities of service `qos`. People's `accounts` are those of the
-    machine.
+    machine, which is made after what its subnet needs and `depends_on`.
 
     Raises UserError for what Slurm cannot have, such as qualities of service without accounting.
 
@@ -82,6 +82,7 @@ class SlurmScheduler(Component):
         qos: Mapping[str, Qos] | None = None,
         monitored: bool = False,
         accounts: Accounts | None = None,
+        depends_on: Sequence[Construct] = (),
     ) -> None:
         spec = Slurm.with_defaults(
             scheduler_size=size,
@@ -128,8 +129,11 @@ class SlurmScheduler(Component):
             ),
             identity_id=foundation.scheduler.id,
             more_tags={SLURM_TAG: self.cluster.packages.version},
+            depends_on=subnet.ready_for(self),
         )
-        self.id = self.virtual_machine.id
+        self.id, self.range = self.virtual_machine.id, subnet.range
+        for each in depends_on:
+            self.virtual_machine.node.add_dependency(each)
         self._install(foundation, accounts, monitored=monitored)
 
     def _cloud_init(
