@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from fairway_constructs.identity import Grantee as Grantee
     from fairway_constructs.identity import Identity as Identity
     from fairway_constructs.identity import IIdentity as IIdentity
+    from fairway_constructs.identity import People as People
+    from fairway_constructs.identity import Principal as Principal
     from fairway_constructs.kubernetes.cluster import KubernetesCluster as KubernetesCluster
     from fairway_constructs.kubernetes.configuration import (
         KubernetesConfiguration as KubernetesConfiguration,

@@ -13,7 +13,7 @@ from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.azurerm.subnet_network_security_group_association import (
     SubnetNetworkSecurityGroupAssociation,
 )
-from fairway_constructs.cdk import Component
+from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.cloud_init import server_cloud_init
 from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.network_access import public_ranges
@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.cluster import Cluster
+    from fairway_constructs.gpu_cluster import GpuCluster
+    from fairway_constructs.identity import Grantee
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.network_rules import Unnumbered
+    from fairway_constructs.single_vm import SingleVm
 
 
 # Azure looks for the subnet by this name.
@@ -84,6 +88,20 @@ class Bastion(Component):
         self.id = self.host.id
         for admin in admins:
             let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
+
+    def grant_connect(
+        self, grantee: Grantee, nodes: Sequence[Cluster | GpuCluster | SingleVm] = ()
+    ) -> None:
+        """Lets people connect through it to these nodes, which still ask for their SSH keys."""
+        ends = {"the bastion": self.id}
+        ends |= {f"the nodes of {surroundings(each).path[-1]}": each.id for each in nodes}
+        for what, resource_id in ends.items():
+            grantee.identity.grant(
+                f"sees-{what.split()[-1]}",
+                "Reader",
+                on=resource_id,
+                reason=f"Connects to nodes through the bastion, and must see {what} for that",
+            )
 
     def _host(self, subnet_id: str, rules: SubnetNetworkSecurityGroupAssociation) -> BastionHost:
         place = self.place

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.identity import Grantee
 
 
 _KEPT_DAYS = 7
@@ -108,12 +109,21 @@ class IBatchAccount(Service):
     """A new or existing Batch account; pools are made in its `resource_group`, by its `name`."""
 
     LINKS: ClassVar = {"": "batch", "-nodes": "batch_node_management"}
+    USUAL_ID = "batch"
     DIAGNOSTICS = Diagnostics(metrics=True)
 
     mode: Mode
     name: str
     endpoint: str
     resource_group: str
+
+    def grant_submit(self, grantee: Grantee) -> None:
+        """Lets it submit and manage jobs on all pools of the account."""
+        self._grant(grantee, "submit_jobs", "Azure Batch Data Contributor", "submit jobs")
+
+    def grant_read(self, grantee: Grantee) -> None:
+        """Lets it see pools and jobs, and change nothing."""
+        self._grant(grantee, "see_jobs", "Azure Batch Account Reader", "see pools and jobs")
 
 
 class BatchAccount(IBatchAccount):

@@ -95,6 +95,11 @@ class Cluster(Component):
                 made.add_dependency(each)
 
     @property
+    def id(self) -> str:
+        """The resource id of its scale set or VM."""
+        return self.machines.id
+
+    @property
     def main_host(self) -> str:
         """The address of the first node."""
         return self.machines.main_host

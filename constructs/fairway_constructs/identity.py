@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from fairway_constructs.azurerm.data_user_assigned_identity import DataUserAssignedIdentity
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
@@ -26,6 +26,7 @@ def give_role(
     principal_id: str,
     why: str,
     new: bool = True,
+    principal_type: str = "ServicePrincipal",
     role_id: str | None = None,
     role_name: str | None = None,
     depends_on: Sequence[ITerraformDependable] = (),
@@ -41,7 +42,7 @@ def give_role(
         role_definition_id=role_id,
         role_definition_name=role_name,
         principal_id=principal_id,
-        principal_type="ServicePrincipal",
+        principal_type=principal_type,
         # The directory may not know the new identity yet; Azure then asks it again.
         skip_service_principal_aad_check=True if new else None,
         description=why,
@@ -51,20 +52,24 @@ def give_role(
 
 @runtime_checkable
 class Grantee(Protocol):
-    """Holder of roles: an `Identity`, or a construct that has one, such as a `Cluster`."""
+    """Holder of roles: an `Identity`, `People`, or a construct with an identity, as a `Cluster`."""
 
     @property
-    def identity(self) -> IIdentity:
-        """The identity by which Azure knows the holder."""
+    def identity(self) -> Principal:
+        """The object by which Azure knows the holder."""
 
 
-class IIdentity(Component):
-    """A new or existing user-assigned identity and its roles, each under a stable name."""
+class Principal(Component):
+    """An object of Entra ID and its roles, each under a stable name.
 
-    resource: UserAssignedIdentity | DataUserAssignedIdentity
+    `called` is what the reasons of roles call it, which Azure shows.
+    """
 
-    def __init__(self, scope: Construct, name: str) -> None:
-        super().__init__(scope, f"identity-{name}")
+    called = "Nodes"
+    _type = "ServicePrincipal"
+
+    def __init__(self, scope: Construct, id: str, name: str) -> None:  # noqa: A002
+        super().__init__(scope, id)
         self._name = name
         # What needs a role in order to be made depends on these.
         self.assignments: list[RoleAssignment] = []
@@ -90,15 +95,57 @@ class IIdentity(Component):
             role_name=role,
             principal_id=self.principal_id,
             why=reason,
+            new=self._type == "ServicePrincipal",
+            principal_type=self._type,
             depends_on=depends_on,
         )
         self.assignments.append(made)
         return made
 
     @property
-    def identity(self) -> IIdentity:
+    def identity(self) -> Principal:
         """Itself, where something that has an identity is asked for."""
         return self
+
+    @property
+    def principal_id(self) -> str:
+        """The object id, for role assignments."""
+        raise NotImplementedError
+
+
+class People(Principal):
+    """A group of Entra ID, or one user, whom `grant_…` methods give roles.
+
+    >>> team = People(stack, "team", object_id="00000000-0000-…")  # doctest: +SKIP
+    >>> storage.grant_read_write(team)  # doctest: +SKIP
+    """
+
+    called = "People"
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        object_id: str,
+        principal_type: Literal["Group", "User"] = "Group",
+    ) -> None:
+        super().__init__(scope, f"people-{name}", name)
+        self._object_id, self._type = object_id, principal_type
+
+    @property
+    def principal_id(self) -> str:
+        """The object id, for role assignments."""
+        return self._object_id
+
+
+class IIdentity(Principal):
+    """A new or existing user-assigned identity and its roles, each under a stable name."""
+
+    resource: UserAssignedIdentity | DataUserAssignedIdentity
+
+    def __init__(self, scope: Construct, name: str) -> None:
+        super().__init__(scope, f"identity-{name}", name)
 
     @property
     def id(self) -> str:

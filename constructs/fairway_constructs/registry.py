@@ -30,18 +30,14 @@ class IRegistry(Service):
     """A new or existing container registry."""
 
     LINKS: ClassVar = {"": "registry"}
+    USUAL_ID = "registry"
     DIAGNOSTICS = Diagnostics()
 
     login_server: str
 
     def grant_pull(self, grantee: Grantee) -> None:
         """Lets it pull images, and nothing else."""
-        grantee.identity.grant(
-            "pull_images",
-            "AcrPull",
-            on=self.id,
-            reason="Nodes pull the images of jobs without a password",
-        )
+        self._grant(grantee, "pull_images", "AcrPull", "pull the images of jobs without a password")
 
 
 class Registry(IRegistry):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.identity import Grantee
     from fairway_constructs.monitoring import IMonitoring
     from fairway_constructs.network import INetwork
 
@@ -61,6 +62,8 @@ class Service(Component):
 
     # Rows of private_links.toml, each by what the endpoint's name ends in; none without endpoints.
     LINKS: ClassVar[Mapping[str, str]] = {}
+    # The id that most have, which the keys of roles on it leave out.
+    USUAL_ID: ClassVar = ""
     DIAGNOSTICS: ClassVar[Diagnostics | None] = None
 
     id: str
@@ -119,6 +122,14 @@ class Service(Component):
                 principal_type=each.principal_type,
                 description=each.description,
             )
+
+    def _grant(
+        self, grantee: Grantee, key: str, role: str, does: str, *, on: str | None = None
+    ) -> None:
+        """Gives a role on it, or on a part of it; `does` is what the holder then does with that."""
+        holder = grantee.identity
+        key = key if self._name == self.USUAL_ID else f"{self._name}-{key}"
+        holder.grant(key, role, on=on or self.id, reason=f"{holder.called} {does}")
 
     def _lacks(self, interface: str) -> UserError:
         message = f"`{self._name}`, a {type(self).__name__}, has no `{interface}`"

@@ -106,6 +106,7 @@ class IStorage(Service):
     """A new or existing storage account and its containers."""
 
     LINKS: ClassVar = {"": "blob"}
+    USUAL_ID = "storage"
     # A training job reads millions of blobs: to record each would cost more than it tells.
     DIAGNOSTICS = Diagnostics(
         part="/blobServices/default", categories=("StorageWrite", "StorageDelete")
@@ -117,21 +118,16 @@ class IStorage(Service):
 
     def grant_read_write(self, grantee: Grantee) -> None:
         """Lets it read and write blobs of all containers, without a key."""
-        self._grant(grantee, "Contributor", "read and write")
+        self._grant_blobs(grantee, "Contributor", "read and write")
 
     def grant_read(self, grantee: Grantee) -> None:
         """Lets it read blobs of all containers, without a key."""
-        self._grant(grantee, "Reader", "read")
+        self._grant_blobs(grantee, "Reader", "read")
 
-    def _grant(self, grantee: Grantee, role: str, do: str) -> None:
-        own = self._inside.path[-1]
+    def _grant_blobs(self, grantee: Grantee, role: str, do: str) -> None:
         for name, container in self.containers.items():
-            grantee.identity.grant(
-                name if own == "storage" else f"{own}-{name}",
-                f"Storage Blob Data {role}",
-                on=container.id,
-                reason=f"Nodes {do} the container {name} without a key",
-            )
+            does = f"{do} the container {name} without a key"
+            self._grant(grantee, name, f"Storage Blob Data {role}", does, on=container.id)
 
 
 class Storage(IStorage):

@@ -111,18 +111,15 @@ class IVault(Service):
     """A new or existing key vault; `url` is where its secrets and keys are."""
 
     LINKS: ClassVar = {"": "vault"}
+    USUAL_ID = "vault"
     DIAGNOSTICS = Diagnostics()
 
     url: str
 
     def grant_read(self, grantee: Grantee) -> None:
         """Lets it read secrets, and nothing else."""
-        grantee.identity.grant(
-            "read_secrets",
-            "Key Vault Secrets User",
-            on=self.id,
-            reason="Nodes read the secrets that jobs name",
-        )
+        does = "read the secrets that jobs name"
+        self._grant(grantee, "read_secrets", "Key Vault Secrets User", does)
 
 
 class Vault(IVault):

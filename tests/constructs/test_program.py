@@ -254,6 +254,46 @@ def _pool(lab: az.EnvironmentStack, account: Any, subnet: Any, **more: Any) -> a
     )
 
 
+def test_people_get_roles_as_identities_do(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    net = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True, bastion=True)
+    batch, storage = az.BatchAccount(lab), az.Storage(lab, containers=["outputs"], network=net)
+    batch.private_endpoints(net)
+    box = az.Cluster(lab, "box", size="Standard_NC24ads_A100_v4", network=net)
+    team = az.People(lab, "team", object_id="11111111-2222-3333-4444-555555555555")
+    guest = az.People(
+        lab, "guest", object_id="66666666-2222-3333-4444-555555555555", principal_type="User"
+    )
+    assert net.bastion is not None
+    net.bastion.grant_connect(team, [box])
+    storage.grant_read(team)
+    batch.grant_submit(team)
+    batch.grant_read(guest)
+    roles = _written(app, tmp_path)["resource"]["azurerm_role_assignment"].values()
+    of_team = [each for each in roles if each["principal_id"] == team.principal_id]
+    assert {each["principal_type"] for each in of_team} == {"Group"}
+    assert not any("skip_service_principal_aad_check" in each for each in of_team)
+    assert sorted((each["role_definition_name"], each["description"]) for each in of_team) == [
+        ("Azure Batch Data Contributor", "People submit jobs"),
+        ("Reader", "Connects to nodes through the bastion, and must see the bastion for that"),
+        ("Reader", "Connects to nodes through the bastion, and must see the nodes of box for that"),
+        ("Storage Blob Data Reader", "People read the container outputs without a key"),
+    ]
+    (of_guest,) = (each for each in roles if each["principal_id"] == guest.principal_id)
+    assert of_guest["principal_type"] == "User"
+    assert of_guest["role_definition_name"] == "Azure Batch Account Reader"
+
+
+def test_one_identity_reads_two_vaults(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    hub = _existing(lab)
+    other = az.Vault.from_id(lab, "other", f"{GROUP}/Microsoft.KeyVault/vaults/other-kv")
+    nodes = az.Identity(lab, "nodes-of-ours")
+    for vault in (hub["vault"], other):
+        vault.grant_read(nodes)
+    assert len(_written(app, tmp_path)["resource"]["azurerm_role_assignment"]) == 2
+
+
 def test_a_cluster_needs_a_network(tmp_path: Path) -> None:
     _, lab = _lab(tmp_path)
     with pytest.raises(UserError, match="cluster `h100` stands in no network"):
