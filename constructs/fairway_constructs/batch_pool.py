@@ -20,10 +20,11 @@ from fairway_constructs.azurerm.batch_pool import (
     TaskSchedulingPolicy,
 )
 from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
-from fairway_constructs.cdk import Component, Lifecycle
+from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import Mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
 from fairway_constructs.nodes import refused_as
+from fairway_constructs.targets import TakesJobs
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
 from fairway_core.environment.batch import pool_image
@@ -33,7 +34,7 @@ from fairway_core.environment.node_rules import (
     check_pool_nodes,
     check_slots,
 )
-from fairway_core.target import NodeRange
+from fairway_core.target import BatchAccess, NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,7 @@ class Containers:
     registries: Sequence[str] = ()
 
 
-class BatchPool(Component):
+class BatchPool(TakesJobs):
     """A pool whose nodes are all dedicated or all Spot, without public addresses.
 
     With `mpi` its nodes talk to each other and run one task each, packed close together, as
@@ -170,8 +171,26 @@ class BatchPool(Component):
             depends_on=subnet.ready_for(self),
         )
         self.range = subnet.range
+        self._target = {
+            "name": name,
+            "engine": "batch",
+            "vm_size": size.name,
+            "nodes": NodeRange(min=minimum, max=maximum),
+            "spot": spot,
+            "mounts": {mount.name: mount.path for mount in mounts},
+            "batch": BatchAccess(
+                endpoint=account.endpoint,
+                pool=self.name,
+                identity=identity_id,
+                mpi=mpi,
+                task_slots=task_slots if task_slots > 1 else None,
+            ),
+        }
         for each in depends_on:
             self.pool.node.add_dependency(each)
+
+    def _facts(self) -> dict[str, Any]:
+        return self._target
 
 
 def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:

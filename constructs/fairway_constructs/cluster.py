@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.cdk import Component, surroundings
+from fairway_constructs.cdk import surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity, IIdentity
-from fairway_constructs.nodes import NodeSpec, keeps_disk
+from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.single_vm import SingleVm
-from fairway_constructs.targets import ssh_access
+from fairway_constructs.targets import TakesJobs
 from fairway_core import catalog
 from fairway_core.findings import UserError
-from fairway_core.target import Gateway, NodeRange, Target
+from fairway_core.target import Gateway
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import Repair, Spot
-    from fairway_core.target import StorageAccount
 
 
-class Cluster(Component):
+class Cluster(TakesJobs):
     """Nodes of one size to which jobs come over SSH: a scale set, or a VM where there is one node.
 
     They stand in the compute subnet of `network`, or in `subnet`, have the image that fits their
@@ -67,28 +66,26 @@ class Cluster(Component):
                 "pass `network=`, or `subnet=`",
             )
         self.identity: IIdentity = identity or Identity(self, name)
-        self._name, self._nodes = name, nodes
-        self._mounts = [each.mount for each in mounts]
         self._is_private = network is not None and network.endpoints is not None
         row = catalog.vm_size(size)
-        self._spec = NodeSpec(
+        spec = NodeSpec(
             size=row,
             image=catalog.image(image) if image else catalog.default_image(row),
             subnet=subnet or network.subnet("compute"),  # type: ignore[union-attr]  # see above
             identity_id=self.identity.id,
-            mounts=self._mounts,
+            mounts=[each.mount for each in mounts],
             spot=spot,
             os_gib=os_gib,
             monitored=monitored,
         )
         self.machines: GpuCluster | SingleVm
         if nodes == 1 and repair is None:
-            self.machines = SingleVm(self, name, spec=self._spec)
+            self.machines = SingleVm(self, name, spec=spec)
             made = self.machines.virtual_machine.node
         else:
-            self.machines = GpuCluster(self, name, spec=self._spec, nodes=nodes, repair=repair)
+            self.machines = GpuCluster(self, name, spec=spec, nodes=nodes, repair=repair)
             made = self.machines.scale_set.node
-        self.range = self._spec.subnet.range
+        self.range = spec.subnet.range
         stack = surroundings(self).stack
         for each in (self.identity, *mounts):
             if surroundings(each).stack is stack:
@@ -104,25 +101,8 @@ class Cluster(Component):
         """The address of the first node."""
         return self.machines.main_host
 
-    def target(self, *, storage: StorageAccount | None = None, vault_url: str = "") -> Target:
-        """Facts about the cluster that jobs need; see `Targets`."""
-        return Target(
-            name=self._name,
-            environment=self.place.environment,
-            engine="ssh",
-            vm_size=self._spec.size.name,
-            region=self.place.location,
-            nodes=NodeRange(min=self._nodes, max=self._nodes),
-            spot=self._spec.spot is not None,
-            mounts={mount.name: mount.path for mount in self._mounts},
-            storage=storage,
-            vault_url=vault_url,
-            gateway=(
-                Gateway(host=self.main_host, user=ADMIN_USERNAME) if self._is_private else None
-            ),
-            ssh=ssh_access(
-                self.machines,
-                self._mounts,
-                keeps_disks=keeps_disk(self._spec, single=isinstance(self.machines, SingleVm)),
-            ),
-        )
+    def _facts(self) -> dict[str, Any]:
+        return self.machines._facts()
+
+    def _gateway(self) -> Gateway | None:
+        return Gateway(host=self.main_host, user=ADMIN_USERNAME) if self._is_private else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtualMachineScaleSet
 from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
@@ -22,7 +22,7 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
     SpotRestore,
     TerminationNotification,
 )
-from fairway_constructs.cdk import Component, Lifecycle
+from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.cloud_init.idle import HEALTH_PORT
 from fairway_constructs.cloud_init.people import accounts_on_scale_set
@@ -40,6 +40,7 @@ from fairway_constructs.nodes import (
     spot_arguments,
     terms,
 )
+from fairway_constructs.targets import TakesJobs, node_facts
 from fairway_core.autoscale import iso_duration
 from fairway_core.catalog import limit
 from fairway_core.findings import UserError
@@ -102,7 +103,7 @@ def automatic_repair(repair: Repair) -> AutomaticInstanceRepair:
 _KNOWN_HOSTS = 4
 
 
-class GpuCluster(Component):
+class GpuCluster(TakesJobs):
     """A uniform scale set whose nodes reach each other over InfiniBand.
 
     InfiniBand needs one placement group in at most one zone, and each scale set has a
@@ -143,7 +144,7 @@ class GpuCluster(Component):
         place = self.place
         _check_number(name, nodes, least=0 if resized else 1)
         check_image(name, spec)
-        self._name = name
+        self._name, self._spec, self._nodes = name, spec, nodes
         host_prefix = place.name("computer_name_prefix", name)
         boot = cloud_init_of(
             name,
@@ -196,6 +197,9 @@ class GpuCluster(Component):
         self.id, self.range = self.scale_set.id, spec.subnet.range
         # Slurm's nodes come and go, and nobody starts at one of them.
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
+
+    def _facts(self) -> dict[str, Any]:
+        return node_facts(self._name, self._spec, self._nodes, self)
 
     def _addresses(self, nodes: int) -> list[str]:
         """The private addresses of the first instances, read after the scale set was made.

@@ -20,7 +20,6 @@ from fairway_constructs.cloud_init import (
     shared_folder,
     shared_mount,
 )
-from fairway_core.catalog import Image, VmSize
 from fairway_core.documents import FieldError
 from fairway_core.environment import node_rules
 from fairway_core.environment.values import as_field_error
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network_access import SubnetRef
-    from fairway_core.catalog import Plan
+    from fairway_core.catalog import Image, Plan, VmSize
     from fairway_core.environment import Spot
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm.linux_virtual_machine import (
     AdminSshKey,
@@ -17,7 +17,6 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
 )
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
-from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
 from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.monitoring import agent_on_machine
@@ -35,6 +34,7 @@ from fairway_constructs.nodes import (
 )
 from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import private_interface
+from fairway_constructs.targets import TakesJobs, node_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ def let_sign_in(
         )
 
 
-class SingleVm(Component):
+class SingleVm(TakesJobs):
     """A VM with the image, mounts, identity and boot of a cluster's node, and no public address.
 
     Its private address belongs to a network interface of its own, and its system disk is a
@@ -99,6 +99,7 @@ class SingleVm(Component):
     def __init__(self, scope: Construct, name: str, *, spec: NodeSpec) -> None:
         super().__init__(scope, f"cluster-{name}")
         check_image(name, spec)
+        self._name, self._spec = name, spec
         place = self.place
         interface = private_interface(
             self, f"interface-{name}", name=name, size=spec.size, subnet_id=spec.subnet.id
@@ -148,3 +149,6 @@ class SingleVm(Component):
             agent_on_machine(
                 self, f"machine-{name}", virtual_machine_id=self.id, identity_id=spec.identity_id
             )
+
+    def _facts(self) -> dict[str, Any]:
+        return node_facts(self._name, self._spec, 1, self)

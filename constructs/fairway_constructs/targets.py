@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cdk import Component, Output, surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
-from fairway_core.target import SshAccess, StorageAccount, Target
+from fairway_constructs.nodes import keeps_disk
+from fairway_core.target import Gateway as GatewayHost
+from fairway_core.target import NodeRange, SshAccess, StorageAccount, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from fairway_constructs.bastion import Gateway
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init import Mount
     from fairway_constructs.gpu_cluster import GpuCluster
+    from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.single_vm import SingleVm
     from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import IVault
+    from fairway_core.fields import Reach
 
 
-@runtime_checkable
-class TakesJobs(Protocol):
+class TakesJobs(Component):
     """A construct to which jobs come, such as a `Cluster`."""
 
-    def target(self, *, storage: StorageAccount | None = None, vault_url: str = "") -> Target:
-        """Facts about the cluster that jobs need."""
+    def target(
+        self,
+        *,
+        storage: StorageAccount | None = None,
+        vault_url: str = "",
+        gateway: GatewayHost | None = None,
+        reach: Reach | None = None,
+        users: Mapping[str, str] | None = None,
+    ) -> Target:
+        """Facts about the cluster that jobs need; see `Targets`."""
+        place = self.place
+        return Target(
+            environment=place.environment,
+            region=place.location,
+            storage=storage,
+            vault_url=vault_url,
+            gateway=gateway or self._gateway(),
+            reach=reach,
+            users=users,
+            **self._facts(),
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        """Returns what its target has beside what is alike in a stack."""
+        raise NotImplementedError
+
+    def _gateway(self) -> GatewayHost | None:
+        """Returns the host that leads to what is closed to people's machines, if it has one."""
+        return None
 
 
 class Targets(Component):
     """The output `targets` of a stack: how jobs get to its clusters, and what they find there.
 
     `storage` is where jobs stage what they read and write, and `vault` has their secrets; give the
-    clusters roles on both.
+    clusters roles on both. Where these have no public side, people's machines reach them through
+    `gateway`, or the first node of a `Cluster`.
 
     >>> Targets(stack, [h100], storage=storage)  # doctest: +SKIP
     """
@@ -43,12 +74,16 @@ class Targets(Component):
         *,
         storage: IStorage | None = None,
         vault: IVault | None = None,
+        gateway: Gateway | None = None,
     ) -> None:
         super().__init__(scope, "job-targets")
         account = storage_of(storage) if storage else None
         url = vault.url if vault else ""
+        through = GatewayHost(host=gateway.address, user=ADMIN_USERNAME) if gateway else None
         self.targets = [
-            each if isinstance(each, Target) else each.target(storage=account, vault_url=url)
+            each
+            if isinstance(each, Target)
+            else each.target(storage=account, vault_url=url, gateway=through)
             for each in clusters
         ]
         Output(
@@ -65,22 +100,28 @@ def storage_of(storage: IStorage) -> StorageAccount:
     return StorageAccount(account_url=storage.account_url, containers=tuple(storage.containers))
 
 
-def ssh_access(
-    cluster: GpuCluster | SingleVm,
-    mounts: Sequence[Mount],
-    *,
-    keeps_disks: bool,
-    queue: str | None = None,
-) -> SshAccess:
-    """Access to a cluster by its first node. With `keeps_disks` its machines keep disks while
-    stopped; people's runs wait in `queue`."""
-    shared = shared_folder(mounts)
-    return SshAccess(
-        host=cluster.main_host,
-        user=ADMIN_USERNAME,
-        shared=shared or LOCAL_FOLDER,
-        # Without a folder that they share, what is on the first node is nowhere else.
-        others=tuple(cluster.other_hosts) if shared else (),
-        machines=cluster.id if keeps_disks else "",
-        queue=queue,
-    )
+def node_facts(
+    name: str, spec: NodeSpec, nodes: int, cluster: GpuCluster | SingleVm
+) -> dict[str, Any]:
+    """The target of nodes that jobs reach over SSH by the first one."""
+    shared = shared_folder(spec.mounts)
+    keeps_disks = keeps_disk(name, spec, single=nodes == 1)
+    queue = spec.accounts.queue if spec.accounts else None
+    return {
+        "name": name,
+        "engine": "ssh",
+        "vm_size": spec.size.name,
+        "nodes": NodeRange.of(nodes),
+        "spot": spec.spot is not None,
+        "mounts": {mount.name: mount.path for mount in spec.mounts},
+        "ssh": SshAccess(
+            host=cluster.main_host,
+            user=ADMIN_USERNAME,
+            shared=shared or LOCAL_FOLDER,
+            # Without a folder that they share, what is on the first node is nowhere else.
+            others=tuple(cluster.other_hosts) if shared else (),
+            # A stopped node loses a system disk that is on itself.
+            machines=cluster.id if keeps_disks else "",
+            queue=queue.folder if queue else None,
+        ),
+    }

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fairway_constructs as az
 from fairway_constructs.bastion import let_in
-from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
+from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.nodes import sends_gpu_metrics
-from fairway_constructs.targets import ssh_access, storage_of
+from fairway_constructs.targets import storage_of
 from fairway_core.catalog import vm_size
 from fairway_core.environment import BatchCluster, KubernetesNodes
 from fairway_core.fields import Reach
-from fairway_core.target import BatchAccess, Gateway, SlurmAccess, SshAccess, Target
+from fairway_core.target import Gateway, Target
 from fairway_stacks.boot_data import node_spec
-from fairway_stacks.people import folders_of, queue_of
+from fairway_stacks.people import folders_of
 from fairway_stacks.stack import RoleStack
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cloud_init import Mount
     from fairway_constructs.network import INetwork
-    from fairway_core.environment import AnyCluster, Cluster, Environment, Schedule, SlurmNodes
+    from fairway_core.environment import Cluster, Environment, Schedule, SlurmNodes
     from fairway_stacks.data import DataStack
     from fairway_stacks.slurm import SlurmResources
     from fairway_stacks.stack import Project
@@ -103,34 +103,21 @@ class ComputeStack(RoleStack):
 
     def _target(
         self,
-        name: str,
-        spec: AnyCluster,
-        mounts: Sequence[Mount],
+        cluster: az.TakesJobs,
         *,
         gateway: Gateway | None,
         users: dict[str, str] | None = None,
-        **access: Any,
+        is_reached: bool = True,
     ) -> Target:
-        """The record of a cluster, with what is alike for all; `access` is how the runner reaches
-        it."""
-        # API servers of Kubernetes are reached without a way to nodes.
-        vault, is_reached = self._data.vault, gateway is not None or spec.engine != "kubernetes"
-        return Target(
-            name=name,
-            environment=self._environment.name,
-            engine=spec.engine,
-            vm_size=spec.size,
-            region=self._environment.location,
-            nodes=spec.node_range,
-            spot=bool(spec.spot),
-            mounts={mount.name: mount.path for mount in mounts},
+        """The record of a cluster; API servers of Kubernetes are reached without a way to nodes."""
+        vault = self._data.vault
+        return cluster.target(
             storage=self._storage,
             # "" where the environment keeps no secrets of jobs.
             vault_url=vault.url if vault and self._environment.vault else "",
             reach=self._reach if is_reached else None,
             gateway=gateway,
             users=users,
-            **access,
         )
 
     def _node_pools(self, network: INetwork) -> dict[str, Target]:
@@ -143,8 +130,8 @@ class ComputeStack(RoleStack):
         found = {}
         for name, spec in self._environment.node_pools.items():
             mounts = self._data.mounts(spec.mounts)
-            access = kubernetes.pool(name, spec, mounts)
-            found[name] = self._target(name, spec, mounts, gateway=gateway, kubernetes=access)
+            pool = kubernetes.pool(name, spec, mounts)
+            found[name] = self._target(pool, gateway=gateway, is_reached=gateway is not None)
         kubernetes.configure(list(found.values()))
         return found
 
@@ -178,40 +165,11 @@ class ComputeStack(RoleStack):
             self._stops_itself[name] = cluster.id
         if self._data.monitoring is not None:
             self._data.monitoring.watch(self, name, resource_id=cluster.id)
-        return self._target(
-            name,
-            spec,
-            mounts,
-            gateway=self._gateway(cluster.main_host),
-            users=folders_of(self._environment, spec.mounts),
-            **self._access(name, cluster, mounts),
-        )
-
-    def _access(
-        self, name: str, cluster: az.GpuCluster | az.SingleVm, mounts: Sequence[Mount]
-    ) -> dict[str, SshAccess | SlurmAccess]:
-        """Access of the runner to the cluster: by its scheduler, or by its first node."""
-        spec = self._own[name]
+        place: az.TakesJobs = cluster
         if self._slurm is not None and spec.engine == "slurm":
-            hosts = self._slurm.hosts
-            access = SlurmAccess(
-                host=hosts[0],
-                hosts=tuple(hosts) if len(hosts) > 1 else None,
-                user=ADMIN_USERNAME,
-                partition=name,
-                shared=shared_folder(mounts),
-            )
-            return {"slurm": access}
-        queue = queue_of(self._environment, name)
-        return {
-            "ssh": ssh_access(
-                cluster,
-                mounts,
-                # A stopped node loses a system disk that is on itself.
-                keeps_disks=not (spec.engine == "ssh" and spec.has_local_disk),
-                queue=queue.folder if queue else None,
-            )
-        }
+            place = self._slurm.scheduler.partition(name, mounts=mounts)
+        users = folders_of(self._environment, spec.mounts)
+        return self._target(place, gateway=self._gateway(cluster.main_host), users=users)
 
     def _nodes(
         self, name: str, spec: Cluster | SlurmNodes, network: INetwork, mounts: Sequence[Mount]
@@ -256,20 +214,8 @@ class ComputeStack(RoleStack):
             mounts=mounts,
             containers=self._containers(spec),
         )
-        return self._target(
-            name,
-            spec,
-            mounts,
-            gateway=self._gateway(other_host),
-            users=folders_of(self._environment, None),
-            batch=BatchAccess(
-                endpoint=account.endpoint,
-                pool=pool.name,
-                identity=self._identity_id,
-                mpi=spec.mpi,
-                task_slots=spec.task_slots if spec.task_slots > 1 else None,
-            ),
-        )
+        users = folders_of(self._environment, None)
+        return self._target(pool, gateway=self._gateway(other_host), users=users)
 
     def _containers(self, spec: BatchCluster) -> az.Containers | None:
         """Container settings of a pool, with the environment's registry; None if it runs none."""

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_agent.kubernetes.settings import patience
 from fairway_constructs.alerts import Alerts
 from fairway_constructs.azurerm.federated_identity_credential import FederatedIdentityCredential
 from fairway_constructs.cdk import Output
-from fairway_constructs.cloud_init import shared_folder
 from fairway_constructs.kubernetes.cluster import KubernetesCluster
 from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
 from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
-from fairway_core.catalog import vm_size
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.access import researchers_of
 from fairway_core.environment.network import Firewall
 from fairway_core.kubernetes import health
 from fairway_core.kubernetes.credentials import credentials
-from fairway_core.kubernetes.drivers import RDMA
 from fairway_core.kubernetes.manifests import manifests
-from fairway_core.kubernetes.node_setup import SCRATCH
-from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume
-from fairway_core.kubernetes.queues import PRIORITIES
-from fairway_core.target import KubernetesAccess
+from fairway_core.kubernetes.pools import Volume
 from fairway_stacks.stack import referred_to
 
 if TYPE_CHECKING:
@@ -140,9 +133,9 @@ class AksResources:
             gib=self._environment.filesystems[name].size_gib,
         )
 
-    def pool(self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]) -> KubernetesAccess:
-        """Makes the node pool of a cluster; answers with how the runner reaches it."""
-        KubernetesNodePool(
+    def pool(self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]) -> KubernetesNodePool:
+        """Makes the node pool of a cluster."""
+        return KubernetesNodePool(
             self._stack,
             name,
             cluster=self.cluster,
@@ -157,29 +150,8 @@ class AksResources:
             labels=spec.labels,
             taints=spec.taints,
             proximity_placement_group_id=spec.proximity_placement_group,
-        )
-        return KubernetesAccess(
-            context=self.cluster.name,
+            job_image=spec.job_image,
+            mounts=mounts,
             namespace=self._spec.namespace,
-            image=spec.job_image,
-            shared=shared_folder(mounts),
-            volumes={mount.name: mount.name for mount in mounts},
-            # The label that AKS gives the nodes of a pool.
-            selector={"agentpool": name},
-            tolerations=spec.tainted_keys,
-            rdma=RDMA if spec.offers_infiniband else "",
-            scratch=_scratch(spec),
-            queue=name,
-            cluster=self.cluster.id,
-            priorities=dict(PRIORITIES),
-            patience=patience(spec.node_range.min, spec.node_range.max),
-            service_account=_ACCOUNT,
             head_image=self._spec.head_image,
-            head_tolerations=(SYSTEM_TAINT,),
         )
-
-
-def _scratch(spec: KubernetesNodes) -> str:
-    """On the local disks that `node_setup` mounts, else at most half of the system disk, which has
-    images too: where it is nearly full, Kubernetes ends pods of others."""
-    return SCRATCH if vm_size(spec.size).nvme_disks else f"{spec.os_gib // 2}Gi"

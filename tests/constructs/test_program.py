@@ -13,6 +13,7 @@ from tests.constructs.bindings.validator import validate
 
 import fairway_constructs as az
 from fairway_constructs.cdk import CdktfApp
+from fairway_constructs.network_access import SubnetRef
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Disks
 from fairway_core.findings import UserError
@@ -242,7 +243,7 @@ def _pool(lab: az.EnvironmentStack, account: Any, subnet: Any, **more: Any) -> a
     identity = more.pop("identity_id", None) or az.Identity(lab, "pool").id
     return az.BatchPool(
         lab,
-        "hb",
+        more.pop("name", "hb"),
         account=account,
         subnet=subnet,
         identity_id=identity,
@@ -292,6 +293,91 @@ def test_one_identity_reads_two_vaults(tmp_path: Path) -> None:
     for vault in (hub["vault"], other):
         vault.grant_read(nodes)
     assert len(_written(app, tmp_path)["resource"]["azurerm_role_assignment"]) == 2
+
+
+def test_every_kind_of_cluster_takes_jobs(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    pods = IPv4Network("10.244.0.0/16")
+    net = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True, pods=pods)
+    subnet = net.subnet("compute")
+    home = az.NfsServer(lab, "home", subnet=net.subnet("storage"), path="/data")
+    storage = az.Storage(lab, containers=["outputs"], network=net)
+    slurm, batch = az.SlurmFoundation(lab, disk_gib=64), az.BatchAccount(lab)
+    for service in (slurm, batch):
+        service.private_endpoints(net)
+    nodes = az.Identity(lab, "nodes")
+    spec = az.NodeSpec(
+        size=vm_size("Standard_HB120rs_v3"),
+        image=image("ubuntu-hpc-2404"),
+        subnet=subnet,
+        identity_id=nodes.id,
+        mounts=[home.mount],
+    )
+    scheduler = az.SlurmScheduler(
+        lab,
+        partitions={"hb": az.SlurmPartition(size="Standard_HB120rs_v3", nodes=16)},
+        scale_sets={"hb": "/scale-set"},
+        foundation=slurm,
+        subnet=subnet,
+        mounts=[home.mount],
+    )
+    az.SlurmLoginNode(
+        lab,
+        "login",
+        size="Standard_D4s_v6",
+        scheduler=scheduler,
+        foundation=slurm,
+        subnet=subnet,
+        mounts=[home.mount],
+    )
+    aks = az.KubernetesCluster(lab, subnet=net.subnet("kubernetes"), kubelet=nodes)
+    pool = az.KubernetesNodePool(
+        lab,
+        "t4",
+        cluster=aks,
+        subnet=net.subnet("kubernetes"),
+        size="Standard_NC4as_T4_v3",
+        nodes=2,
+        job_image="team.azurecr.io/jobs:1",
+        mounts=[home.mount],
+    )
+    gateway = az.Gateway(lab, size="Standard_D2s_v6", subnet=net.subnet("management"))
+    clusters: list[az.TakesJobs] = [
+        az.GpuCluster(lab, "pair", spec=spec, nodes=2),
+        az.SingleVm(lab, "box", spec=spec),
+        scheduler.partition("hb"),
+        _pool(lab, batch, subnet, mounts=[home.mount], name="many"),
+        pool,
+    ]
+    az.Targets(lab, clusters, storage=storage, gateway=gateway)
+    document = _written(app, tmp_path)
+    found = [Target.model_validate(each) for each in document["output"]["targets"]["value"]]
+    assert [(each.name, each.engine) for each in found] == [
+        ("pair", "ssh"),
+        ("box", "ssh"),
+        ("hb", "slurm"),
+        ("many", "batch"),
+        ("t4", "kubernetes"),
+    ]
+    for each in found:
+        assert each.mounts == {"home": "/data"}
+        assert each.gateway is not None
+        assert "gateway-nic" in each.gateway.host
+    partition = found[2].slurm
+    assert partition is not None
+    assert "login-nic" in partition.host, "people log in there, and not at the scheduler"
+    assert found[2].nodes.max == 16
+
+
+def test_a_node_pool_without_an_image_is_no_target(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    aks: Any = SimpleNamespace(id="/k", version=None, upgrades=None, creation_stack=())
+    subnet = SubnetRef("/subnet", IPv4Network("10.40.0.0/17"))
+    pool = az.KubernetesNodePool(
+        lab, "t4", cluster=aks, subnet=subnet, size="Standard_NC4as_T4_v3", nodes=2
+    )
+    with pytest.raises(UserError, match=r"no job can run on `t4`.*\n  pass `job_image=`"):
+        az.Targets(lab, [pool])
 
 
 def test_a_cluster_needs_a_network(tmp_path: Path) -> None:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairway_agent.kubernetes.settings import patience
 from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
     KubernetesClusterNodePool,
     UpgradeSettings,
 )
-from fairway_constructs.cdk import Component, Lifecycle, Timeouts
+from fairway_constructs.cdk import Lifecycle, Timeouts
+from fairway_constructs.cloud_init import shared_folder
 from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES
+from fairway_constructs.targets import TakesJobs
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
 from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, NodePool, SpotPool
-from fairway_core.target import POOL_TAINT
+from fairway_core.findings import UserError
+from fairway_core.kubernetes.drivers import RDMA
+from fairway_core.kubernetes.node_setup import SCRATCH
+from fairway_core.kubernetes.pools import SYSTEM_TAINT
+from fairway_core.kubernetes.queues import PRIORITIES
+from fairway_core.target import HEAD_IMAGE, POOL_TAINT, KubernetesAccess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init import Mount
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment.kubernetes import UpgradeWindow
@@ -33,7 +42,7 @@ _TEMPLATE = "k8s.io_cluster-autoscaler_node-template_resources_rdma_ib"
 _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
 
-class KubernetesNodePool(Component):
+class KubernetesNodePool(TakesJobs):
     """A node pool, all dedicated or all Spot, tainted so that only jobs for it run there.
 
     Drivers of GPUs and of InfiniBand are brought by operators in the cluster, and not by AKS: its
@@ -44,6 +53,10 @@ class KubernetesNodePool(Component):
     node itself where that has room, unless `os_disk` says otherwise. `infiniband` is whether pods
     are given the adapters: by default where a node always stays. `taints` are written as
     `key=value:NoSchedule`.
+
+    Jobs run in `namespace`, in `job_image` where they name no other, and see `mounts` as the claims
+    of these names, which a `KubernetesConfiguration` makes. Without an image and a file system the
+    pool has no target.
 
     Raises UserError for what such a pool cannot have.
 
@@ -68,6 +81,10 @@ class KubernetesNodePool(Component):
         labels: Mapping[str, str] | None = None,
         taints: Sequence[str] = (),
         proximity_placement_group_id: str | None = None,
+        job_image: str = "",
+        mounts: Sequence[Mount] = (),
+        namespace: str = "fairway",
+        head_image: str | None = None,
     ) -> None:
         spec = NodePool.with_defaults(
             size=size,
@@ -123,6 +140,48 @@ class KubernetesNodePool(Component):
             ),
         )
         self.id = self.pool.id
+        self._name, self._pool, self._cluster, self._mounts = name, spec, cluster, mounts
+        self._jobs = {
+            "namespace": namespace,
+            "image": job_image,
+            "head_image": head_image or HEAD_IMAGE,
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        spec, mounts, range_ = self._pool, self._mounts, self._pool.node_range
+        if not self._jobs["image"] or not shared_folder(mounts):
+            raise UserError.of(
+                "no-target",
+                f"no job can run on `{self._name}`: it has no image, or no folder for runs",
+                "pass `job_image=` and `mounts=` to the node pool",
+            )
+        access = KubernetesAccess(
+            context=self._cluster.name,
+            shared=shared_folder(mounts),
+            volumes={mount.name: mount.name for mount in mounts},
+            # The label that AKS gives the nodes of a pool.
+            selector={"agentpool": self._name},
+            tolerations=spec.tainted_keys,
+            rdma=RDMA if spec.offers_infiniband else "",
+            # On the local disks that `node_setup` mounts, else at most half of the system disk,
+            # which has images too: where it is nearly full, Kubernetes ends pods of others.
+            scratch=SCRATCH if vm_size(spec.size).nvme_disks else f"{spec.os_gib // 2}Gi",
+            queue=self._name,
+            cluster=self._cluster.id,
+            priorities=dict(PRIORITIES),
+            patience=patience(range_.min, range_.max),
+            head_tolerations=(SYSTEM_TAINT,),
+            **self._jobs,
+        )
+        return {
+            "name": self._name,
+            "engine": "kubernetes",
+            "vm_size": spec.size,
+            "nodes": range_,
+            "spot": bool(spec.spot),
+            "mounts": {mount.name: mount.path for mount in mounts},
+            "kubernetes": access,
+        }
 
 
 def _counts(spec: NodePool) -> dict[str, Any]:

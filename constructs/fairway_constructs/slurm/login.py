@@ -58,6 +58,7 @@ class SlurmLoginNode(Component):
             self, f"{name}-nic", name=name, size=machine, subnet_id=subnet.id
         )
         self.address = interface.private_ip_address
+        scheduler.hosts.append(self.address)
         self.virtual_machine = server_vm(
             self,
             name,

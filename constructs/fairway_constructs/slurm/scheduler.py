@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
 from fairway_constructs.cdk import Component
+from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
 from fairway_constructs.identity import give_role, own_role, subscription_of
@@ -17,12 +18,15 @@ from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
+from fairway_constructs.targets import TakesJobs
 from fairway_core.catalog import image, vm_size
 from fairway_core.catalog.images import SERVER_IMAGE
+from fairway_core.catalog.tables import look_up
 from fairway_core.environment import Slurm
 from fairway_core.naming import SLURM_TAG
 from fairway_core.slurm.cluster import PLACES, READS_OPERATIONS, SCALES
 from fairway_core.slurm.rendering import share_commands
+from fairway_core.target import SlurmAccess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -101,6 +105,9 @@ class SlurmScheduler(Component):
             self, "slurm-nic", name=_NAME, size=machine, subnet_id=subnet.id
         )
         self.address = interface.private_ip_address
+        # Of the login nodes, once there are such.
+        self.hosts: list[str] = []
+        self._partitions, self._mounts = partitions, mounts
         self.cluster = slurm_cluster(
             place.environment,
             spec,
@@ -135,6 +142,15 @@ class SlurmScheduler(Component):
         for each in depends_on:
             self.virtual_machine.node.add_dependency(each)
         self._install(foundation, accounts, monitored=monitored)
+
+    def partition(self, name: str, *, mounts: Sequence[Mount] | None = None) -> TakesJobs:
+        """The partition as a place for jobs; `mounts` are its nodes', where those are not all.
+
+        >>> Targets(stack, [scheduler.partition("nd")], storage=storage)  # doctest: +SKIP
+        """
+        each = look_up(name, self._partitions, "partition")
+        found = self._mounts if mounts is None else mounts
+        return _Partition(self, name, each, found, hosts=self.hosts or [self.address])
 
     def _cloud_init(
         self,
@@ -182,6 +198,39 @@ class SlurmScheduler(Component):
             agent_on_machine(
                 self, "slurm-scheduler", virtual_machine_id=machine_id, identity_id=scheduler_id
             )
+
+
+class _Partition(TakesJobs):
+    """A partition of Slurm's, to which jobs come by the hosts at which people log in."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        spec: SlurmPartition,
+        mounts: Sequence[Mount],
+        *,
+        hosts: Sequence[str],
+    ) -> None:
+        super().__init__(scope, f"partition-{name}")
+        self._target = {
+            "name": name,
+            "engine": "slurm",
+            "vm_size": spec.size,
+            "nodes": spec.node_range,
+            "spot": spec.spot,
+            "mounts": {mount.name: mount.path for mount in mounts},
+            "slurm": SlurmAccess(
+                host=hosts[0],
+                hosts=tuple(hosts) if len(hosts) > 1 else None,
+                user=ADMIN_USERNAME,
+                partition=name,
+                shared=shared_folder(mounts),
+            ),
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        return self._target
 
 
 def let_scale(

@@ -278,6 +278,11 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
         return self.os_disk_gib
 
     @property
+    def tainted_keys(self) -> tuple[str, ...]:
+        """The keys of the taints that a pod of a job has to tolerate, beside those of Spot."""
+        return (POOL_TAINT, *(each.partition(":")[0].partition("=")[0] for each in self.taints))
+
+    @property
     def offers_infiniband(self) -> bool:
         """True if jobs are given the InfiniBand adapters."""
         if not vm_size(self.size).rdma:
@@ -310,11 +315,6 @@ class KubernetesNodes(NodePool, defer_build=True):
         require_mounts(
             self.mounts, "pods need a folder that all of them see, in which runs are kept"
         )
-
-    @property
-    def tainted_keys(self) -> tuple[str, ...]:
-        """The keys of the taints that a pod of a job has to tolerate, beside those of Spot."""
-        return (POOL_TAINT, *(each.partition(":")[0].partition("=")[0] for each in self.taints))
 
 
 class SystemPool(HasNodes, Model, defer_build=True):
