@@ -199,7 +199,7 @@ class GpuCluster(TakesJobs):
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 
     def _facts(self) -> dict[str, Any]:
-        return node_facts(self._name, self._spec, self._nodes, self)
+        return node_facts(self._name, self._spec, self, self._nodes)
 
     def _addresses(self, nodes: int) -> list[str]:
         """The private addresses of the first instances, read after the scale set was made.

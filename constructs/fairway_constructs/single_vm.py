@@ -151,4 +151,4 @@ class SingleVm(TakesJobs):
             )
 
     def _facts(self) -> dict[str, Any]:
-        return node_facts(self._name, self._spec, 1, self)
+        return node_facts(self._name, self._spec, self)

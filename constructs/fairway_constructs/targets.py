@@ -101,17 +101,17 @@ def storage_of(storage: IStorage) -> StorageAccount:
 
 
 def node_facts(
-    name: str, spec: NodeSpec, nodes: int, cluster: GpuCluster | SingleVm
+    name: str, spec: NodeSpec, cluster: GpuCluster | SingleVm, nodes: int | None = None
 ) -> dict[str, Any]:
-    """The target of nodes that jobs reach over SSH by the first one."""
+    """The target of a scale set's nodes, or of one VM, that jobs reach over SSH by the first one."""
     shared = shared_folder(spec.mounts)
-    keeps_disks = keeps_disk(name, spec, single=nodes == 1)
+    keeps_disks = keeps_disk(spec, single=nodes is None)
     queue = spec.accounts.queue if spec.accounts else None
     return {
         "name": name,
         "engine": "ssh",
         "vm_size": spec.size.name,
-        "nodes": NodeRange.of(nodes),
+        "nodes": NodeRange.of(nodes or 1),
         "spot": spec.spot is not None,
         "mounts": {mount.name: mount.path for mount in spec.mounts},
         "ssh": SshAccess(
