@@ -96,6 +96,7 @@ __all__ = [
     "App",
     "Aspect",
     "Aspects",
+    "Backend",
     "CloudBackend",
     "Component",
     "Construct",
@@ -111,9 +112,7 @@ __all__ = [
     "Provider",
     "Resource",
     "Stack",
-    "TerraformBackend",
     "TerraformHclModule",
-    "TerraformRemoteState",
     "Timeouts",
     "Token",
     "Validation",
@@ -621,6 +620,40 @@ class Provider(TerraformProvider):
     @jsii.member(jsii_name="synthesizeHclAttributes")
     def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
         return _hcl_attributes("provider", "azurerm", self._attributes)
+
+
+class Backend(TerraformBackend):
+    """Any backend with any settings: cdktf's own classes take those that were known when they were
+    written."""
+
+    def __init__(self, stack: Stack, kind: str, settings: Mapping[str, Any]) -> None:
+        self._kind, self._settings = kind, settings
+        super().__init__(stack, "backend", kind)
+
+    @jsii.member(jsii_name="synthesizeAttributes")
+    def _synthesize_attributes(self) -> Mapping[str, Any]:
+        return self._settings
+
+    @jsii.member(jsii_name="synthesizeHclAttributes")
+    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
+        from fairway_constructs.hcl import BACKEND, cdktf_attributes
+
+        return cdktf_attributes(self._settings, BACKEND)
+
+    @jsii.member(jsii_name="getRemoteStateDataSource")
+    def get_remote_state_data_source(
+        self, scope: Construct, name: str, _: str
+    ) -> TerraformRemoteState:
+        """The state by the same settings, for a stack that reads its outputs."""
+        return _RemoteState(scope, name, self._kind, self._settings)
+
+
+class _RemoteState(TerraformRemoteState):
+    def __init__(self, scope: Construct, name: str, kind: str, settings: Mapping[str, Any]) -> None:
+        # `http` and `remote` have one state by these settings, and no workspaces.
+        workspace = {} if kind in ("http", "remote") else {"workspace": "${terraform.workspace}"}
+        jsii.create(type(self), self, [scope, name, kind, workspace])
+        self.add_override("config", settings)
 
 
 def _hcl_attributes(section: str, type: str, attributes: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002

@@ -7,15 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import jsii
-
-from fairway_constructs.cdk import (
-    CloudBackend,
-    NamedCloudWorkspace,
-    TerraformBackend,
-    TerraformRemoteState,
-)
-from fairway_constructs.hcl import BACKEND, cdktf_attributes
+from fairway_constructs.cdk import Backend, CloudBackend, NamedCloudWorkspace
 from fairway_core.catalog.tables import table
 from fairway_core.environment import AzurermState
 
@@ -23,44 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from fairway_constructs.cdk import Construct, Stack
+    from fairway_constructs.cdk import Stack
     from fairway_core.environment import LocalState, OtherState
 
 # Terraform runs in OUTDIR/stacks/STACK, and a stack that reads another's outputs runs in a
 # folder beside it: one relative path is right for both.
 _STACKS = "stacks"
-
-
-class _Backend(TerraformBackend):
-    """Any backend with any settings: cdktf's own classes take those that were known when they were
-    written."""
-
-    def __init__(self, stack: Stack, kind: str, settings: Mapping[str, Any]) -> None:
-        self._kind, self._settings = kind, settings
-        super().__init__(stack, "backend", kind)
-
-    @jsii.member(jsii_name="synthesizeAttributes")
-    def _synthesize_attributes(self) -> Mapping[str, Any]:
-        return self._settings
-
-    @jsii.member(jsii_name="synthesizeHclAttributes")
-    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
-        return cdktf_attributes(self._settings, BACKEND)
-
-    @jsii.member(jsii_name="getRemoteStateDataSource")
-    def get_remote_state_data_source(
-        self, scope: Construct, name: str, _: str
-    ) -> TerraformRemoteState:
-        """The state by the same settings, for a stack that reads its outputs."""
-        return _RemoteState(scope, name, self._kind, self._settings)
-
-
-class _RemoteState(TerraformRemoteState):
-    def __init__(self, scope: Construct, name: str, kind: str, settings: Mapping[str, Any]) -> None:
-        # `http` and `remote` have one state by these settings, and no workspaces.
-        workspace = {} if kind in ("http", "remote") else {"workspace": "${terraform.workspace}"}
-        jsii.create(type(self), self, [scope, name, kind, workspace])
-        self.add_override("config", settings)
 
 
 def keep_state(
@@ -106,7 +66,7 @@ def keep_state(
         named_one = NamedCloudWorkspace(**settings.pop("workspaces"))
         CloudBackend(stack, workspaces=named_one, **settings)
     else:
-        _Backend(stack, state.backend, settings)
+        Backend(stack, state.backend, settings)
 
 
 def local_state(
@@ -125,4 +85,4 @@ def local_state(
     paths = {"path": "", **settings}
     paths["path"] += f"terraform.{name}.tfstate"
     there = {key: os.path.relpath(project.resolve() / path, folder) for key, path in paths.items()}
-    _Backend(stack, "local", there)
+    Backend(stack, "local", there)

@@ -8,7 +8,7 @@ from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
-from fairway_constructs.cdk import App, Fn, Lifecycle, LocalBackend, Output, Stack
+from fairway_constructs.cdk import App, Backend, Fn, Lifecycle, Output, Stack
 from fairway_constructs.terraform_data import TerraformData
 
 
@@ -17,7 +17,7 @@ def main(folder: str) -> None:
     app = App(outdir=folder)
     network, compute = Stack(app, "network"), Stack(app, "compute")
     for stack in (network, compute):
-        LocalBackend(stack, path=f"/state/{stack.node.id}.tfstate")
+        Backend(stack, "local", {"path": f"/state/{stack.node.id}.tfstate"})
         AzurermProvider(stack)
     other = AzurermProvider(compute, "other", alias="other")
     group = ResourceGroup(network, "group", name="g", location="westeurope", tags={"a": "b"})
