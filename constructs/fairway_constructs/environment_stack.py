@@ -132,7 +132,7 @@ def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
     def distinct(of: NameParts) -> str:
         name, own = chosen(of), (of.kind, of.name)
         kind = "key_vault" if of.kind.endswith("key_vault") else of.kind
-        first = taken.setdefault((of.environment, kind, name), own)
+        first = taken.setdefault((of.environment, kind, name.lower()), own)
         if first != own:
             both = " and ".join(" ".join(filter(None, each)) for each in (first, own))
             message = f"`naming` gives two resources the name `{name}`: {both}"

@@ -29,31 +29,56 @@ SLURM_TAG = "fairway-slurm"
 # Of the hash that makes a name unique: 16^8 values are enough for all that share a name.
 SUFFIX_LENGTH = 8
 
-_STYLES = {
-    "hyphens": re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"),
-    "alphanumeric": re.compile(r"[a-z0-9]+"),
-}
-
 
 @dataclass(frozen=True)
 class NameRule:
-    """Azure's rule for the names of one kind of resource; lengths in characters. `room` is for what
-    tells it from its like."""
+    """Azure's rule for the names of one kind of resource; lengths in characters. `signs` may stand
+    between letters and digits, of which `lower` takes no capitals. `room` is for what tells it from
+    its like."""
 
     abbreviation: str
     shortest: int
     longest: int
-    style: str
+    signs: str
+    lower: bool = False
     unique: bool = False
     room: int = 24
 
+    def accepts(self, name: str) -> bool:
+        """True if Azure takes all characters of the name."""
+        one = "[a-z0-9]" if self.lower else "[A-Za-z0-9]"
+        return (
+            re.fullmatch(
+                f"{one}+([{re.escape(self.signs)}]+{one}+)*" if self.signs else f"{one}+", name
+            )
+            is not None
+        )
 
+    @property
+    def takes(self) -> str:
+        """Its characters in words."""
+        letters = "lower-case letters" if self.lower else "letters"
+        between = [_SIGNS[sign] for sign in self.signs]
+        return f"{letters} and digits" + (
+            f", and {' and '.join(between)} in between" if between else ""
+        )
+
+    def fit(self, name: str) -> str:
+        """The name without what it may not hold: a hyphen in place of another sign, no capitals."""
+        for sign in _SIGNS:
+            if sign not in self.signs:
+                name = name.replace(sign, self.signs[:1])
+        return name.lower() if self.lower else name
+
+
+_SIGNS = {"-": "hyphens", "_": "underscores", ".": "periods"}
 DEFAULT_PATTERN = "{environment}-{type}-{name}"
 TOKENS = ("type", "environment", "name", "region")
 # Without these two resources, or those of two environments, would have one name.
 _NEEDED = ("type", "environment", "name")
 _TOKEN = re.compile(r"\{([^{}]*)\}")
-_LITERAL = re.compile(r"[a-z0-9-]*")
+_PARTS = re.compile(r"([._-]?)([^._-]*)")
+_LITERAL = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -82,16 +107,18 @@ class NameParts:
         return self.fill(DEFAULT_PATTERN)
 
     def fill(self, pattern: str) -> str:
-        """The pattern with these parts; between hyphens where nothing is left, one hyphen goes.
+        """The pattern with these parts, as the kind takes it: a sign goes where nothing is left
+        beside it.
 
         >>> NameParts("virtual_network", "vnet", "h100", "westeurope", "", unique=False).fill(
-        ...     "{type}-{name}-{environment}")
-        'vnet-h100'
+        ...     "{type}_{name}_Corp.{environment}")
+        'vnet_Corp.h100'
         """
-        words = (_TOKEN.sub(lambda m: getattr(self, m[1]), part) for part in pattern.split("-"))
-        name = "-".join(word for word in words if word)
-        without_hyphens = look_up(self.kind, _rules(), "resource-kind").style == "alphanumeric"
-        return name.replace("-", "") if without_hyphens else name
+        name = ""
+        for sign, part in _PARTS.findall(pattern):
+            if word := _TOKEN.sub(lambda m: getattr(self, m[1]), part):
+                name += sign + word if name else word
+        return look_up(self.kind, _rules(), "resource-kind").fit(name)
 
 
 @dataclass(frozen=True)
@@ -174,9 +201,12 @@ def check_pattern(pattern: str) -> None:
         if token not in TOKENS:
             message = f"`{pattern}` has an unknown `{{{token}}}`"
             raise UserError.of("bad-pattern", message, did_you_mean(token, TOKENS))
-    if not _LITERAL.fullmatch(_TOKEN.sub("", pattern)) or pattern[:1].isdigit():
+    if pattern and not _LITERAL.fullmatch(_TOKEN.sub("x", pattern)):
         message = f"`{pattern}` makes names that Azure does not take"
-        hint = "lower-case letters, digits and hyphens around tokens such as {name}, no digit first"
+        hint = (
+            "letters, digits, hyphens, underscores and periods around tokens such as {name}; "
+            "first a letter, last a letter or digit"
+        )
         raise UserError.of("bad-pattern", message, hint)
     missing = [f"{{{token}}}" for token in _NEEDED if token not in used]
     if missing:
@@ -221,12 +251,9 @@ def _check(kind: str, rule: NameRule, name: str, suffix_length: int) -> None:
             f"the name `{name}` of a {noun} has {length} characters",
             f"Azure takes {rule.shortest} to {rule.longest}: choose another `name:`",
         )
-    if not _STYLES[rule.style].fullmatch(name):
-        allowed = "lower-case letters and digits"
-        if rule.style == "hyphens":
-            allowed += ", and hyphens in between"
+    if not rule.accepts(name):
         raise UserError.of(
-            "bad-name", f"`{name}` is not a valid name for a {noun}", f"Azure takes {allowed}"
+            "bad-name", f"`{name}` is not a valid name for a {noun}", f"Azure takes {rule.takes}"
         )
 
 

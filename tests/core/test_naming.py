@@ -129,6 +129,47 @@ def test_a_pattern_says_what_resources_are_called(
     assert naming.name(kind, "h100", *parts, region="westeurope", suffix=suffix) == name
 
 
+@pytest.mark.parametrize(
+    ("kind", "parts", "name"),
+    [
+        ("subnet", ("compute",), "Corp.ML_snet_h100_compute"),
+        ("virtual_network", (), "Corp.ML_vnet_h100"),
+        ("kubernetes_cluster", (), "Corp-ML_aks_h100"),
+        ("linux_virtual_machine", ("nd",), "Corp-ML-vm-h100-nd"),
+        ("key_vault", (), "Corp-ML-kv-h100${s}"),
+        ("container_registry", (), "CorpMLcrh100${s}"),
+        ("storage_account", (), "corpmlsth100${s}"),
+        ("storage_share", ("home",), "corp-ml-h100-home"),
+        ("computer_name_prefix", ("nd",), "corp-ml-h100-nd"),
+    ],
+)
+def test_capitals_and_signs_stay_where_azure_takes_them(
+    kind: str, parts: tuple[str, ...], name: str
+) -> None:
+    pattern = "Corp.ML_{type}_{environment}_{name}"
+    check_pattern(pattern)
+    suffix = "${s}" if "$" in name else ""
+    assert Naming(pattern, pattern).name(kind, "h100", *parts, suffix=suffix) == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "takes"),
+    [
+        ("storage_account", "CorpData", "lower-case letters and digits"),
+        ("container_registry", "Corp-Data", "letters and digits"),
+        ("linux_virtual_machine", "Corp_VM", "letters and digits, and hyphens in between"),
+        ("managed_disk", "Corp.1", "letters and digits, and hyphens and underscores in between"),
+    ],
+)
+def test_a_name_of_a_function_is_held_to_the_limits_of_its_type(
+    kind: str, name: str, takes: str
+) -> None:
+    check_name("managed_disk", "Corp_Disk-1")
+    with pytest.raises(UserError) as caught:
+        check_name(kind, name)
+    assert caught.value.findings[0].hint == f"Azure takes {takes}"
+
+
 def test_the_default_leaves_room_in_any_environment() -> None:
     assert list(Naming().faults("x" * 12, "germanywestcentral")) == []
 
@@ -158,11 +199,13 @@ def test_a_pattern_that_is_too_long_says_for_which_kind() -> None:
         ("{type}-{name}", "add {environment}"),
         ("{nam}-{type}-{environment}", "did you mean `name`"),
         ("{zone}-{type}-{environment}-{name}", "one of: environment, name, region, type"),
-        ("{type}_{environment}_{name}", "lower-case letters"),
+        ("{type}+{environment}+{name}", "underscores and periods"),
+        ("_{type}-{environment}-{name}", "first a letter"),
+        ("{type}-{environment}-{name}.", "last a letter or digit"),
         ("{Type}-{environment}-{name}", "did you mean `type`"),
-        ("7{type}-{environment}-{name}", "no digit first"),
-        ("{type}-{environment}-{name", "lower-case letters"),
-        ("${type}-{environment}-{name}", "lower-case letters"),
+        ("7{type}-{environment}-{name}", "first a letter"),
+        ("{type}-{environment}-{name", "letters, digits"),
+        ("${type}-{environment}-{name}", "letters, digits"),
         ("", "add {type} and {environment} and {name}"),
         ("{type}-{environment}-{name}" + "x" * 200, "at most 200 characters"),
     ],

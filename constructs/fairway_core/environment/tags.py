@@ -103,7 +103,8 @@ NamePattern = Annotated[str, accepted_by(check_pattern)]
 class NamePatterns(Model):
     """Patterns of the names of Azure resources. Their tokens are `{type}`, the abbreviation of
     Azure's Cloud Adoption Framework, `{environment}`, `{name}`, which tells a resource from its
-    like, and `{region}`, with lower-case letters, digits and hyphens around them.
+    like, and `{region}`, with letters, digits, hyphens, underscores and periods around them. Where
+    a type takes no capitals a name has none, and a hyphen in place of a sign that it does not take.
     """
 
     pattern: NamePattern = DEFAULT_PATTERN

@@ -18,7 +18,6 @@ REQUIRED_TAGS = ("environment", "managed-by")
 """On every resource, so that what it belongs to and what made it can be found."""
 
 _SUFFIX = re.compile(r"\$\{substr\(sha256\([^$]*\), 0, (?P<length>\d+)\)\}")
-_ALPHANUMERIC = re.compile(r"[a-z0-9]+")
 
 
 @check("untagged", Severity.ERROR, Subject.TERRAFORM, at=every)
@@ -66,8 +65,8 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
             f"Azure takes {rule.shortest} to {rule.longest}",
             ("name",),
         )
-    if rule.style == "alphanumeric" and not _ALPHANUMERIC.fullmatch(known):
-        yield Fault(f"Azure does not accept `{name}`", "lower-case letters and digits", ("name",))
+    if not rule.signs and not rule.accepts(known):
+        yield Fault(f"Azure does not accept `{name}`", rule.takes, ("name",))
 
 
 _BROAD_ROLES = frozenset({"Owner", "Contributor", "User Access Administrator"})
