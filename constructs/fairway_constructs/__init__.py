@@ -1,4 +1,4 @@
-"""CDKTF constructs for training clusters on Azure, one idea a module.
+"""CDKTF constructs for training clusters on Azure, with all that a program of them needs.
 
 >>> import fairway_constructs as az
 >>> lab = az.EnvironmentStack(az.App(), "lab", location="westeurope")  # doctest: +SKIP
@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from fairway_constructs.peering import Peering as Peering
     from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
+    from fairway_constructs.protection import delete_lock as delete_lock
+    from fairway_constructs.protection import kept as kept
     from fairway_constructs.registry import IRegistry as IRegistry
     from fairway_constructs.registry import Registry as Registry
     from fairway_constructs.scope import place_in_group as place_in_group
@@ -97,9 +99,38 @@ if TYPE_CHECKING:
     from fairway_constructs.vault import Vault as Vault
     from fairway_constructs.working_hours import IdleStop as IdleStop
     from fairway_constructs.working_hours import WorkingHours as WorkingHours
+    from fairway_core.autoscale.scenario import Autoscale as Autoscale
+    from fairway_core.catalog.images import Image as Image
+    from fairway_core.catalog.images import image as image
+    from fairway_core.catalog.sizes import VmSize as VmSize
+    from fairway_core.catalog.sizes import vm_size as vm_size
+    from fairway_core.environment.access import Person as Person
+    from fairway_core.environment.access import Researcher as Researcher
+    from fairway_core.environment.cluster import Repair as Repair
+    from fairway_core.environment.cluster import Spot as Spot
+    from fairway_core.environment.filesystems import Homes as Homes
+    from fairway_core.environment.filesystems import SharedQueue as SharedQueue
+    from fairway_core.environment.filesystems_managed import Maintenance as Maintenance
+    from fairway_core.environment.kubernetes import SpotPool as SpotPool
+    from fairway_core.environment.kubernetes import UpgradeWindow as UpgradeWindow
+    from fairway_core.environment.network import Dns as Dns
+    from fairway_core.environment.network import Firewall as Firewall
+    from fairway_core.environment.nfs_server import Backup as Backup
+    from fairway_core.environment.nfs_server import Disks as Disks
+    from fairway_core.environment.schedule import Schedule as Schedule
+    from fairway_core.environment.slurm import SlurmRepository as SlurmRepository
+    from fairway_core.findings import UserError as UserError
+    from fairway_core.naming import NameParts as NameParts
+    from fairway_core.naming import Naming as Naming
+    from fairway_core.slurm.cluster import Packages as Packages
+    from fairway_core.slurm.cluster import Qos as Qos
+    from fairway_core.slurm.scripts import NodeFacts as NodeFacts
+    from fairway_core.target import NodeRange as NodeRange
+    from fairway_core.target import StorageAccount as StorageAccount
+    from fairway_core.target import Target as Target
 
 # The names above are their own list: each stands there once, for type checkers and for us.
-_IMPORT = re.compile(rf"    from {__name__}\.(\S+) import[ (\n]+(\w+) as")
+_IMPORT = re.compile(r"    from (fairway_\S+) import[ (\n]+(\w+) as")
 _MODULES = {
     name: module for module, name in _IMPORT.findall(Path(__file__).read_text(encoding="utf-8"))
 }
@@ -111,7 +142,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    found = getattr(import_module(_MODULES[name]), name)
     globals()[name] = found
     return found
 

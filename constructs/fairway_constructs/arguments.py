@@ -25,11 +25,11 @@ T = TypeVar("T", bound=Callable[..., object])
 _TOKENS = -1e200
 
 _HINTS = {
-    "Image": 'write image("ubuntu-hpc-2404"), of fairway_core.catalog',
+    "Image": 'write az.image("ubuntu-hpc-2404")',
     "IPv4Network": "a range is its first address and its length: 10.40.0.0/16",
     "Sequence[str]": 'write a list: ["…"]',
     "SubnetRef": 'write network.subnet("compute")',
-    "VmSize": 'write vm_size("Standard_ND96isr_H100_v5"), of fairway_core.catalog',
+    "VmSize": 'write az.vm_size("Standard_ND96isr_H100_v5")',
 }
 
 

@@ -31,12 +31,28 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
     """The definition of each exported name that is the library's own, by name."""
     found: dict[str, ast.ClassDef | ast.FunctionDef] = {}
     for name in sorted(fairway_constructs.__all__):
-        path = fairway_constructs._MODULES[name].replace(".", "/")
-        text = (files(fairway_constructs) / f"{path}.py").read_text(encoding="utf-8")
-        for node in ast.parse(text).body:
+        package, _, module = fairway_constructs._MODULES[name].partition(".")
+        path = f"{module.replace('.', '/')}.py"
+        text = (files(package) / path).read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        for node in _Constants(tree).visit(tree).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
                 found[name] = node
     return found
+
+
+class _Constants(ast.NodeTransformer):
+    """Puts the values of a module's constants in place of their names."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._values = {
+            ast.unparse(each.targets[0]): each.value
+            for each in tree.body
+            if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)
+        }
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
 
 
 def arguments_of(node: ast.ClassDef | ast.FunctionDef) -> list[tuple[str, str, str]]:
@@ -46,7 +62,8 @@ def arguments_of(node: ast.ClassDef | ast.FunctionDef) -> list[tuple[str, str, s
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":
             return list(_arguments(each, skip=1))
-    if not any("dataclass" in ast.unparse(each) for each in node.decorator_list):
+    is_dataclass = any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+    if not is_dataclass and not _is_model(node):
         return []
     fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
     return [
@@ -54,6 +71,10 @@ def arguments_of(node: ast.ClassDef | ast.FunctionDef) -> list[tuple[str, str, s
         for each in fields
         if "ClassVar" not in ast.unparse(each.annotation)
     ]
+
+
+def _is_model(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(each) == "Model" for each in node.bases)
 
 
 def _arguments(function: ast.FunctionDef, *, skip: int) -> Iterator[tuple[str, str, str]]:
@@ -70,13 +91,20 @@ def _arguments(function: ast.FunctionDef, *, skip: int) -> Iterator[tuple[str, s
 
 
 def _type(annotation: ast.expr | None) -> str:
+    """The type in words; of `Annotated` the type alone."""
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
+        assert isinstance(annotation.slice, ast.Tuple)
+        annotation = annotation.slice.elts[0]
     return ast.unparse(annotation) if annotation is not None else ""
 
 
 def _field_default(value: ast.expr | None) -> str:
     """The default of a field; what `field(default_factory=Homes)` makes is `Homes()`."""
-    text = ast.unparse(value) if value is not None else ""
-    return re.sub(r"field\(default_factory=(\w+)\)", r"\1()", text)
+    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("field", "Field"):
+        given = {each.arg: ast.unparse(each.value) for each in value.keywords}
+        factory = given.get("default_factory")
+        return f"{factory}()" if factory else given.get("default", "")
+    return ast.unparse(value) if value is not None else ""
 
 
 def _section(name: str, node: ast.ClassDef | ast.FunctionDef) -> str:
@@ -109,7 +137,7 @@ def _attributes(node: ast.ClassDef) -> list[str]:
             named = [one for one in ast.walk(each) if isinstance(one, ast.Attribute)]
             own = (one for one in named if isinstance(one.ctx, ast.Store))
             found |= dict.fromkeys(one.attr for one in own if ast.unparse(one.value) == "self")
-        elif isinstance(each, ast.AnnAssign) and not node.decorator_list:
+        elif isinstance(each, ast.AnnAssign) and not (node.decorator_list or _is_model(node)):
             found |= {ast.unparse(each.target): None}
     return [each for each in found if not each.startswith("_") and not each.isupper()]
 
