@@ -1,0 +1,68 @@
+"""A program of constructs, from its statements to a job on the cluster that it describes.
+
+Azure's part is the test's: the values that Terraform would tell of what it has made are those of
+hosts on loopback. All else is real.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairway_simulator.ssh.cluster import SshCluster
+
+PROGRAM = """\
+import fairway_constructs as az
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+
+app = az.App(outdir="cdktf.out")
+lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2, ssh_keys=[KEY])
+net = az.Network(lab, "net", address_space="10.40.0.0/16", private_endpoints=True)
+data = az.Storage(lab, "data", containers=["datasets"], network=net)
+disks = az.Disks(count=4, gib=2048)
+home = az.NfsServer(lab, "home", subnet=net.subnet("storage"), path="/data", disks=disks)
+pair = az.Cluster(
+    lab, "pair", size="Standard_D8s_v6", nodes=3, network=net, mounts=[home]
+)
+h100 = az.Cluster(
+    lab, "h100", size="Standard_NC40ads_H100_v5", nodes=1, network=net, mounts=[home],
+    spot=az.Spot(),
+)
+for cluster in (pair, h100):
+    data.grant_read_write(cluster)
+az.Targets(lab, [pair, h100], storage=data)
+app.synth()
+"""
+
+
+def _made(output: dict[str, Any], cluster: SshCluster) -> str:
+    """The output as Terraform would tell it, with the hosts of the cluster in place of Azure's."""
+    text = json.dumps(output["value"])
+    for place, name in enumerate(cluster.names):
+        text = re.sub(rf'"\$\{{[^"]*(\\"[^"]*)*instances\[{place}\][^}}]*\}}"', f'"{name}"', text)
+    text = re.sub(r'"\$\{[^"]*blob_endpoint\}"', '"https://lab.blob.core.windows.net/"', text)
+    text = re.sub(r'"\$\{[^"]*\}"', '"known-after-apply"', text)
+    text = text.replace('"azureuser"', '"root"').replace("/data/fairway", str(cluster.shared))
+    return json.dumps({"lab": {"targets": json.loads(text)}})
+
+
+def test_a_job_runs_on_the_cluster_of_a_program(
+    fairway: Any, cluster: SshCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    subprocess.run([sys.executable, "program.py"], cwd=tmp_path, check=True)
+    document = json.loads((tmp_path / "cdktf.out/stacks/lab/cdk.tf.json").read_text())
+    (tmp_path / "outputs.json").write_text(_made(document["output"]["targets"], cluster))
+    (tmp_path / "fairway.yaml").write_text("{}\n")
+    synced = fairway.within("targets", "sync", "--from", "outputs.json", "--json")
+    assert [each["name"] for each in json.loads(synced.stdout)] == ["h100", "pair"], synced.stderr
+    job = fairway.job('echo "rank $OMPI_COMM_WORLD_RANK on $(hostname)"', nodes=3)
+    printed = fairway.watch(job, "-t", "pair")
+    assert sorted(re.findall(r"rank \d on (n\d)", printed)) == cluster.names
