@@ -166,6 +166,53 @@ def test_the_one_that_the_app_uses_is_taken(imported: str) -> None:
     assert done.stdout == f"{imported}\n"
 
 
+# An app of a user's on either library: its own stack, output and aspect, with our constructs in it.
+_APP = """\
+import sys
+import {library} as cdk
+import fairway_constructs as az
+
+app = cdk.App(outdir=sys.argv[1])
+own = cdk.TerraformStack(app, "own")
+az.AzurermProvider(own, storage_use_azuread=True)
+az.place_in_group(own, environment="own", location="westeurope")
+net = az.Network(own, "net", address_space="10.40.0.0/16")
+cdk.TerraformOutput(own, "network", value=net.virtual_network.id)
+lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2, ssh_keys=["ssh-ed25519 A me"])
+nodes = az.Network(lab, "net", address_space="10.41.0.0/16", private_endpoints=True)
+box = az.Cluster(lab, "box", size="Standard_D8s_v6", nodes=1, network=nodes)
+az.Targets(lab, [box])
+
+
+class Owned(az.Aspect):
+    def visit(self, node):
+        if isinstance(node, az.Resource) and node.takes_tags:
+            node.tags = {{**node.tags_input, "owner": "me"}}
+
+
+for stack in (own, lab):
+    cdk.Aspects.of(stack).add(Owned())
+app.synth()
+"""
+
+
+@pytest.mark.parametrize("library", ["cdktf", "cdktn"])
+def test_an_app_of_either_library_takes_our_constructs(tmp_path: Path, library: str) -> None:
+    program = _APP.format(library=library)
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, timeout=120)
+    documents = {
+        file.parent.name: json.loads(file.read_text())
+        for file in tmp_path.glob("stacks/*/cdk.tf.json")
+    }
+    written = {each["//"]["metadata"]["version"] for each in documents.values()}
+    assert written == {version(library)}
+    assert len(documents["own"]["resource"]["azurerm_subnet"]) > 1
+    assert documents["own"]["output"]["network"]["value"].startswith("${azurerm_virtual_network.")
+    assert documents["lab"]["output"]["targets"]["value"][0]["name"] == "box"
+    groups = [each["resource"]["azurerm_resource_group"] for each in documents.values()]
+    assert [body["tags"]["owner"] for each in groups for body in each.values()] == ["me", "me"]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [("aws-cdk", "FAIRWAY_CDK is `aws-cdk`"), ("cdktn", "cdktn is not installed")],
