@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
@@ -58,24 +58,26 @@ class FileSystem(Component):
         self.throughput_mbps = spec.throughput_mbps
         self.limited_by = spec.limited_by
 
-    @classmethod
-    def from_section(cls, scope: Construct, name: str, section: FileSystemSpec, site: Site) -> Self:
-        """Makes what a section of `filesystems:` in an environment file describes, with private
-        endpoints if it has such and the network too."""
-        arguments = {key: value for key, value in section if key != "kind"}
-        if section.subnet_role:
-            arguments["subnet"] = site.network.subnets[section.subnet_role]
-        make: Callable[..., Self] = cls
-        made = make(scope, name, **cls._arguments(arguments, site))
-        if isinstance(made, Service) and site.network.endpoints:
-            made.private_endpoints(site.network)
-        return made
-
     @staticmethod
     def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
         """Returns the arguments of the constructor, by those that the section names."""
         del site
         return section
+
+
+def from_section(
+    kind: type[FileSystem], scope: Construct, name: str, section: FileSystemSpec, site: Site
+) -> FileSystem:
+    """Makes what a section of `filesystems:` in an environment file describes, with private
+    endpoints if it has such and the network too."""
+    arguments = {key: value for key, value in section if key != "kind"}
+    if section.subnet_role:
+        arguments["subnet"] = site.network.subnets[section.subnet_role]
+    make: Callable[..., FileSystem] = kind
+    made = make(scope, name, **kind._arguments(arguments, site))
+    if isinstance(made, Service) and site.network.endpoints:
+        made.private_endpoints(site.network)
+    return made
 
 
 class Blobfuse(FileSystem):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import fairway_constructs as az
-from fairway_constructs.file_system import Site
+from fairway_constructs.file_system import Site, from_section
 from fairway_constructs.researchers import let_submit, page_identity
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
 from fairway_core.environment.services import budget_contacts
@@ -152,7 +152,7 @@ class DataStack(RoleStack):
         found = {}
         for name, section in self._environment.filesystems.items():
             kind: type[az.FileSystem] = getattr(az, type(section).__name__)
-            found[name] = kind.from_section(self, name, section, site)
+            found[name] = from_section(kind, self, name, section, site)
         return found
 
     def _vault(self) -> az.Vault:

@@ -424,6 +424,11 @@ def _types_of_arguments(exported: Callable[..., object]) -> Iterator[str]:
                 yield name
 
 
+def test_what_a_file_is_made_of_is_no_part_of_the_library(repository: Path) -> None:
+    assert not hasattr(fairway_constructs.FileSystem, "from_section")
+    assert "Site" not in (repository / "docs/constructs.md").read_text(encoding="utf-8")
+
+
 def test_components_argument_types_are_exported() -> None:
     ours = [getattr(fairway_constructs, name) for name in fairway_constructs.__all__]
     found = {
