@@ -450,6 +450,21 @@ class _Element(TerraformElement):
         """The tags that it has so far, to make others of."""
         return dict(self._attributes.get("tags") or {})
 
+    def reference(self, path: str) -> str:
+        """A reference to any attribute, for example "identity[0].principal_id"."""
+        # As `get_string_attribute`, without the checks that cdktf makes before it asks.
+        return str(jsii.invoke(self, "getStringAttribute", [path]))
+
+    @jsii.member(jsii_name="synthesizeAttributes")
+    def _synthesize_attributes(self) -> Mapping[str, Any]:
+        _add_dependencies(self)  # type: ignore[arg-type]  # all elements are of one of the two
+        return self._attributes
+
+    @jsii.member(jsii_name="synthesizeHclAttributes")
+    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
+        section = "data" if isinstance(self, TerraformDataSource) else "resource"
+        return _hcl_attributes(section, self.TYPE, self._attributes)
+
 
 class Resource(_Element, TerraformResource):
     """A managed resource; the generated classes name their type and arguments.
@@ -479,22 +494,9 @@ class Resource(_Element, TerraformResource):
             provider=provider,
         )
 
-    @jsii.member(jsii_name="synthesizeAttributes")
-    def _synthesize_attributes(self) -> Mapping[str, Any]:
-        _add_dependencies(self)
-        return self._attributes
-
-    @jsii.member(jsii_name="synthesizeHclAttributes")
-    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
-        return _hcl_attributes("resource", self.TYPE, self._attributes)
-
     def _comes_after(self) -> Iterator[Resource]:
         """Resources made before this one and destroyed after it; asked as the stack is written."""
         yield from ()
-
-    def reference(self, path: str) -> str:
-        """A reference to any attribute, for example "identity[0].principal_id"."""
-        return _reference(self, path)
 
 
 class DataSource(_Element, TerraformDataSource):
@@ -517,24 +519,6 @@ class DataSource(_Element, TerraformDataSource):
             dependsOn=list(depends_on) or None,
             provider=provider,
         )
-
-    @jsii.member(jsii_name="synthesizeAttributes")
-    def _synthesize_attributes(self) -> Mapping[str, Any]:
-        _add_dependencies(self)
-        return self._attributes
-
-    @jsii.member(jsii_name="synthesizeHclAttributes")
-    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
-        return _hcl_attributes("data", self.TYPE, self._attributes)
-
-    def reference(self, path: str) -> str:
-        """A reference to any attribute, for example "identity[0].principal_id"."""
-        return _reference(self, path)
-
-
-def _reference(element: _Element, path: str) -> str:
-    """The answer of `get_string_attribute`, without the checks that cdktf makes before it asks."""
-    return str(jsii.invoke(element, "getStringAttribute", [path]))
 
 
 def _address(element: TerraformElement, scope: Construct, id: str) -> str:  # noqa: A002

@@ -429,6 +429,15 @@ def test_what_a_file_is_made_of_is_no_part_of_the_library(repository: Path) -> N
     assert "Site" not in (repository / "docs/constructs.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", ["Resource", "DataSource"])
+def test_reference_has_what_comes_from_a_private_base(repository: Path, name: str) -> None:
+    page = (repository / "docs/constructs.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^- `(\w+)", section, re.M) == [
+        *("set_argument", "given", "takes_tags", "tags_input", "reference")
+    ]
+
+
 def test_components_argument_types_are_exported() -> None:
     ours = [getattr(fairway_constructs, name) for name in fairway_constructs.__all__]
     found = {

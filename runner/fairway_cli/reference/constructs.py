@@ -35,9 +35,15 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
         path = f"{module.replace('.', '/')}.py"
         text = (files(package) / path).read_text(encoding="utf-8")
         tree = ast.parse(text)
-        for node in _Constants(tree).visit(tree).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-                found[name] = node
+        body = _Constants(tree).visit(tree).body
+        known = {
+            each.name: each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)
+        }
+        if node := known.get(name):
+            found[name] = node
+            for base in map(ast.unparse, getattr(node, "bases", ())):
+                if base.startswith("_"):  # nobody can look it up
+                    node.body += filter(_is_public, known[base].body)
     return found
 
 
