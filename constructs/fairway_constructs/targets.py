@@ -103,7 +103,7 @@ def storage_of(storage: IStorage) -> StorageAccount:
 def node_facts(
     name: str, spec: NodeSpec, cluster: GpuCluster | SingleVm, nodes: int | None = None
 ) -> dict[str, Any]:
-    """The target of a scale set's nodes, or of one VM, that jobs reach over SSH by the first one."""
+    """The target of a scale set, or of one VM, that jobs reach over SSH by its first node."""
     shared = shared_folder(spec.mounts)
     keeps_disks = keeps_disk(spec, single=nodes is None)
     queue = spec.accounts.queue if spec.accounts else None
