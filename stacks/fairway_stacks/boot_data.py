@@ -70,7 +70,7 @@ def node_spec(
         accounts=accounts_of(
             environment,
             spec.mounts,
-            fenced=spec.engine == "slurm",
+            fenced=spec.is_partition,
             queue=queue_of(environment, name),
             containers=True,
         ),
@@ -124,7 +124,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
                 host_patterns=[_UNKNOWN, *([f"{name}-*"] if slurm else [])],
                 watched=isinstance(spec, Cluster) and spec.repair is not None,
                 slurm=slurm,
-                single=spec.engine == "ssh" and spec.nodes == 1,
+                single=spec.is_single,
                 proxy=proxy,
             ),
         )

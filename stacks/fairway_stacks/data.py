@@ -93,7 +93,7 @@ class DataStack(RoleStack):
 
     def _nodes_identity(self) -> az.Identity | None:
         """Who nodes are; None where all are Slurm's, which have an identity of their own."""
-        if all(cluster.engine == "slurm" for cluster in self._environment.clusters.values()):
+        if all(cluster.is_partition for cluster in self._environment.clusters.values()):
             return None
         nodes = az.Identity(self, "nodes")
         self._let_work(nodes)

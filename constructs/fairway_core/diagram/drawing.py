@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 EXISTING = "existing"
 """The line of what the environment names and does not make."""
 
-# The machines of a cluster by its engine, and the kind of their resource; of `ssh` one is a VM.
-_MACHINES = {
-    "ssh": ("scale set", "linux_virtual_machine_scale_set"),
-    "slurm": ("scale set", "linux_virtual_machine_scale_set"),
-    "batch": ("Batch pool", "batch_pool"),
-    "kubernetes": ("node pool", ""),
-}
-
 
 def draw(environment: Environment, title: str) -> Picture:
     """The picture of an environment. What stands in no subnet stands beside the networks."""
@@ -166,9 +158,9 @@ class _Drawing:
     def identities(self) -> None:
         """Who jobs act as, and who submits them, with the roles that they have."""
         environment = self._environment
-        engines = {cluster.engine for cluster in environment.clusters.values()}
-        for identity, wanted in (("nodes", engines - {"slurm"}), ("slurm-nodes", {"slurm"})):
-            if wanted & engines:
+        wanted = {cluster.acts_as[1] for cluster in environment.clusters.values()}
+        for identity in ("nodes", "slurm-nodes"):
+            if identity in wanted:
                 name = self._name("user_assigned_identity", identity)
                 self._box(identity, Kind.IDENTITY, name, "identity")
                 self._use_data(identity, pools=False)
@@ -225,22 +217,18 @@ class _Drawing:
     def cluster(self, name: str, spec: AnyCluster) -> None:
         """The machines of a cluster, what they mount, and as whom they act."""
         network, id_ = self._environment.network, f"cluster-{name}"
-        what, kind = _MACHINES[spec.engine]
+        what, kind = spec.machines
         least, most = spec.node_range.min, spec.node_range.max
         lines = [what, f"{most if least == most else f'{least} to {most}'} × {spec.size}"]
-        if spec.engine == "ssh" and most == 1:
+        if spec.is_single:
             kind, lines = "linux_virtual_machine", [f"VM, {spec.size}"]
         title = self._name(kind, name) if kind else name
         role = network.kubernetes_role if spec.engine == "kubernetes" else "compute"
         spot = ["Spot"] if spec.spot else []
         self._box(id_, Kind.MACHINES, title, *lines, *spot, role=role)
         self._mount(id_, spec.mounts)
-        if spec.engine == "slurm":
-            self._arrow(id_, "reaches", "slurm-scheduler")
-        elif spec.engine in ("batch", "kubernetes"):
-            self._arrow(id_, "belongs to", spec.engine)
-        label = "pods of jobs act as" if spec.engine == "kubernetes" else "runs as"
-        self._arrow(id_, label, "slurm-nodes" if spec.engine == "slurm" else "nodes")
+        self._arrow(id_, *spec.manager)
+        self._arrow(id_, *spec.acts_as)
 
     def _mount(self, machine: str, names: Iterable[str]) -> None:
         for name in names:

@@ -99,6 +99,9 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     FOREIGN = FOREIGN_SPOT
     takes_logins: ClassVar = False
+    hides_home: ClassVar = True
+    machines: ClassVar = ("Batch pool", "batch_pool")
+    manager: ClassVar = ("belongs to", "batch")
 
     engine: Literal["batch"]
     """`batch`: Azure Batch queues and runs the jobs."""

@@ -74,8 +74,7 @@ class Blobfuse(FileSystem, defer_build=True):
                 f"leave it out here, and {_OTHER.format(self.container)}",
                 path,
             )
-        is_single = cluster.engine == "ssh" and cluster.nodes == 1
-        if path[-1] == 0 and not is_single:
+        if path[-1] == 0 and not cluster.is_single:
             raise FieldError(
                 "runs are kept on the first file system, and blobs have no locks",
                 "mount another kind before it, such as an `nfs_server`",

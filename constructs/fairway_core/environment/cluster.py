@@ -100,6 +100,21 @@ class HasNodes:
 
     takes_logins: ClassVar[bool] = True
     """True if people log in to the nodes, with their SSH keys."""
+    is_partition: ClassVar[bool] = False
+    """True if Slurm queues its jobs, and starts and deletes its nodes."""
+    hides_home: ClassVar[bool] = False
+    """True if its nodes have users of their own below /home."""
+    machines: ClassVar[tuple[str, str]] = ("scale set", "linux_virtual_machine_scale_set")
+    """Its machines in a diagram, and the kind of their resource; "" where Azure names them."""
+    manager: ClassVar[tuple[str, str]] = ("", "")
+    """What starts its jobs in a diagram: an arrow's label, and the box at its end."""
+    acts_as: ClassVar[tuple[str, str]] = ("runs as", "nodes")
+    """Who its jobs are, likewise."""
+
+    @property
+    def is_single(self) -> bool:
+        """True for one VM that keeps its name and its disk."""
+        return False
 
     @property
     def node_range(self) -> NodeRange:
@@ -292,6 +307,11 @@ class Cluster(Nodes, defer_build=True):
                 "use an image of Ubuntu, or a `schedule:`",
                 ("idle",),
             )
+
+    @property
+    def is_single(self) -> bool:
+        """True with one node."""
+        return self.nodes == 1
 
     @property
     def counts(self) -> Counts:

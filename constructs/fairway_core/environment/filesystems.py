@@ -46,7 +46,7 @@ def scheduler_mounts(
 ) -> dict[str, AnyFileSystem]:
     """The file systems that the scheduler and login nodes of Slurm mount: all that its nodes do,
     but for blobs, which only the identity of nodes reads."""
-    slurm = (each for each in clusters.values() if each.engine == "slurm")
+    slurm = (each for each in clusters.values() if each.is_partition)
     mounts = (name for each in slurm for name in each.mounts)
     return {
         name: filesystems[name]
@@ -76,7 +76,7 @@ def check_filesystems(parts: EnvironmentParts) -> None:
         for index, mount in enumerate(cluster.mounts):
             filesystem, path = filesystems[mount], ("clusters", name, "mounts", index)
             filesystem.check_mount(cluster, path)
-            if filesystem.path == HOME and cluster.engine == "batch":
+            if filesystem.path == HOME and cluster.hides_home:
                 raise FieldError(
                     f"a mount on {HOME} would hide the home directories of Batch's users",
                     f"give `{mount}` another path, or leave it out here",
@@ -107,7 +107,7 @@ def home_filesystem(
 ) -> str | None:
     """The file system with the homes, by name: of those that all partitions mount the one at
     /home, or else the first; None where there is none."""
-    mounts = [cluster.mounts for cluster in clusters.values() if cluster.engine == "slurm"]
+    mounts = [cluster.mounts for cluster in clusters.values() if cluster.is_partition]
     return _best(filesystems, mounts)
 
 
@@ -169,7 +169,7 @@ def check_people(
             path,
         )
     _check_sign_in(people, clusters, gateway=gateway)
-    partitions = any(cluster.engine == "slurm" for cluster in clusters.values())
+    partitions = any(cluster.is_partition for cluster in clusters.values())
     if partitions and home_filesystem(filesystems, clusters) is None:
         raise FieldError(
             "no file system is mounted by all partitions, so none can hold the home directories",
@@ -185,7 +185,9 @@ def _check_sign_in(
     for index, person in enumerate(people):
         if person.entra is None:
             continue
-        several = [name for name, cluster in clusters.items() if _needs_one_number(cluster)]
+        several = [
+            name for name, each in clusters.items() if each.takes_logins and not each.is_single
+        ]
         if several:
             raise FieldError(
                 f"Entra ID gives `{person.name}` a different user id on each machine, and "
@@ -199,11 +201,6 @@ def _check_sign_in(
                 "use `keys:` for them",
                 ("access", "users", index, "entra"),
             )
-
-
-def _needs_one_number(cluster: AnyCluster) -> bool:
-    """True if an account has to have the same user id on several machines of the cluster."""
-    return cluster.engine == "slurm" or (cluster.engine == "ssh" and cluster.nodes > 1)
 
 
 def _best(filesystems: Mapping[str, FileSystem], mounts: Sequence[Sequence[str]]) -> str | None:

@@ -303,6 +303,10 @@ class KubernetesNodes(NodePool, defer_build=True):
     idle ones. The cluster's name has at most 12 lower-case letters and digits.
     """
 
+    machines: ClassVar = ("node pool", "")
+    manager: ClassVar = ("belongs to", "kubernetes")
+    acts_as: ClassVar = ("pods of jobs act as", "nodes")
+
     engine: Literal["kubernetes"]
     """`kubernetes`: jobs are pods, which Kueue queues."""
     job_image: Annotated[Image, Field(min_length=1)]

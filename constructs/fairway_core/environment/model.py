@@ -180,7 +180,7 @@ class Environment(Model):
     @property
     def scheduler(self) -> Slurm | None:
         """The scheduler of the clusters with `engine: slurm`; None where there is none."""
-        if any(cluster.engine == "slurm" for cluster in self.clusters.values()):
+        if any(cluster.is_partition for cluster in self.clusters.values()):
             return self.slurm or Slurm()
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -211,6 +211,10 @@ class SlurmNodes(Nodes, defer_build=True):
     All nodes and the scheduler see the first file system of `mounts`, where jobs have their
     files. A node that fails its health check takes no jobs, and is deleted when it is idle.
     """
+
+    is_partition: ClassVar = True
+    manager: ClassVar = ("reaches", "slurm-scheduler")
+    acts_as: ClassVar = ("runs as", "slurm-nodes")
 
     engine: Literal["slurm"]
     """`slurm`: Slurm queues and runs the jobs, on nodes that come and go."""
