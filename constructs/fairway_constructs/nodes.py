@@ -252,7 +252,7 @@ def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:
     if spec.local_os_disk is not None or single:
         return not spec.local_os_disk
     return not node_rules.prefers_local_disk(
-        spec.size, spec.os_gib or spec.image.os_disk_gib, spec.spot
+        spec.size, spec.os_gib or spec.image.os_disk_gib, spec.eviction
     )
 
 
@@ -273,7 +273,11 @@ def os_disk(
     """The system disk, on the node itself with `local`, or a managed one."""
     with refused_as(f"cluster `{name}`"):
         node_rules.check_os_disk(
-            spec.size, spec.image, spec.os_gib, local=bool(local), spot=spec.spot
+            spec.size,
+            spec.image,
+            spec.os_gib,
+            local=bool(local),
+            eviction=spec.eviction,
         )
     gib = spec.os_gib or spec.image.os_disk_gib
     if not local:

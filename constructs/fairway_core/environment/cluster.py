@@ -107,7 +107,7 @@ class HasNodes:
     machines: ClassVar[tuple[str, str]] = ("scale set", "linux_virtual_machine_scale_set")
     """Its machines in a diagram, and the kind of their resource; "" where Azure names them."""
     manager: ClassVar[tuple[str, str]] = ("", "")
-    """What starts its jobs in a diagram: an arrow's label, and the box at its end."""
+    """The starter of its jobs in a diagram: an arrow's label, and the box at its end."""
     acts_as: ClassVar[tuple[str, str]] = ("runs as", "nodes")
     """Who its jobs are, likewise."""
 
@@ -203,7 +203,7 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
             self.chosen_image,
             self.os_disk_gib,
             local=self.os_disk == "local",
-            spot=self.spot_options,
+            eviction=self.eviction,
         )
 
     @property
@@ -217,6 +217,11 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
         if isinstance(self.spot, Spot):
             return self.spot
         return Spot() if self.spot else None
+
+    @property
+    def eviction(self) -> str | None:
+        """Eviction policy of Spot nodes; None where the nodes are dedicated."""
+        return self.spot_options.eviction if self.spot_options else None
 
     @property
     def os_gib(self) -> int:
@@ -323,7 +328,7 @@ class Cluster(Nodes, defer_build=True):
         """True if system disks are on the nodes themselves, by the rules of scale sets and VMs."""
         if self.os_disk is not None:
             return self.os_disk == "local"
-        return self.nodes > 1 and prefers_local_disk(self.size, self.os_gib, self.spot_options)
+        return self.nodes > 1 and prefers_local_disk(self.size, self.os_gib, self.eviction)
 
     @property
     def system_disks(self) -> list[Part]:

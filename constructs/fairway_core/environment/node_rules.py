@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from fairway_core.autoscale import Autoscale, PoolShape
     from fairway_core.catalog import Image, VmSize
-    from fairway_core.environment.cluster import Spot
     from fairway_core.yaml_text import DataPath
 
 # Source: Azure documentation, run tasks concurrently on Batch nodes: "4 times the number of cores
@@ -38,10 +37,10 @@ def check_image(
 
 
 def check_os_disk(
-    size: str | VmSize, chosen: Image, gib: int | None, *, local: bool, spot: Spot | None
+    size: str | VmSize, chosen: Image, gib: int | None, *, local: bool, eviction: str | None
 ) -> None:
     """The image has to fit into a system disk of `gib` GiB, and that on the node where it is to be
-    `local`, from which Spot nodes that are kept would lose it."""
+    `local`: Spot nodes that are kept by their `eviction` would lose it there."""
     if gib is not None and gib < chosen.os_disk_gib:
         raise FieldError(
             f"image `{chosen.alias}` needs {chosen.os_disk_gib} GiB, not {gib}",
@@ -51,7 +50,7 @@ def check_os_disk(
     if not local:
         return
     check_local_disk(size, gib or chosen.os_disk_gib)
-    if spot is not None and spot.eviction == "deallocate":
+    if eviction == "deallocate":
         raise FieldError(
             "a local system disk is lost when Azure stops the node",
             "use `eviction: delete`, or `os_disk: managed`",
@@ -76,11 +75,10 @@ def fits_local_disk(size: str | VmSize, gib: int) -> bool:
     return known.ephemeral_os and known.temp_disk_gib > gib
 
 
-def prefers_local_disk(size: str | VmSize, gib: int, spot: Spot | None) -> bool:
+def prefers_local_disk(size: str | VmSize, gib: int, eviction: str | None) -> bool:
     """True if nodes of a scale set have their system disk on themselves by default: that is faster,
     and free. Spot nodes that are kept when they are evicted do not, as they would lose it."""
-    is_kept = spot is not None and spot.eviction == "deallocate"
-    return not is_kept and fits_local_disk(size, gib)
+    return eviction != "deallocate" and fits_local_disk(size, gib)
 
 
 def most_pool_nodes(mode: str, *, mpi: bool, spot: bool = False) -> int:
@@ -105,7 +103,7 @@ def check_pool_nodes(
 
 
 def check_slots(shape: PoolShape, size: VmSize) -> None:
-    """Jobs of several nodes take whole ones, and a node has only so many slots."""
+    """Jobs of several nodes take whole ones, and the slots of a node have a limit."""
     if shape.task_slots > 1 and shape.mpi:
         raise FieldError(
             "jobs of several nodes run only where a node has one task slot",
