@@ -8,14 +8,9 @@ language, which Batch evaluates at an interval. `check_formula` judges a formula
 $TargetLowPriorityNodes = total;
 """
 
-from fairway_core.autoscale.formula import PoolShape, check_formula, iso_duration, scale_formula
-from fairway_core.autoscale.scenario import Autoscale, ScenarioName
-
-__all__ = [
-    "Autoscale",
-    "PoolShape",
-    "ScenarioName",
-    "check_formula",
-    "iso_duration",
-    "scale_formula",
-]
+from fairway_core.autoscale.formula import PoolShape as PoolShape
+from fairway_core.autoscale.formula import check_formula as check_formula
+from fairway_core.autoscale.formula import iso_duration as iso_duration
+from fairway_core.autoscale.formula import scale_formula as scale_formula
+from fairway_core.autoscale.scenario import Autoscale as Autoscale
+from fairway_core.autoscale.scenario import ScenarioName as ScenarioName

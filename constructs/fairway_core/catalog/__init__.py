@@ -13,24 +13,17 @@ file once and answers with a frozen dataclass, or raises UserError with the near
 100
 """
 
-from fairway_core.catalog.fabrics import Fabric, fabric_for, fabrics
-from fairway_core.catalog.images import Image, Plan, default_image, image, images
-from fairway_core.catalog.limits import kubernetes_ends, limit, reserved_ranges
-from fairway_core.catalog.sizes import VmSize, vm_size, vm_sizes
-
-__all__ = [
-    "Fabric",
-    "Image",
-    "Plan",
-    "VmSize",
-    "default_image",
-    "fabric_for",
-    "fabrics",
-    "image",
-    "images",
-    "kubernetes_ends",
-    "limit",
-    "reserved_ranges",
-    "vm_size",
-    "vm_sizes",
-]
+from fairway_core.catalog.fabrics import Fabric as Fabric
+from fairway_core.catalog.fabrics import fabric_for as fabric_for
+from fairway_core.catalog.fabrics import fabrics as fabrics
+from fairway_core.catalog.images import Image as Image
+from fairway_core.catalog.images import Plan as Plan
+from fairway_core.catalog.images import default_image as default_image
+from fairway_core.catalog.images import image as image
+from fairway_core.catalog.images import images as images
+from fairway_core.catalog.limits import kubernetes_ends as kubernetes_ends
+from fairway_core.catalog.limits import limit as limit
+from fairway_core.catalog.limits import reserved_ranges as reserved_ranges
+from fairway_core.catalog.sizes import VmSize as VmSize
+from fairway_core.catalog.sizes import vm_size as vm_size
+from fairway_core.catalog.sizes import vm_sizes as vm_sizes

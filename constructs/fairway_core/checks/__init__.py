@@ -10,25 +10,13 @@ an environment or its Terraform can be ignored by its id, on the command line or
 ['no-budget']
 """
 
-from fairway_core.checks.check import Asked, Check, Fault, Subject
-from fairway_core.checks.running import (
-    all_checks,
-    check_environment,
-    check_job,
-    check_plan,
-    check_stack,
-    require_known,
-)
-
-__all__ = [
-    "Asked",
-    "Check",
-    "Fault",
-    "Subject",
-    "all_checks",
-    "check_environment",
-    "check_job",
-    "check_plan",
-    "check_stack",
-    "require_known",
-]
+from fairway_core.checks.check import Asked as Asked
+from fairway_core.checks.check import Check as Check
+from fairway_core.checks.check import Fault as Fault
+from fairway_core.checks.check import Subject as Subject
+from fairway_core.checks.running import all_checks as all_checks
+from fairway_core.checks.running import check_environment as check_environment
+from fairway_core.checks.running import check_job as check_job
+from fairway_core.checks.running import check_plan as check_plan
+from fairway_core.checks.running import check_stack as check_stack
+from fairway_core.checks.running import require_known as require_known

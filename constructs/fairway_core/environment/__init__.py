@@ -5,55 +5,35 @@
 2
 """
 
-from fairway_core.environment.access import Person
-from fairway_core.environment.addresses import Proxy
-from fairway_core.environment.batch import BatchCluster
-from fairway_core.environment.cluster import Cluster, Repair, Spot
-from fairway_core.environment.clusters import AnyCluster
-from fairway_core.environment.filesystems import AnyFileSystem
-from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
-from fairway_core.environment.kubernetes import Kubernetes, KubernetesNodes
-from fairway_core.environment.loading import LoadedEnvironment, load_environment, read_environment
-from fairway_core.environment.model import Environment
-from fairway_core.environment.network import Dns, Existing, Firewall
-from fairway_core.environment.nfs_server import Backup, Disks, NfsServer
-from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.services import Budget, Monitoring
-from fairway_core.environment.slurm import Slurm, SlurmNodes
-from fairway_core.environment.state import AzurermState, LocalState, OtherState
-from fairway_core.environment.web import Web
-
-__all__ = [
-    "AnyCluster",
-    "AnyFileSystem",
-    "AzureFiles",
-    "AzurermState",
-    "Backup",
-    "BatchCluster",
-    "Budget",
-    "Cluster",
-    "Disks",
-    "Dns",
-    "Environment",
-    "Existing",
-    "Firewall",
-    "Kubernetes",
-    "KubernetesNodes",
-    "LoadedEnvironment",
-    "LocalState",
-    "Lustre",
-    "Monitoring",
-    "NetApp",
-    "NfsServer",
-    "OtherState",
-    "Person",
-    "Proxy",
-    "Repair",
-    "Schedule",
-    "Slurm",
-    "SlurmNodes",
-    "Spot",
-    "Web",
-    "load_environment",
-    "read_environment",
-]
+from fairway_core.environment.access import Person as Person
+from fairway_core.environment.addresses import Proxy as Proxy
+from fairway_core.environment.batch import BatchCluster as BatchCluster
+from fairway_core.environment.cluster import Cluster as Cluster
+from fairway_core.environment.cluster import Repair as Repair
+from fairway_core.environment.cluster import Spot as Spot
+from fairway_core.environment.clusters import AnyCluster as AnyCluster
+from fairway_core.environment.filesystems import AnyFileSystem as AnyFileSystem
+from fairway_core.environment.filesystems_managed import AzureFiles as AzureFiles
+from fairway_core.environment.filesystems_managed import Lustre as Lustre
+from fairway_core.environment.filesystems_managed import NetApp as NetApp
+from fairway_core.environment.kubernetes import Kubernetes as Kubernetes
+from fairway_core.environment.kubernetes import KubernetesNodes as KubernetesNodes
+from fairway_core.environment.loading import LoadedEnvironment as LoadedEnvironment
+from fairway_core.environment.loading import load_environment as load_environment
+from fairway_core.environment.loading import read_environment as read_environment
+from fairway_core.environment.model import Environment as Environment
+from fairway_core.environment.network import Dns as Dns
+from fairway_core.environment.network import Existing as Existing
+from fairway_core.environment.network import Firewall as Firewall
+from fairway_core.environment.nfs_server import Backup as Backup
+from fairway_core.environment.nfs_server import Disks as Disks
+from fairway_core.environment.nfs_server import NfsServer as NfsServer
+from fairway_core.environment.schedule import Schedule as Schedule
+from fairway_core.environment.services import Budget as Budget
+from fairway_core.environment.services import Monitoring as Monitoring
+from fairway_core.environment.slurm import Slurm as Slurm
+from fairway_core.environment.slurm import SlurmNodes as SlurmNodes
+from fairway_core.environment.state import AzurermState as AzurermState
+from fairway_core.environment.state import LocalState as LocalState
+from fairway_core.environment.state import OtherState as OtherState
+from fairway_core.environment.web import Web as Web

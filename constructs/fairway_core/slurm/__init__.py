@@ -4,40 +4,21 @@
 Neither needs Terraform or Azure, so that tests and the simulator run the very files that nodes get.
 """
 
-from fairway_core.slurm.cluster import (
-    DISTRIBUTION,
-    MICROSOFT,
-    Accounting,
-    Cloud,
-    Gpus,
-    Packages,
-    Partition,
-    Paths,
-    Programs,
-    Qos,
-    SlurmCluster,
-    Timing,
-)
-from fairway_core.slurm.rendering import accounting_commands, render
-from fairway_core.slurm.scripts import NodeFacts, cloud_programs, install, node_scripts
-
-__all__ = [
-    "DISTRIBUTION",
-    "MICROSOFT",
-    "Accounting",
-    "Cloud",
-    "Gpus",
-    "NodeFacts",
-    "Packages",
-    "Partition",
-    "Paths",
-    "Programs",
-    "Qos",
-    "SlurmCluster",
-    "Timing",
-    "accounting_commands",
-    "cloud_programs",
-    "install",
-    "node_scripts",
-    "render",
-]
+from fairway_core.slurm.cluster import DISTRIBUTION as DISTRIBUTION
+from fairway_core.slurm.cluster import MICROSOFT as MICROSOFT
+from fairway_core.slurm.cluster import Accounting as Accounting
+from fairway_core.slurm.cluster import Cloud as Cloud
+from fairway_core.slurm.cluster import Gpus as Gpus
+from fairway_core.slurm.cluster import Packages as Packages
+from fairway_core.slurm.cluster import Partition as Partition
+from fairway_core.slurm.cluster import Paths as Paths
+from fairway_core.slurm.cluster import Programs as Programs
+from fairway_core.slurm.cluster import Qos as Qos
+from fairway_core.slurm.cluster import SlurmCluster as SlurmCluster
+from fairway_core.slurm.cluster import Timing as Timing
+from fairway_core.slurm.rendering import accounting_commands as accounting_commands
+from fairway_core.slurm.rendering import render as render
+from fairway_core.slurm.scripts import NodeFacts as NodeFacts
+from fairway_core.slurm.scripts import cloud_programs as cloud_programs
+from fairway_core.slurm.scripts import install as install
+from fairway_core.slurm.scripts import node_scripts as node_scripts
