@@ -64,8 +64,9 @@ _KINDS = {
 _KEY = re.compile(
     r"(?i)(?:secret|access_key|api_key|token)\s*[=:]\s*[\"']?(?=\S{0,200}[0-9])[a-z0-9+/_.-]{16}"
     r"|key[=:\s]\s*[\"']?[a-z0-9+/]{86}=="
-    r"|\b(?:hf_|ghp_|github_pat_|sk-)(?=\S{0,200}[0-9])[a-z0-9_-]{20}"
 )
+# An attribute of a resource, as Terraform refers to it; `value` and `secret` are those of secrets.
+_REFERENCE = re.compile(r"azurerm_\w{1,100}\.[\w-]+(?:\[\d+\])?\.(?P<name>\w+)(?!-)")
 
 
 @cache
@@ -87,7 +88,20 @@ def secrets_in(text: str, *, tokens: bool = False) -> list[str]:
     ['a shared access signature']
     """
     found = [kind for kind, pattern in _KINDS.items() if pattern.search(text)]
-    return found or (["a key or a token"] if tokens and _KEY.search(text) else [])
+    is_token = tokens and (_KEY.search(text) or _TOKEN.search(text))
+    return found or (["a key or a token"] if is_token else [])
+
+
+def secret_reference(text: str) -> str | None:
+    """The first reference in a text to a secret attribute, which Terraform would show there.
+
+    >>> secret_reference("${azurerm_storage_account.storage.primary_access_key}")
+    'azurerm_storage_account.storage.primary_access_key'
+    """
+    for found in _REFERENCE.finditer(text):
+        if found["name"] in ("value", "secret") or is_secret_name(found["name"]):
+            return found[0]
+    return None
 
 
 @lru_cache(1 << 16)

@@ -53,6 +53,7 @@ def _write(folder: Path, **fields: Any) -> Path:
         ({"env": {"DB_PASSWORD": "bm90x"}}, "env.DB_PASSWORD"),
         ({"env": {"AWS_SECRET_ACCESS_KEY": "bm90AAbb11/" * 4}}, "env.AWS_SECRET_ACCESS_KEY"),
         ({"env": {"HF": "hf_bm90AAbb11CCdd22EEff33GG"}}, "env.HF"),
+        ({"env": {"GIT": "glpat-bm90AAbb11CCdd22EEff"}}, "env.GIT"),
         ({"command": "./a --key " + "bm90+/" * 14 + "ab=="}, "command"),
         ({"params": {"api_key": "bm90-0123456789-abc"}}, "params.api_key"),
         ({"env": {"KEY": "AccountName=x;AccountKey=" + "a" * 86 + "=="}}, "env.KEY"),

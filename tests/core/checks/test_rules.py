@@ -228,6 +228,7 @@ def test_secrets_are_found_in_encoded_start_up_data(secret: str, wrapped: bool) 
         ("${azurerm_storage_account.s.primary_blob_connection_string}", True),
         ({"nested": ["${azurerm_batch_account.b.primary_access_key}"]}, True),
         ("${azurerm_log_analytics_workspace.w.primary_shared_key}", True),
+        ("${azurerm_kubernetes_cluster.k.kube_config_raw}", True),
         ("${azurerm_storage_account.s.primary_blob_endpoint}", False),
         ("${azurerm_key_vault.v.vault_uri}", False),
         ("${azurerm_key_vault_key.k.id}", False),

@@ -13,7 +13,7 @@ from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import every, referred
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks
-from fairway_core.secret_values import secrets_in
+from fairway_core.secret_values import secret_reference, secrets_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -130,11 +130,6 @@ def public_service(resources: Resources, asked: Asked) -> Iterator[Fault]:
             yield Fault("nobody can reach this", hint, (type_, name))
 
 
-# Attributes whose value Terraform would keep in its state and show to anyone who reads outputs.
-_SECRET_ATTRIBUTE = re.compile(
-    r"azurerm_\w{1,100}\.[\w-]+(?:\[\d+\])?\."
-    r"(?:\w*(?:access_key|connection_string|shared_key|password|sas)(?![\w-])|(?:value|secret)\b)"
-)
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 
 
@@ -177,5 +172,5 @@ def plain_secret(text: str) -> Iterator[Fault]:
     hint = "let the node's managed identity read it from the key vault"
     for what in secrets_in(text):
         yield Fault(f"{what} is in plain text here", hint)
-    if match := _SECRET_ATTRIBUTE.search(text):
-        yield Fault(f"`{match[0]}` is a secret that everyone can read here", hint)
+    if reference := secret_reference(text):
+        yield Fault(f"`{reference}` is a secret that everyone can read here", hint)
