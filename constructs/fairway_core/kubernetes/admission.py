@@ -15,7 +15,7 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.api import BOOT, CORDONED
 from fairway_agent.kubernetes.manifests import OWN_SCRATCH, POD_UID
@@ -71,48 +71,64 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
     keys = [*(each["key"] for each in tolerations(targets)), *_ADDED]
     of_head = list(access.head_tolerations)
     accounts = [access.service_account, access.head]
+    variables = {"containers": _CONTAINERS, "contexts": _CONTEXTS, "ofNode": _OF_NODE}
+    validations = {
+        **_of_contexts(),
+        **_of_pods(),
+        **_of_volumes(targets),
+        **_of_containers(),
+        f"only the accounts {' and '.join(accounts)}": (
+            "has(object.spec.serviceAccountName)"
+            f" && object.spec.serviceAccountName in {json.dumps(accounts)}"
+        ),
+        "only the tolerations of tasks, or the head's of its pods": (
+            "!has(object.spec.tolerations) || object.spec.tolerations.all(t, "
+            f"has(t.key) && (t.key in {json.dumps(keys)} || (t.key in {json.dumps(of_head)}"
+            f' && object.spec.serviceAccountName == "{access.head}")))'
+        ),
+    }
+    return _enforced(
+        name,
+        ("pods", "pods/ephemeralcontainers"),
+        ("CREATE", "UPDATE"),
+        {},
+        variables,
+        {f"{space}: {message}": holds for message, holds in validations.items()},
+        {
+            "matchResources": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}
+            }
+        },
+    )
+
+
+def _enforced(
+    name: str,
+    resources: Sequence[str],
+    operations: Sequence[str],
+    conditions: Mapping[str, Any],
+    variables: Mapping[str, str],
+    validations: Mapping[str, str],
+    where: Mapping[str, Any],
+) -> list[Manifest]:
+    """A policy by which expressions hold of what is done to resources, each by its message, and the
+    binding that denies anything else; what cannot be judged is refused."""
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["pods", "pods/ephemeralcontainers"],
+        "operations": list(operations),
+        "resources": list(resources),
     }
     spec = {
-        # What cannot be judged is refused.
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},
-        "variables": [
-            {"name": "containers", "expression": _CONTAINERS},
-            {"name": "contexts", "expression": _CONTEXTS},
-            {"name": "ofNode", "expression": _OF_NODE},
-        ],
+        **conditions,
+        "variables": [{"name": each, "expression": is_} for each, is_ in variables.items()],
         "validations": [
-            {"expression": expression, "message": f"{space}: {message}"}
-            for message, expression in {
-                **_of_contexts(),
-                **_of_pods(),
-                **_of_volumes(targets),
-                **_of_containers(),
-                f"only the accounts {' and '.join(accounts)}": (
-                    "has(object.spec.serviceAccountName)"
-                    f" && object.spec.serviceAccountName in {json.dumps(accounts)}"
-                ),
-                "only the tolerations of tasks, or the head's of its pods": (
-                    "!has(object.spec.tolerations) || object.spec.tolerations.all(t, "
-                    f"has(t.key) && (t.key in {json.dumps(keys)} || (t.key in"
-                    f" {json.dumps(of_head)}"
-                    f' && object.spec.serviceAccountName == "{access.head}")))'
-                ),
-            }.items()
+            {"expression": holds, "message": message} for message, holds in validations.items()
         ],
     }
-    binding = {
-        "policyName": name,
-        "validationActions": ["Deny"],
-        "matchResources": {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}
-        },
-    }
+    binding = {"policyName": name, "validationActions": ["Deny"], **where}
     return [
         {**manifest(_API, "ValidatingAdmissionPolicy", name), "spec": spec},
         {**manifest(_API, "ValidatingAdmissionPolicyBinding", name), "spec": binding},
@@ -136,42 +152,24 @@ def node_policy(
     """A policy, and its binding, by which an account changes no labels of nodes, no taints, and no
     annotations but `notes`: the others are the word of other accounts. `more` are expressions that
     hold too, by what each refuses."""
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": ["UPDATE"],
-        "resources": ["nodes", "nodes/status"],
-    }
     user = f"system:serviceaccount:{namespace}:{account}"
+    is_account = {"name": "account", "expression": f'request.userInfo.username == "{user}"'}
+    before = {"notes": "object.metadata.annotations", "before": "oldObject.metadata.annotations"}
     validations = {
         **(more or {}),
         "no labels": _kept("metadata.labels"),
         "no taints": _kept("spec.taints"),
         f"no annotations but {' and '.join(notes)}": _kept_but(notes),
     }
-    spec = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [
-            {"name": "account", "expression": f'request.userInfo.username == "{user}"'}
-        ],
-        "variables": [
-            {"name": field, "expression": f"has({each}) ? {each} : {{}}"}
-            for field, each in (
-                ("notes", "object.metadata.annotations"),
-                ("before", "oldObject.metadata.annotations"),
-            )
-        ],
-        "validations": [
-            {"expression": expression, "message": f"{name}: {message}"}
-            for message, expression in validations.items()
-        ],
-    }
-    binding = {"policyName": name, "validationActions": ["Deny"]}
-    return [
-        {**manifest(_API, "ValidatingAdmissionPolicy", name), "spec": spec},
-        {**manifest(_API, "ValidatingAdmissionPolicyBinding", name), "spec": binding},
-    ]
+    return _enforced(
+        name,
+        ("nodes", "nodes/status"),
+        ("UPDATE",),
+        {"matchConditions": [is_account]},
+        {field: f"has({each}) ? {each} : {{}}" for field, each in before.items()},
+        {f"{name}: {message}": holds for message, holds in validations.items()},
+        {},
+    )
 
 
 def _kept(field: str) -> str:
