@@ -94,6 +94,11 @@ class NodeSpec:
     signed_in: Mapping[str, bool] = field(default_factory=dict)
     idle: float | None = None
 
+    @property
+    def eviction(self) -> str | None:
+        """Eviction policy of Spot nodes; None where the nodes are dedicated."""
+        return self.spot.eviction if self.spot else None
+
 
 def sends_gpu_metrics(size: VmSize) -> bool:
     """True if nodes of that size report the load of their GPUs, as those of NVIDIA do."""

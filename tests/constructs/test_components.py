@@ -25,6 +25,7 @@ from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.cdk import App, Aspect, Aspects, Component, Construct, Resource, Stack
 from fairway_constructs.egress import NatEgress
 from fairway_constructs.environment_stack import EnvironmentStack
+from fairway_constructs.file_system import FileSystem
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity
 from fairway_constructs.lustre import Lustre
@@ -453,7 +454,9 @@ def test_components_argument_types_are_exported() -> None:
 
 def test_components_are_all_named_in_the_documentation(repository: Path) -> None:
     text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
-    assert [each.__name__ for each in own_classes() if f"`{each.__name__}`" not in text] == []
+    # Kinds of file systems are on the page that compares them, and in the reference.
+    named = (each for each in own_classes() if FileSystem not in each.__bases__)
+    assert [each.__name__ for each in named if f"`{each.__name__}`" not in text] == []
 
 
 @pytest.mark.parametrize(
