@@ -94,11 +94,6 @@ class NodeSpec:
     signed_in: Mapping[str, bool] = field(default_factory=dict)
     idle: float | None = None
 
-    @property
-    def eviction(self) -> str | None:
-        """Eviction policy of Spot nodes; None where the nodes are dedicated."""
-        return self.spot.eviction if self.spot else None
-
 
 def sends_gpu_metrics(size: VmSize) -> bool:
     """True if nodes of that size report the load of their GPUs, as those of NVIDIA do."""
@@ -257,7 +252,7 @@ def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:
     if spec.local_os_disk is not None or single:
         return not spec.local_os_disk
     return not node_rules.prefers_local_disk(
-        spec.size, spec.os_gib or spec.image.os_disk_gib, spec.eviction
+        spec.size, spec.os_gib or spec.image.os_disk_gib, spec.spot.eviction if spec.spot else None
     )
 
 
@@ -282,7 +277,7 @@ def os_disk(
             spec.image,
             spec.os_gib,
             local=bool(local),
-            eviction=spec.eviction,
+            eviction=spec.spot.eviction if spec.spot else None,
         )
     gib = spec.os_gib or spec.image.os_disk_gib
     if not local:
