@@ -294,12 +294,12 @@ class Environment(Model):
         # The services with private endpoints, as private_links.toml has them.
         linked = {
             "blob": self.storage.has_endpoint,
-            "file": any(each.private_link == "file" for each in self.filesystems.values()),
             "vault": services["vault"],
             "registry": services["registry"],
             "batch": services["Batch account"],
         }
-        network.dns.check_zones([name for name, is_there in linked.items() if is_there])
+        files = {each.private_link for each in self.filesystems.values()} - {""}
+        network.dns.check_zones({*files, *(name for name, is_there in linked.items() if is_there)})
         if network.is_closed and self.scheduler is not None:
             raise FieldError(
                 "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
