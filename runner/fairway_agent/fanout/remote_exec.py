@@ -107,13 +107,6 @@ def lost_nodes(folder: Path) -> list[str]:
         return []
 
 
-def lost_silently(folder: Path) -> list[str]:
-    """The nodes to which a launcher's connection did not end by itself, and that do not answer. A
-    launcher that loses a daemon may kill the connection before that can say anything, and exit with
-    0 all the same, as Open MPI 5's mpirun does."""
-    return unreachable([path.name for path in folder.glob(f"{REACHED}/*")])
-
-
 def unreachable(hosts: Iterable[str]) -> list[str]:
     """Returns the hosts that accept no connection now; probes all of them at once."""
     words = (*_SSH, "--")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import control, job_facts, processes, scratch, state_files
 from fairway_agent.fanout import launchers, remote_exec, sshd_mesh
-from fairway_agent.figures.sampler import sampler
+from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, base
 from fairway_agent.kubernetes.manifests import SCRATCH
@@ -104,14 +104,16 @@ class PodNodes(SharedNodes):
     def facts(self, task: Task) -> dict[str, Any]:
         return {**super().facts(task), "job": os.environ["_FAIRWAY_POD"]}
 
-    def sampler_words(self, task: Task, seconds: float) -> list[str]:
-        each = [*processes.program(remote_exec.PROGRAM), "--each"] if self.config else []
-        return [*each, *sampler(task.run_folder, seconds)]
-
-    def environment_outside(self, task: Task) -> dict[str, str]:
+    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
         """With what leads to its other nodes; of a part of one with the name of its samples."""
+        plan, words = task.plan, partial(sampler, task.run_folder)
+        each = [*processes.program(remote_exec.PROGRAM), "--each"] if self.config else []
         found = {**os.environ, **self._ssh_config(), "FAIRWAY_HOSTS": ",".join(task.addresses())}
-        return found | ({"_FAIRWAY_NODE": _sampled(task)} if task.share is not None else {})
+        if task.share is not None:
+            found["_FAIRWAY_NODE"] = _sampled(task)
+        return Sampling(
+            plan.sample_every, lambda s: [*each, *words(s)], lambda: found, plan.secrets
+        )
 
     def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
         """By what a pod with a part of its node sees of its own GPUs."""

@@ -18,12 +18,13 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import processes, scratch
 from fairway_agent.fanout import launchers
-from fairway_agent.figures.sampler import sampler
+from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.slurm import container
 from fairway_agent.slurm.jobs import ENDED
 from fairway_agent.task.shared_nodes import SharedNodes, is_prepared, scratch_folder
@@ -78,14 +79,12 @@ class SlurmNodes(SharedNodes):
             quiet = subprocess.DEVNULL
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
 
-    def sampler_words(self, task: Task, seconds: float) -> list[str]:
+    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
         """On each node; a step of several nodes ends with srun."""
-        count = len(task.hosts)
+        plan, count = task.plan, len(task.hosts)
         step = [*STEP, f"--nodes={count}", f"--ntasks={count}"] if count > 1 else []
-        return [*step, *sampler(task.run_folder, seconds)]
-
-    def environment_outside(self, task: Task) -> dict[str, str]:
-        return _for_step()
+        words = partial(sampler, task.run_folder)
+        return Sampling(plan.sample_every, lambda s: [*step, *words(s)], _for_step, plan.secrets)
 
     def clean(self, task: Task, code: int) -> None:
         """Ends it before the attempt's end is known, with the steps that a launcher left."""
@@ -97,7 +96,12 @@ class SlurmNodes(SharedNodes):
                 step.wait()
         self.signalling.clear()
         if code and len(task.hosts) > 1:
-            _end_steps()
+            # What a launcher that was killed has left: the next attempt must not meet it.
+            steps = ["squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%i"]
+            with suppress(commands.Refused):
+                listed = commands.run(steps).split()
+                if left := [step for step in listed if step.rpartition(".")[2].isdecimal()]:
+                    commands.run(["scancel", "--signal=KILL", *left])
         if words := _on_others(task):
             # What was told to end has had its grace.
             grace = _STRAY_GRACE if task.kill_at is None else 0.0
@@ -174,15 +178,6 @@ def _for_step() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _OF_JOB}
 
 
-def _end_steps() -> None:
-    """Ends what a launcher that was killed has left: the next attempt must not meet it."""
-    with suppress(commands.Refused):
-        listed = commands.run(["squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%i"])
-        left = [step for step in listed.split() if step.rpartition(".")[2].isdecimal()]
-        if left:
-            commands.run(["scancel", "--signal=KILL", *left])
-
-
 _GRACE = 5.0  # seconds for what is left to save what it has
 _PATIENCE = 30.0  # seconds for what does not die at once, as a program in the driver of a GPU
 _RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
@@ -199,11 +194,18 @@ def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> boo
 
 def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
     """Ends what this user's tasks left here whose job Slurm has no more, or has begun anew."""
-    found = _others(shared, environment)
+    own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
+    found: dict[int, tuple[str, str]] = {}  # each with its job, and how often that had begun anew
+    for pid, variables in processes.environments():
+        known = dict(each.partition("=")[::2] for each in variables)
+        # A launcher passes this one on to other nodes too.
+        folder, job = known.get(_RUN, ""), known.get(_JOB, "")
+        key = (job, known.get(_TIMES, "0"))
+        if job and key != own and Path(folder).is_relative_to(shared / "runs"):
+            found[pid] = key
     if not found:
         return
     going: set[str] = set()
-    own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
     if any(job != own[0] for job, _ in found.values()):
         # By itself squeue leaves out jobs that are suspended, and those of hidden partitions.
         every = ["squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", "%A|%T"]
@@ -214,21 +216,6 @@ def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
             going = {job for job, _ in found.values()} - {own[0]}
     left = {pid for pid, key in found.items() if key[0] == own[0] or key[0] not in going}
     processes.end(processes.sessions_of_all(left) - {os.getsid(0)}, _GRACE)
-
-
-def _others(shared: Path, environment: Mapping[str, str]) -> dict[int, tuple[str, str]]:
-    """The processes here that tasks of other jobs have started, or of this one before it began
-    anew: each with the job, and how often that had begun anew."""
-    own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
-    found = {}
-    for pid, variables in processes.environments():
-        known = dict(each.partition("=")[::2] for each in variables)
-        # A launcher passes this one on to other nodes too.
-        folder, job = known.get(_RUN, ""), known.get(_JOB, "")
-        key = (job, known.get(_TIMES, "0"))
-        if job and key != own and Path(folder).is_relative_to(shared / "runs"):
-            found[pid] = key
-    return found
 
 
 def signal_task(run: str, task: str, number: signal.Signals) -> None:

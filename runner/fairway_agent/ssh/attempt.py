@@ -42,27 +42,26 @@ def main() -> None:
         sys.exit(code)
     inside = container.entry(run) if len(hosts) == 1 else []
     folder = Path(os.environ["FAIRWAY_TASK_FOLDER"])
-    sys.exit(_run([*inside, "bash", script], folder, _sampling(run)))
-
-
-def _sampling(run: Path) -> Sampling:
-    """Returns the sampler of the task's nodes. If the sampler loses a node, the task has not lost
-    it."""
     plan = job_facts.read_shared_plan(run)
     program = [*processes.program(remote_exec.PROGRAM, waits=True), "--each"]
-    return Sampling(
+    sampling = Sampling(
         plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],
         lambda: os.environ,
-        {"FAIRWAY_TASK_FOLDER", *plan.secrets},
+        {"FAIRWAY_TASK_FOLDER", *plan.secrets},  # a node that it loses is not lost to the task
     )
+    sys.exit(_run([*inside, "bash", script], folder, sampling))
 
 
 def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     """The exit code of the task's script; not 0 where a node was lost, whatever a launcher says."""
     processes.outlive(*processes.TASK_SIGNALS)  # for the script's programs, which get them too
     code = sampling.wait_for(subprocess.Popen(command))
-    for host in remote_exec.lost_silently(folder):
+    # The nodes to which a launcher's connection did not end by itself, and that do not answer: one
+    # that loses a daemon may kill the connection before that can say anything, and exit with 0 all
+    # the same, as Open MPI 5's mpirun does.
+    cut = [path.name for path in folder.glob(f"{remote_exec.REACHED}/*")]
+    for host in remote_exec.unreachable(cut):
         remote_exec.lose(host)
         code = code or remote_exec_server.LOST
     return 128 - code if code < 0 else code
@@ -93,10 +92,6 @@ class SshNodes(SharedNodes):
         if main.is_near:
             return attempt
         return [*processes.program(remote_exec.PROGRAM), "--exactly", main.address, *attempt]
-
-    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """None here: the program on the main host sees to that."""
-        return Sampling()
 
     def loss(self, task: Task) -> Loss | None:
         """Returns the nodes that could not be reached any more; None if there are none."""

@@ -3,13 +3,11 @@ of Slurm and of Kubernetes."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import scratch
 from fairway_agent.fanout.remote_exec import LOST
-from fairway_agent.figures.sampler import Sampling
 from fairway_agent.prepare import SETUP_FAILED, has_setup
 from fairway_agent.task.task import Nodes
 
@@ -31,7 +29,7 @@ def is_prepared(task: Task) -> bool:
 
 class SharedNodes(Nodes):
     """Nodes that share the run's folder. Where a scheduler has chosen them, the attempts of the
-    task run on the first of them, and sample them all."""
+    task run on the first of them."""
 
     IS_HERE: ClassVar = False
     LOSSES_ARE_FAILURES: ClassVar = False
@@ -53,21 +51,6 @@ class SharedNodes(Nodes):
     def facts(self, task: Task) -> dict[str, Any]:
         names = ",".join(host.name for host in task.hosts)
         return {"node": names or None, "submission": task.submission}
-
-    def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        return Sampling(
-            task.plan.sample_every,
-            lambda seconds: self.sampler_words(task, seconds),
-            lambda: self.environment_outside(task),
-            task.plan.secrets,
-        )
-
-    def sampler_words(self, task: Task, seconds: float) -> list[str]:
-        raise NotImplementedError
-
-    def environment_outside(self, task: Task) -> dict[str, str]:
-        """Returns the environment of programs that are not the job's own."""
-        return dict(os.environ)
 
     def session_folder(self, task: Task) -> Path:
         return scratch_folder(task) / f"mpi{task.attempt}"
