@@ -117,7 +117,8 @@ _LATEST = 3600.0
 
 @dataclass
 class Watch:
-    """The limits of one submission of a run; `due` is when to look next, on the clock, or None."""
+    """The limits of one submission of a run; `due` is when to look next, on the clock, or None.
+    `record` is the folder with the run's record, where its tasks do not write into that."""
 
     folder: Path
     plan: RunPlan
@@ -125,6 +126,7 @@ class Watch:
     started: float | None = None
     due: float | None = None
     nodes: dict[str, int] = field(default_factory=dict)
+    record: Path | None = None
 
     def begin(self) -> None:
         """A task begins; the run has begun with its first."""
@@ -151,11 +153,6 @@ class Watch:
         """The limit that it is over, as far as somebody has seen that."""
         return self._control.limit
 
-    @property
-    def record(self) -> Path:
-        """Folder with the run's record: its own, unless its tasks have a record of their own."""
-        return self.folder
-
     def held(self, now: float) -> Held:
         return held(self.folder, self.nodes, now)
 
@@ -168,7 +165,7 @@ class Watch:
             return True
         now, use = time.time(), Held()
         if self.plan.max_cost is not None:
-            self.nodes = self.nodes or nodes_of(self.record)
+            self.nodes = self.nodes or nodes_of(self.record or self.folder)
             use = self.held(now)
         found = over(self.plan, now, self.started, use)
         if found is None:
@@ -184,7 +181,8 @@ class Watch:
         end, budget = due(self.plan, now, self.started, use), self.plan.max_cost
         if budget is None:
             return end
-        most = max(1, job_facts.of_target(self.record).most_nodes, use.nodes)
+        target = job_facts.of_target(self.record or self.folder)
+        most = max(1, target.most_nodes, use.nodes)
         pause = max(0.0, budget.node_seconds - use.seconds) / most
         look = now + min(max(pause, _SOONEST), _LATEST)
         return look if end is None else min(look, end)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, predecessors, state_files
 from fairway_agent.control import Numbers
+from fairway_agent.limits import Watch
 from fairway_agent.notify import should_notify
 from fairway_agent.records import Damaged
 from fairway_agent.state_files import (
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fairway_agent.control import Control, Part
-    from fairway_agent.limits import Watch
     from fairway_agent.spec import RunPlan
 
 # Seconds after a job's end in which the task's own report may still be on its way: for so long an
@@ -125,7 +125,7 @@ def _ended(status: TaskState, view: JobView, now: float) -> TaskState:
 class Reconciliation(ABC):
     """One run, and what its scheduler says of its jobs. WATCH looks at the run's own limits."""
 
-    WATCH: ClassVar[type[Watch]]
+    WATCH: ClassVar = Watch
 
     def __init__(self, folder: Path, known: Control) -> None:
         self.folder = folder

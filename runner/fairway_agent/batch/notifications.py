@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,17 +118,8 @@ def is_tracked(plan: RunPlan) -> bool:
     return plan.is_limited or plan.idle_gpu is not None or bool(plan.retry_limits)
 
 
-@dataclass
 class PoolWatch(limits.Watch):
-    """The limits of a run whose tasks leave word in its `folder`; its record is `kept` on each
-    node."""
-
-    kept: Path = field(default_factory=Path)
-
-    @property
-    def record(self) -> Path:
-        """On this node."""
-        return self.kept
+    """The limits of a run whose tasks leave word in its `folder`; its record is on each node."""
 
     def begin(self) -> None:
         """Begins the watch; if the start cannot be written, this task sees no limit of the run."""
@@ -158,7 +149,7 @@ def watch_of(folders: Folders, plan: RunPlan, submission: int) -> PoolWatch:
     if is_tracked(plan):
         with suppress(OSError):
             folders.shared.mkdir(parents=True, exist_ok=True)
-    return PoolWatch(folders.shared, plan, submission, kept=folders.record)
+    return PoolWatch(folders.shared, plan, submission, record=folders.record)
 
 
 @dataclass

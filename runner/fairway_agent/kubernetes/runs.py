@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, ClassVar
+from typing import IO, TYPE_CHECKING
 
 from fairway_agent import control, job_facts
 from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, PART, Api, job_name
@@ -19,7 +19,6 @@ from fairway_agent.kubernetes.objects import (
     selector,
 )
 from fairway_agent.kubernetes.task_state import PATIENCE, is_pending, stuck, view_of, why_pending
-from fairway_agent.limits import Watch
 from fairway_agent.reconcile import JobView, Reconciliation, reconcile
 from fairway_agent.records import Damaged
 from fairway_agent.shared import runs
@@ -92,20 +91,18 @@ def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     for part in parts:
-        if part.job and request.task in part.names:
-            _end(api, folder, part, part.names.index(request.task))
-
-
-def _end(api: Api, folder: Path, part: Part, position: int) -> None:
-    """The whole Job of a task that has one; else the pod of its index, which is not made again."""
-    if len(part.indices) == 1:
-        for job in jobs_of(api, folder):
-            if job["metadata"]["name"] == part.job:
-                api.delete(BATCH, "jobs", part.job)
-        return
-    for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
-        if index_of(pod) == position and not is_over(pod) and owns(folder, pod):
-            api.delete(CORE, "pods", pod["metadata"]["name"])
+        if not part.job or request.task not in part.names:
+            continue
+        if len(part.indices) == 1:  # it has a Job of its own
+            for job in jobs_of(api, folder):
+                if job["metadata"]["name"] == part.job:
+                    api.delete(BATCH, "jobs", part.job)
+            continue
+        # Else it has the pod of its index, which is not made again.
+        position = part.names.index(request.task)
+        for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
+            if index_of(pod) == position and not is_over(pod) and owns(folder, pod):
+                api.delete(CORE, "pods", pod["metadata"]["name"])
 
 
 def remove(shared: Path, request: RunsRequest, payload: IO[bytes]) -> RunsReport:
@@ -138,8 +135,6 @@ def reconcile_all(
 
 class _Reconciliation(Reconciliation):
     """One run, and what the API server says of its Jobs."""
-
-    WATCH: ClassVar = Watch
 
     def __init__(self, folder: Path, known: Control, api: Api, objects: Objects) -> None:
         super().__init__(folder, known)
