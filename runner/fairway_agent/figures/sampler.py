@@ -59,8 +59,10 @@ class Machine:
         seconds, before = now - self._at, self._before
         self._before, self._at = counters, now
         found = self._memory()
-        if speed := sum(self._port_speeds()):
-            found["fabric_limit"] = speed
+        for port in self._ports():
+            with suppress(OSError, ValueError, IndexError):
+                speed = float((port / "rate").read_text().split()[0])  # as `400 Gb/sec (4X NDR)`
+                found["fabric_limit"] = found.get("fabric_limit", 0.0) + speed * 1e9 / 8
         if not before or seconds <= 0:
             return found
         # A counter that has gone back belongs to a device that is another by now.
@@ -131,13 +133,6 @@ class Machine:
             name: sum(float((port / "counters" / file).read_text()) for port in ports) * _WORD
             for name, file in names.items()
         }
-
-    def _port_speeds(self) -> Iterator[float]:
-        """Yields each port's maximum rate in bytes per second."""
-        for port in self._ports():
-            with suppress(OSError, ValueError, IndexError):
-                # As `400 Gb/sec (4X NDR)`.
-                yield float((port / "rate").read_text().split()[0]) * 1e9 / 8
 
     def _ports(self) -> Iterator[Path]:
         """The ports of InfiniBand: adapters of Ethernet are in the same folder."""

@@ -47,21 +47,22 @@ def main() -> None:
         read_secrets(folder, plan)
     controller = Controller(Api(), folder, number, plan)
     while controller.step():
-        time.sleep(_PAUSE if controller.is_awaited else _LONG_PAUSE)
+        parts = control.read(folder).parts
+        # Others wait to be started, or to be notified.
+        is_awaited = plan.notify is not None or not parts or not all(part.job for part in parts)
+        time.sleep(_PAUSE if is_awaited else _LONG_PAUSE)
 
 
+@dataclass
 class Controller:
-    """One submission of the run in a folder."""
+    """One submission of the run in a folder; `since` has the time when each pod that is stuck was
+    first seen so."""
 
-    def __init__(self, api: Api, folder: Path, number: int, plan: RunPlan) -> None:
-        self.api, self.folder, self.number, self.plan = api, folder, number, plan
-        self.stuck = StuckPods(api, folder)
-
-    @property
-    def is_awaited(self) -> bool:
-        """True if others wait for the run's controller: to be started, or to be notified."""
-        parts = control.read(self.folder).parts
-        return self.plan.notify is not None or not parts or not all(part.job for part in parts)
+    api: Api
+    folder: Path
+    number: int
+    plan: RunPlan
+    since: dict[str, float] = field(default_factory=dict)
 
     def step(self) -> bool:
         """Does what is due; whether more is to come."""
@@ -91,12 +92,43 @@ class Controller:
         objects = look(self.api, [each.name for each in (*others, self.folder)])
         known = self._known
         if not known.is_cancelled and known.limit is None:
-            self.stuck.end(objects, known, time.time())
+            self._end_stuck(objects, known, time.time())
         reconcile_all(self.api, [*others, self.folder], objects)
         for part in known.parts:
             if part.job in objects.jobs and self._is_needless(part, objects):
                 self.api.delete(BATCH, "jobs", part.job)
         return objects
+
+    def _end_stuck(self, objects: Objects, known: Control, now: float) -> None:
+        """Ends what has been stuck for long enough, and remembers what is stuck."""
+        before, self.since = self.since, {}
+        for part in known.parts:
+            first = part.names[0]
+            why_not = ""
+            for pod, why in stuck(objects, part.job):
+                name = pod["metadata"]["name"]
+                self.since[name] = before.get(name, now)
+                if now - self.since[name] < PATIENCE and name not in known.ended:
+                    continue
+                if part.nodes > 1 and index_of(pod) > 0:
+                    # The first of a task on several nodes, which waits for this one, says the end.
+                    why_not = why
+                else:
+                    self._end(part, name, why)
+            if part.nodes > 1:
+                control.note_blocked(self.folder, self.number, first, why_not)
+                control.note_lacking(self.folder, self.number, first, *lacking(objects, part))
+
+    def _end(self, part: Part, pod: str, why: str) -> None:
+        """Ends a pod or a Job; the reason is in the run's record before, for a look meanwhile."""
+        folders = [part.task_folder(self.folder, index) for index in part.indices]
+        # Others of its tasks may run: then its index alone fails.
+        alone = part.nodes == 1 and any(folder.exists() for folder in folders)
+        with control.locked(self.folder):
+            ended = control.read(self.folder).of(self.number).ended
+            ended = {pod if alone else part.job: why, **ended}
+            control.change(self.folder, self.number, ended=ended)
+        self.api.delete(*((CORE, "pods", pod) if alone else (BATCH, "jobs", part.job)))
 
     @property
     def _known(self) -> Control:
@@ -158,47 +190,6 @@ def _width(folder: Path, part: Part, plan: RunPlan) -> int:
     states = [state_files.read_task(part.task_folder(folder, index)) for index in part.indices]
     going = sum(known is None or not known.is_final for known in states)
     return going if plan.max_parallel is None else min(going, plan.max_parallel)
-
-
-@dataclass
-class StuckPods:
-    """Stuck pods of the run in a `folder`; `since` has the time when each was first seen stuck. The
-    reason for ending a pod or Job is written to the run's control record before it is ended, so
-    that a look meanwhile finds it."""
-
-    api: Api
-    folder: Path
-    since: dict[str, float] = field(default_factory=dict)
-
-    def end(self, objects: Objects, known: Control, now: float) -> None:
-        """Ends what has been stuck for long enough, and remembers what is stuck."""
-        before, self.since = self.since, {}
-        for part in known.parts:
-            first = part.names[0]
-            why_not = ""
-            for pod, why in stuck(objects, part.job):
-                name = pod["metadata"]["name"]
-                self.since[name] = before.get(name, now)
-                if now - self.since[name] < PATIENCE and name not in known.ended:
-                    continue
-                if part.nodes > 1 and index_of(pod) > 0:
-                    # The first of a task on several nodes, which waits for this one, says the end.
-                    why_not = why
-                else:
-                    self._end(part, name, why, known.submission)
-            if part.nodes > 1:
-                control.note_blocked(self.folder, known.submission, first, why_not)
-                control.note_lacking(self.folder, known.submission, first, *lacking(objects, part))
-
-    def _end(self, part: Part, pod: str, why: str, submission: int) -> None:
-        folders = [part.task_folder(self.folder, index) for index in part.indices]
-        # Others of its tasks may run: then its index alone fails.
-        alone = part.nodes == 1 and any(folder.exists() for folder in folders)
-        with control.locked(self.folder):
-            ended = control.read(self.folder).of(submission).ended
-            ended = {pod if alone else part.job: why, **ended}
-            control.change(self.folder, submission, ended=ended)
-        self.api.delete(*((CORE, "pods", pod) if alone else (BATCH, "jobs", part.job)))
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ def _lasting(folder: Path, name: str, there: Object | None) -> Fault:
 TOO_MUCH = "more than the queue"
 NO_CLASS = "no WorkloadPriorityClass"
 _UNFIT = 422
+_CLASSES = "workloadpriorityclasses"
 
 
 def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
@@ -112,19 +113,12 @@ def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
             raise Refused(_UNFIT, message)
 
 
-def require_class(api: Api, name: str) -> None:
-    """Refused where there is no such class of priority: Kueue would look for it for ever."""
-    with suppressed(FORBIDDEN):  # a head that was prepared without that right
-        if api.get(api.kueue, "workloadpriorityclasses", name, everywhere=True) is None:
-            raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
-
-
 def cluster_queue(api: Api, queue: str) -> Object | None:
     """ClusterQueue with the quota of a queue; None where it cannot be known."""
     local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
     if local is None:
         raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
-    with suppressed(FORBIDDEN):  # as above
+    with suppressed(FORBIDDEN):  # as below
         name = local["spec"]["clusterQueue"]
         return api.get(api.kueue, "clusterqueues", name, everywhere=True)
     return None
@@ -195,7 +189,11 @@ def _write_objects(folder: Path, wanted: Control, request: SubmitRequest) -> Non
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     found = settings.of_run(folder, request.resources, request.topology)
     if request.key:
-        _write_secret(folder / KEY, request.key)
+        path = folder / KEY
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(request.key)
     objects = folder / OBJECTS
     objects.mkdir(exist_ok=True)
     for part in wanted.parts:  # whose pods find all else in the shared folder
@@ -266,8 +264,11 @@ def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
         if queue := job["metadata"]["labels"].get(manifests.QUEUE):
             if queue not in queues:
                 queues[queue] = cluster_queue(api, queue)
-                if name := job["metadata"]["labels"].get(manifests.PRIORITY):
-                    require_class(api, name)
+                name = job["metadata"]["labels"].get(manifests.PRIORITY)
+                with suppressed(FORBIDDEN):  # a head that was prepared without that right
+                    # Kueue would look for the class for ever.
+                    if name and not api.get(api.kueue, _CLASSES, name, everywhere=True):
+                        raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
             require_quota(queues[queue], job)
 
 
@@ -276,11 +277,3 @@ def _delete(api: Api, jobs: Sequence[Object], wanted: Control) -> None:
     for job in jobs:
         if job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission):
             api.delete(BATCH, "jobs", job["metadata"]["name"])
-
-
-def _write_secret(path: Path, text: str) -> None:
-    """Writes a file that nobody else may read."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
