@@ -37,7 +37,10 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
         for file in list(_chosen(written, output)):
             if not os.path.lexists(file):
                 continue  # it has moved by another of its names, which links give it
-            target = kept / name / _below(file.relative_to(written).as_posix(), name)
+            path, own = file.relative_to(written).as_posix(), f"{name}/"
+            # Without the output's own folder, which its id stands for.
+            below = path.removeprefix(own) if path.startswith(own) else os.path.normpath(path)
+            target = kept / name / below
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
@@ -108,11 +111,6 @@ def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
 def _true_path(file: Path) -> Path:
     """Path of a file without the links to folders on the way to it; a link is itself a file."""
     return file.parent.resolve() / file.name
-
-
-def _below(path: str, name: str) -> str:
-    """The path without the output's own folder, which its id stands for."""
-    return path.removeprefix(name + "/") if path.startswith(name + "/") else os.path.normpath(path)
 
 
 def decide_best(folder: Path, plan: RunPlan) -> BestTasks:

@@ -52,10 +52,9 @@ class Supervisor:
     `stage` is the one whose tasks run. `blocked` says that the next task waits for what others use,
     `notified` is the process that sends word of that. `patience` knows why a task cannot be started
     just now. `limit` names the limit of its own that the run is over, `spent` is for how many node-
-    seconds it has held nodes in attempts that have ended. `broken` says that a file of the run is
-    damaged, so that nothing more can be done. `cancelled` has the names of tasks that a person has
-    ended, each by itself. `ending` is why all are to end: a person cancels the run, or its machine
-    stops.
+    seconds it has held nodes in attempts that have ended. `cancelled` has the names of tasks that a
+    person has ended, each by itself. `ending` is why all are to end: a person cancels the run, or
+    its machine stops.
     """
 
     folder: Path
@@ -75,7 +74,6 @@ class Supervisor:
     limit: str | None = None
     spent: float = 0.0
     setup_failed: bool = False
-    broken: bool = False
     reason: str | None = None
     blocked: bool = False
     patience: Patience = field(default_factory=Patience)
@@ -88,10 +86,11 @@ class Supervisor:
         """Runs everything to its end; returns when the run's last state is written. Fault, with
         nothing begun, where a file of the run is damaged."""
         self._begin(ready)
+        broken = False
         try:
             self._run()
         except Fault as fault:  # a file of the run is damaged: what runs ends
-            self.reason, self.broken = fault.said, True
+            self.reason, broken = fault.said, True
             for task in self._running_tasks():
                 processes.end_all(task.sessions, _STRAY_GRACE)
                 task.record(replace(task.status("cancelled"), ended=time.time()))
@@ -100,7 +99,7 @@ class Supervisor:
         self.counts[self._left] += self.counts.pop("queued", 0)
         if self.ending == MACHINE:
             self.reason = self.reason or MACHINE_STOPPED
-        self._record(self._outcome())
+        self._record("failed" if broken else self._outcome())
         self._notify(self.recorded)
         self.states.await_room(self.wakeup, _ROOM_WAIT)
 
@@ -376,7 +375,7 @@ class Supervisor:
         # itself before.
         setup_failed = self.setup_failed and not self.ending
         ended = state_files.end_state(self.counts, setup_failed=setup_failed)
-        return "failed" if self.limit or self.broken else ended
+        return "failed" if self.limit else ended
 
     def _record(self, state: str) -> None:
         self.states.write_late()
