@@ -22,14 +22,6 @@ from fairway_agent.kubernetes.task_state import PATIENCE, is_pending, stuck, vie
 from fairway_agent.reconcile import JobView, Reconciliation, reconcile
 from fairway_agent.records import Damaged
 from fairway_agent.shared import runs
-from fairway_agent.shared.reports import (
-    CancelRequest,
-    Done,
-    RunsReport,
-    RunsRequest,
-    StatesReport,
-    StatesRequest,
-)
 from fairway_agent.state_files import CANCELLED, goes_on
 from fairway_boot import files
 
@@ -39,26 +31,32 @@ if TYPE_CHECKING:
 
     from fairway_agent.control import Control, Part
     from fairway_agent.kubernetes.objects import Objects
+    from fairway_agent.shared.reports import (
+        CancelRequest,
+        Done,
+        RunsReport,
+        RunsRequest,
+        StatesReport,
+        StatesRequest,
+    )
     from fairway_agent.state_files import TaskState
 
 
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
-    """Ends a submission, or a task of it."""
-    folder = shared / "runs" / request.run
-    if folder.is_dir():
-        if request.task:
-            _cancel_task(Api(), folder, request)
-        else:
-            _cancel_run(Api(), folder, request)
-    return Done()
+    return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
 
-def _cancel_run(api: Api, folder: Path, request: CancelRequest) -> None:
+def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, also one that another process is still making."""
+    api, spared = Api(), ""
     with files.alone(folder / control.SUBMIT_LOCK):
         with suppress(Damaged):
             control.cancel(folder, request.submission)
-        spared = _teller(folder)
+        with suppress(Damaged):
+            known = control.read(folder)
+            # Of whose end somebody wants to hear, the controller ends once it has told that.
+            if known.complete and job_facts.read_plan(folder).notify is not None:
+                spared = job_name(folder.name, known.submission, CONTROLLER)
         delete(api, folder, spared)
     if request.kill:
         for pod in api.list(CORE, "pods", selector(folder.name)):
@@ -75,18 +73,9 @@ def delete(api: Api, folder: Path, spared: str = "") -> None:
             api.delete(BATCH, "jobs", job["metadata"]["name"])
 
 
-def _teller(folder: Path) -> str:
-    """The controller of a run of whose end somebody wants to hear: it ends once it has told that.
-    "" where nobody does, or where it would wait for ever."""
-    with suppress(Damaged):
-        known = control.read(folder)
-        if known.complete and job_facts.read_plan(folder).notify is not None:
-            return job_name(folder.name, known.submission, CONTROLLER)
-    return ""
-
-
-def _cancel_task(api: Api, folder: Path, request: CancelRequest) -> None:
+def _cancel_task(folder: Path, request: CancelRequest) -> None:
     """Notes it, by which nothing of the task begins any more, and deletes what there is of it."""
+    api = Api()
     with files.alone(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts

@@ -14,6 +14,8 @@ from fairway_agent.records import Damaged
 from fairway_agent.shared.receive import facts_of, remove
 from fairway_agent.shared.reports import (
     MOST,
+    CancelRequest,
+    Done,
     Health,
     RunReport,
     RunRequest,
@@ -83,6 +85,19 @@ def health(shared: Path, **more: Any) -> Health:
             free = shutil.disk_usage(folder).free
             break
     return Health(free, time.time(), fault, **more)
+
+
+def cancel(
+    shared: Path,
+    request: CancelRequest,
+    end_run: Callable[[Path, CancelRequest], None],
+    end_task: Callable[[Path, CancelRequest], None],
+) -> Done:
+    """Ends a submission, or a task of it, unless the run is gone."""
+    folder = shared / "runs" / request.run
+    if folder.is_dir():
+        (end_task if request.task else end_run)(folder, request)
+    return Done()
 
 
 def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:

@@ -10,7 +10,6 @@ from fairway_agent import control, job_facts, limits, notify, state_files
 from fairway_agent.reconcile import JobView, Reconciliation, reconcile
 from fairway_agent.records import Damaged
 from fairway_agent.shared import runs
-from fairway_agent.shared.reports import CancelRequest, Done, StatesReport, StatesRequest
 from fairway_agent.slurm.jobs import WAITING, jobs_named, look_up, view_of
 from fairway_agent.state_files import CANCELLED, TaskState, goes_on
 from fairway_boot import files
@@ -22,20 +21,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairway_agent.control import Control, Part
+    from fairway_agent.shared.reports import CancelRequest, Done, StatesReport, StatesRequest
     from fairway_agent.slurm.jobs import Element
     from fairway_agent.spec import RunPlan
     from fairway_agent.state_files import RunState
 
 
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
-    """Ends a submission, or a task of it."""
-    folder = shared / "runs" / request.run
-    if folder.is_dir():
-        if request.task:
-            _cancel_task(folder, request)
-        else:
-            _cancel_run(folder, request)
-    return Done()
+    return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
 
 def _cancel_run(folder: Path, request: CancelRequest) -> None:

@@ -113,25 +113,23 @@ def free_lock(folder: Path) -> Iterator[int | None]:
 
 
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
-    """Tells the run's supervisor to end, or notes of a task that it is to and has it look."""
-    folder = shared / "runs" / request.run
-    if folder.is_dir():
-        if request.task:
-            control.cancel(folder, request.submission, request.task)
-            _signal(folder, signal.SIGHUP)
-        else:
-            _cancel_run(folder, request.submission)
-    return Done()
+    return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
 
-def _cancel_run(folder: Path, number: int) -> None:
+def _cancel_task(folder: Path, request: CancelRequest) -> None:
+    """Notes that it is to end, and has the run's supervisor look."""
+    control.cancel(folder, request.submission, request.task)
+    _signal(folder, signal.SIGHUP)
+
+
+def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Tells the supervisor to end; of a run that was never started or is lost, writes the end."""
     with free_lock(folder) as lock:
         status = state_files.read_run(folder) or RunState()
         if lock is not None and status.goes_on:
             processes.end(processes.sessions_of(folder, LEASE), _GRACE)
-            ended = replace(status, state="cancelled", submission=number, ended=time.time())
-            state_files.write(folder, ended)
+            ended = replace(status, state="cancelled", ended=time.time())
+            state_files.write(folder, replace(ended, submission=request.submission))
         if lock is not None:
             return
     _signal(folder, signal.SIGUSR1)
