@@ -71,21 +71,15 @@ def make(api: Api, folder: Path, name: str) -> None:
         if there is not None and "deletionTimestamp" not in there["metadata"]:
             return
         if time.monotonic() >= end:
-            raise _lasting(folder, name, there)
+            label = f"{RUN}={run_label(folder.name)}"
+            text = f"the deleted Job {name} still exists: its pods have their grace period"
+            hint = f"try again when they are gone: kubectl get pods -l {label}"
+            if there is None:  # as where somebody else changes the same quota again and again
+                text = f"the API server of Kubernetes could not create the Job {name}, because of "
+                text += "a conflict with another"
+                hint = "try again; if it persists: kubectl describe quota"
+            raise Fault("ending-job", text, hint)
         time.sleep(_PAUSE)
-
-
-def _lasting(folder: Path, name: str, there: Object | None) -> Fault:
-    if there is None:
-        # As where somebody else changes the same quota again and again.
-        text = (
-            f"the API server of Kubernetes could not create the Job {name}, because of a "
-            "conflict with another"
-        )
-        return Fault("ending-job", text, "try again; if it persists: kubectl describe quota")
-    label = f"{RUN}={run_label(folder.name)}"
-    text = f"the deleted Job {name} still exists: its pods have their grace period"
-    return Fault("ending-job", text, f"try again when they are gone: kubectl get pods -l {label}")
 
 
 TOO_MUCH = "more than the queue"
@@ -176,7 +170,11 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             )
             known = replace(known.of(number), parts=parts)
             _write_objects(folder, known, request)
-            _require_names(api, folder, known)
+            remains = api.list(BATCH, "jobs", selector(folder.name))
+            if not all(owns(folder, each) for each in remains):
+                receive.forget(folder, number)
+                raise Taken(folder)
+            _delete(api, remains, known)  # they are of a run of this folder, removed by hand
             control.change(folder, number, parts=parts, complete=False)
         if known.submission == number and not known.complete:
             _submit_parts(api, folder, known)
@@ -244,16 +242,6 @@ def create(api: Api, folder: Path, submission: int, part: Part) -> None:
 def _manifest(folder: Path, name: str) -> manifests.Manifest:
     found: manifests.Manifest = files.read_json(folder / OBJECTS / f"{name}.json")
     return found
-
-
-def _require_names(api: Api, folder: Path, wanted: Control) -> None:
-    """Taken where a run of another folder has the names, and then nothing is left of this one.
-    Jobs of this folder are of a run that was removed by hand: they go."""
-    remains = api.list(BATCH, "jobs", selector(folder.name))
-    if not all(owns(folder, each) for each in remains):
-        receive.forget(folder, wanted.submission)
-        raise Taken(folder)
-    _delete(api, remains, wanted)
 
 
 def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
