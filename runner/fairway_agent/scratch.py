@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 import sys
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,35 +60,25 @@ def prepare(environment: Mapping[str, str]) -> None:
     """
     if LEASE in environment:
         _end_leftovers(f"{LEASE}={environment[LEASE]}")
-    others = Others.GONE
-    if CORES in environment:
-        # Slurm's tasks remove their own, and may have made one before they have a process.
-        others = Others.ALIVE if LEASE in environment else Others.KEPT
-    make(Path(environment["FAIRWAY_SCRATCH_DIR"]), others)
+    # Slurm's tasks remove their own, and may have made one before they have a process.
+    keep = CORES in environment and LEASE not in environment
+    make(Path(environment["FAIRWAY_SCRATCH_DIR"]), keep=keep)
 
 
-class Others(Enum):
-    """Other tasks' folders that may be in use: none, those with a live process, or any."""
-
-    GONE = "gone"
-    ALIVE = "alive"
-    KEPT = "kept"
-
-
-def make(folder: Path, others: Others = Others.GONE) -> None:
-    """Makes a task's own folder, and removes what others have left beside it."""
+def make(folder: Path, *, keep: bool = False) -> None:
+    """Makes a task's own folder, and removes those beside it that others without a live process
+    have left, unless it is to `keep` them."""
     from fairway_agent import processes  # who copies files looks at none
 
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = list(folder.parent.iterdir())
     # After the look: a task has a process before it makes its folder.
     alive = set()
-    for _, variables in processes.environments() if others is Others.ALIVE else ():
+    for _, variables in () if keep else processes.environments():
         told = dict(each.partition("=")[::2] for each in variables)
         alive.add(f"{told.get('FAIRWAY_RUN')}-{told.get('FAIRWAY_TASK')}")
     for other in found:
-        is_left = others is not Others.KEPT and other.name not in alive
-        if other == folder or is_left:
+        if other == folder or not (keep or other.name in alive):
             shutil.rmtree(other, ignore_errors=True)
     folder.mkdir(mode=0o700)
 

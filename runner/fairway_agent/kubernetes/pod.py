@@ -128,7 +128,7 @@ class PodNodes(SharedNodes):
         """In the job's container, where this is; its nodes are prepared before if need be."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
-            scratch.make(scratch_folder(task), scratch.Others.KEPT)
+            scratch.make(scratch_folder(task), keep=True)
             return command
         return [*processes.program(_PREPARE), str(task.run_folder), "", *command]
 

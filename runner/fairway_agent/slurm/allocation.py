@@ -133,7 +133,7 @@ class SlurmNodes(SharedNodes):
             self.entry.write(task.folder)
         if is_prepared(task):
             folder = scratch_folder(task)  # on every node; what others left there goes
-            scratch.make(folder, scratch.Others.KEPT if task.share else scratch.Others.GONE)
+            scratch.make(folder, keep=task.share is not None)
             if words := _on_others(task):
                 make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
                 words += ["sh", "-c", make, "sh", str(folder)]
