@@ -14,7 +14,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from dataclasses import field
@@ -213,12 +212,10 @@ class Sampling:
 
     def wait_for(self, process: subprocess.Popen[bytes]) -> int:
         """Samples while the process runs; its exit code."""
-        timer = threading.Timer(self.seconds or 0.0, self.keep)
-        timer.daemon = True
-        timer.start()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(self.seconds)
+        self.keep()
         code = process.wait()
-        timer.cancel()
-        timer.join()  # it may have been starting just then
         self.end()
         return code
 
