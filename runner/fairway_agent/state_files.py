@@ -83,7 +83,6 @@ class TaskState(JsonRecord, called="the state"):
     timed_out: bool | None = None
     reason: str | None = None
     node: str | None = None
-    session: Whole | None = None
     log_size: int | None = None
     job: str | None = None
     submission: int | None = None

@@ -175,7 +175,6 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The signals that were sent to a task's programs."""
     given: list[Any] = []
     monkeypatch.setattr(Nodes, "signal", lambda *words: given.append(words[2].name))
-    monkeypatch.setattr(Task, "session", 7)
     return given
 
 
@@ -220,7 +219,7 @@ def test_a_task_is_warned_of_until_it_works_again(
 
     def reason() -> str | None:
         state = state_files.read_task(mine.folder)
-        assert (state.state, state.session) == ("running", 7)
+        assert state.state == "running"
         return state.reason
 
     rows = [(0, 1800, 0.0, WHY), (1810, 1900, 0.0, WHY), (1910, 1910, 0.5, None)]

@@ -196,7 +196,6 @@ TASK = TaskState(
     timed_out=False,
     reason="its node failed",
     node="n1,n2",
-    session=5,
     log_size=7,
     job="12_3",
     submission=1,

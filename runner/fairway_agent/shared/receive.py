@@ -101,7 +101,6 @@ def receive(shared: Path, request: ReceiveRequest, payload: IO[bytes]) -> Receiv
     except OSError as error:
         raise unwritable(shared, error) from None
     return ReceiveReport(
-        folder=str(folder),
         draft=str(shared / "code" / f".{code}.{run}"),
         has_code=(shared / "code" / code).is_dir(),
     )

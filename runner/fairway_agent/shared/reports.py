@@ -104,9 +104,8 @@ class ReceiveRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class ReceiveReport(JsonRecord, called="the answer to a submission"):
-    """The run's folder; where its snapshot is to be put; whether the snapshot is there."""
+    """The place in which the run's snapshot is to be put, and whether the snapshot is there."""
 
-    folder: str
     draft: str
     has_code: bool
 

@@ -47,7 +47,7 @@ def launch(task: Task) -> None:
     task.sampling = task.nodes.sampling(task, environment)
     task.started = time.time()
     task.idle = idle_watch(task)
-    task.record(replace(task.status("running"), session=task.session))
+    task.record(task.status("running"))
 
 
 def program(task: Task, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:

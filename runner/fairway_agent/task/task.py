@@ -286,14 +286,14 @@ class Task:
         if watch.look(now) == before:
             return
         if not watch.is_idle:
-            self.record(replace(self.status("running"), session=self.session))
+            self.record(self.status("running"))
             return
         self.nodes.append_log_line(self, f"fairway: {why}")
         if watch.limit.then == CANCEL:
             self.limit = why
             self.stop(timed_out=True)
         else:
-            self.record(replace(self.status("running"), session=self.session, reason=why))
+            self.record(replace(self.status("running"), reason=why))
 
     def ended(self) -> int | None:
         """The exit code if the task's script has ended, with nothing of it left on any node."""

@@ -247,7 +247,7 @@ def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
 ) -> None:
     run = make_run("job-aaaaaa", engine="ssh", target="lab")
     (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())
-    said = {"answer": {"has_code": False, "draft": "/d", "folder": "/f"}}
+    said = {"answer": {"has_code": False, "draft": "/d"}}
     with pytest.raises(UserError) as caught:
         mirror_of(said).publish(run, tmp_path / "gone")
     (finding,) = caught.value.findings
