@@ -76,7 +76,6 @@ def set_up(run: Path, prepare: Callable[[int | None], int]) -> int:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments. It ends with the setup's code."""
     run, *words = Path(sys.argv[1]), *sys.argv[2:]
     if words:
         option, *command = words

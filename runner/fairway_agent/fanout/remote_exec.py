@@ -124,7 +124,6 @@ def printed(host: str, argv: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     words = sys.argv[1:]
     if words[0] == "--each":
         try:

@@ -38,7 +38,6 @@ _PAUSE, _LONG_PAUSE = 1.0, 10.0
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     # The first process of a pod is ended by no signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     folder, number = Path(sys.argv[1]), int(sys.argv[2])

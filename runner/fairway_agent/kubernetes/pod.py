@@ -199,7 +199,6 @@ class Kubernetes(Scheduled):
         self.nodes.look(task)
 
     def next_timer(self) -> float | None:
-        """Also for that."""
         due = super().next_timer()
         if self.nodes.gang is None or self.nodes.is_broken:
             return due
@@ -207,7 +206,6 @@ class Kubernetes(Scheduled):
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     run, stage = Path(sys.argv[1]), sys.argv[2]
     submission, number = map(int, sys.argv[3:5])
     hold_scratch(Path(SCRATCH))

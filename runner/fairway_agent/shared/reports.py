@@ -24,11 +24,10 @@ MOST = 4 << 20  # bytes in one answer
 
 @dataclass(frozen=True, slots=True)
 class Piece(JsonRecord, called="a piece"):
-    """Content of a file from the byte `offset` on, packed as text, and whether there is `more`."""
+    """Content of a file from the byte `offset` on, packed as text."""
 
     offset: int
     data: str
-    more: bool = False
 
 
 def pieces_of(
@@ -45,9 +44,9 @@ def pieces_of(
         with suppress(FileNotFoundError), file.open("rb") as opened:
             opened.seek(offset)
             if data := opened.read(budget[0]):
-                is_more = bool(opened.read(1))
+                more = more or bool(opened.read(1))
                 packed = base64.b64encode(zlib.compress(data, 1)).decode("ascii")
-                found[name], more = Piece(offset, packed, is_more), more or is_more
+                found[name] = Piece(offset, packed)
                 budget[0] -= len(data)
     return found, more
 

@@ -244,7 +244,6 @@ def end_all(run: str, task: str, grace: float) -> None:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     what, *words = sys.argv[1:]
     if what == "before":
         end_leftovers(Path(words[0]), os.environ)

@@ -151,7 +151,6 @@ class Slurm(Scheduled):
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     run, stage, submission = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     index = int(sys.argv[5] if len(sys.argv) > 5 else os.environ["SLURM_ARRAY_TASK_ID"])
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)

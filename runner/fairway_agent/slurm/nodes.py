@@ -176,7 +176,6 @@ _CHUNK = 1 << 16
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     partition, node, what, *words = sys.argv[1:]
     if what == "shell":
         terminal = ["--pty"] if os.isatty(0) else []

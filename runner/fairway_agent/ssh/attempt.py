@@ -29,7 +29,6 @@ _PREPARE = "fairway_agent.prepare"
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
     run, script = Path(sys.argv[1]), sys.argv[2]
     # The supervisor may be on another host, and does not know which ports are free on this.
     width = int(os.environ["FAIRWAY_PROCESSES_PER_NODE"])
