@@ -14,8 +14,8 @@ import typer
 from fairway_cli.commands import environments
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.doctor import checks
 from fairway_runner.engines import engine as engines
+from fairway_runner.live import doctor
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.rights import Assignment, Rights
 
@@ -67,7 +67,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
             program.write_text(f"#!{sys.executable} -S\nprint({text!r})\n")
             program.chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))
-        monkeypatch.setattr(checks, "find_spec", lambda _name: None)
+        monkeypatch.setattr(doctor, "find_spec", lambda _name: None)
 
     return install
 
@@ -146,7 +146,7 @@ def test_doctor_finds_nothing_where_all_is_installed(install: Install, examine: 
 @pytest.mark.parametrize("said", ["", "{", "{}", "[]", '{"terraform_version": null}'])
 def test_a_terraform_that_does_not_say_its_version(install: Install, said: str) -> None:
     install(terraform=said)
-    (found,) = [each for each in checks.examine_programs() if each.what == "Terraform"]
+    (found,) = [each for each in doctor.examine_programs() if each.what == "Terraform"]
     assert found.missing
 
 
@@ -155,8 +155,8 @@ def test_a_node_of_the_wheel_comes_first_as_it_does_for_cdktf(
     install: Install, monkeypatch: pytest.MonkeyPatch, on_path: str
 ) -> None:
     install(node=on_path)
-    monkeypatch.setattr(checks, "find_spec", lambda _name: object())
-    (found,) = [each for each in checks.examine_programs() if each.what == "Node.js"]
+    monkeypatch.setattr(doctor, "find_spec", lambda _name: object())
+    (found,) = [each for each in doctor.examine_programs() if each.what == "Node.js"]
     assert (found.missing, on_path in found.found) == (False, False)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fairway_core.environment import Environment, LoadedEnvironment
     from fairway_core.environment.egress import Outbound
-    from fairway_runner.doctor.checks import Examined
+    from fairway_runner.live.doctor import Examined
     from fairway_runner.live.requirements import Offer
     from fairway_runner.starter import Settings
 
@@ -232,8 +232,8 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
 
     If Azure cannot be asked: the reason as findings, and its exit code.
     """
-    from fairway_runner.doctor.checks import chosen_subscription
     from fairway_runner.live.azure_queries import ask_azure
+    from fairway_runner.live.doctor import chosen_subscription
     from fairway_runner.live.management import signed_in_to
 
     try:
@@ -302,7 +302,7 @@ def doctor(
 def _of_environment(choice: str | None) -> Iterator[Examined]:
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
-    from fairway_runner.doctor.checks import Examined, examine_programs, examine_subscription
+    from fairway_runner.live.doctor import Examined, examine_programs, examine_subscription
 
     loaded: Environment | None = None
     try:
@@ -316,7 +316,7 @@ def _of_environment(choice: str | None) -> Iterator[Examined]:
 
 def _of_target(name: str) -> Iterator[Examined]:
     from fairway_core.environment.selection import known_environments
-    from fairway_runner.doctor.checks import Examined
+    from fairway_runner.live.doctor import Examined
     from fairway_runner.targets.lookup import all_targets
 
     if name not in all_targets() and name in known_environments():

@@ -1,2 +1,0 @@
-"""Checks of this machine and this subscription for what an environment lacks, with advice on how to
-fix it."""
