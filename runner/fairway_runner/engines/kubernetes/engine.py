@@ -18,6 +18,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
 from fairway_core.kubernetes.pools import of_node, topology_of
+from fairway_core.target import KubernetesAccess
 from fairway_runner.engines.engine import inside_words
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.engine import ScheduledEngine, job_of
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_agent.shared.reports import Health, NodeReport
-    from fairway_core.target import KubernetesAccess, Target
+    from fairway_core.target import Target
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
 
 
 @dataclass
-class KubernetesEngine(ScheduledEngine):
+class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
     """A namespace of a cluster; see `engines.engine.Engine` for what each method does."""
 
     pause: ClassVar[float] = 1.0
@@ -47,12 +48,6 @@ class KubernetesEngine(ScheduledEngine):
     }
     REFUSALS: ClassVar = frozenset({"refused-job", "failed-predecessor", "taken-id"})
     DOWN: ClassVar = DOWN
-
-    @property
-    def access(self) -> KubernetesAccess:
-        """Way to reach the cluster, from the target's section."""
-        assert self.target.kubernetes is not None, "a target with this engine has the section"
-        return self.target.kubernetes
 
     @property
     def connection(self) -> Exec:

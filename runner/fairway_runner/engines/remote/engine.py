@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Unfit
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R", bound="JsonRecord")
+A = TypeVar("A", bound="SshAccess | SlurmAccess | KubernetesAccess")
 
 
 _MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
@@ -58,7 +59,7 @@ _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
 
 
 @dataclass
-class RemoteEngine(Engine):
+class RemoteEngine(Engine, Generic[A]):
     """See `engines.engine.Engine` for what each method does. NODE is the package of modules that
     answer on the host, which messages call by its ROLE."""
 
@@ -68,9 +69,9 @@ class RemoteEngine(Engine):
     ROLE: ClassVar[str]
 
     @property
-    def access(self) -> SshAccess | SlurmAccess | KubernetesAccess:
-        """Way to reach the host, from the target's section."""
-        return _access(self.target)
+    def access(self) -> A:
+        """Way to reach the host or the cluster, from the target's section for its engine."""
+        return cast("A", getattr(self.target, self.target.engine))
 
     @property
     def remote_host(self) -> RemoteHost:
@@ -320,7 +321,7 @@ _CANCEL_SLACK = 20.0
 
 
 @dataclass
-class ScheduledEngine(RemoteEngine):
+class ScheduledEngine(RemoteEngine[A]):
     """See `engines.engine.Engine` for what each method does. REFUSALS are the faults of a run of
     which nothing was started; DOWN is what to do about a scheduler that does not answer; COLUMNS
     are what lists of nodes have of each beside the usual."""

@@ -10,13 +10,13 @@ from fairway_agent.shared.reports import NodesRequest, SubmitRequest
 from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity
+from fairway_core.target import SlurmAccess
 from fairway_runner.engines.remote.engine import ScheduledEngine, job_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_agent.shared.reports import Health, NodeReport
-    from fairway_core.target import SlurmAccess
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
@@ -36,7 +36,7 @@ _MOST_PRIORITY = 1000
 
 
 @dataclass
-class SlurmEngine(ScheduledEngine):
+class SlurmEngine(ScheduledEngine[SlurmAccess]):
     """A cluster with a scheduler; see `engines.engine.Engine` for what each method does."""
 
     NODE: ClassVar[str] = "fairway_agent.slurm"
@@ -51,12 +51,6 @@ class SlurmEngine(ScheduledEngine):
         {"refused-job", "no-share", "no-partition", "failed-predecessor"}
     )
     DOWN: ClassVar = DOWN
-
-    @property
-    def access(self) -> SlurmAccess:
-        """Way to reach the cluster, from the target's section."""
-        assert self.target.slurm is not None, "a target with this engine has the section"
-        return self.target.slurm
 
     def no_capacity(self, job: Job) -> str:
         """Says that the partition starts no jobs, or has too few fit nodes; "" otherwise."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fairway_agent.quick import dataclass
 from fairway_agent.shared.reports import Done, NodesRequest, SubmitRequest
 from fairway_core.findings import Finding, Severity
+from fairway_core.target import SshAccess
 from fairway_runner.engines.engine import Node
 from fairway_runner.engines.remote.engine import RemoteEngine
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_agent.shared.reports import Health, NodeReport
-    from fairway_core.target import SshAccess
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
@@ -27,7 +27,7 @@ _START_TIMEOUT = 1800.0
 
 
 @dataclass
-class SshEngine(RemoteEngine):
+class SshEngine(RemoteEngine[SshAccess]):
     """A cluster without a scheduler; see `engines.engine.Engine` for what each method does."""
 
     pause: ClassVar[float] = 1.0
@@ -80,12 +80,6 @@ class SshEngine(RemoteEngine):
         words = ["ssh", "-N", *way, "--", host.address]
         line = f"trap 'rm -f {socket}' EXIT; {shlex.join(words)}"
         return connection.interactive(["bash", "-c", line], forward=f"{port}:{socket}")
-
-    @property
-    def access(self) -> SshAccess:
-        """Way to reach the cluster, from the target's section."""
-        assert self.target.ssh is not None, "a target with this engine has the section"
-        return self.target.ssh
 
     def nodes_request(self, **asked: Any) -> NodesRequest:
         """The nodes that the main host has heard of."""
