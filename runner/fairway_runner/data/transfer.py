@@ -17,6 +17,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.yaml_text import unfit_character
 from fairway_runner.jobs.project_files import left_out, walk
 from fairway_runner.quantities import few
+from fairway_runner.runs.records import writing
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
@@ -261,12 +262,9 @@ class Download:
 
         def take(item: tuple[Path, BlobProperties]) -> None:
             file, blob = item
-            try:
+            with writing(f"{file} cannot be written", "name another folder"):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 self._take(file, blob, report)
-            except OSError as error:
-                message = f"{file} cannot be written: {error.strerror}"
-                raise UserError.of("unwritable-folder", message, "name another folder") from None
 
         at_once(take, self._new.items())
         files = tuple(str(file) for file in self._new)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from fairway_core.findings import UserError
 from fairway_core.project_folder import VARIABLE
 from fairway_runner.engines.engine import new_key
+from fairway_runner.runs.records import writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +130,8 @@ def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
         key=re.sub(r'["\\]', r"\\\g<0>", str(_key(run)).replace("%", "%%")),
     )
     folder = _ssh_folder() / FOLDER
-    try:
+    hint = f"work in the session with: fairway exec {run.id} -- bash"
+    with writing(f"{folder} cannot be written", hint):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in folder.glob("*.conf"):  # of runs that are no more
             with suppress(OSError, ValueError):
@@ -141,10 +142,6 @@ def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
         draft.touch(mode=0o600)
         draft.write_text(block, encoding="utf-8")
         draft.replace(folder / f"{run.id}.conf")
-    except OSError as error:
-        message = f"{folder} cannot be written: {error.strerror}"
-        hint = f"work in the session with: fairway exec {run.id} -- bash"
-        raise UserError.of("unwritable-folder", message, hint) from None
     return Host(run.id, access.folder, _is_included())
 
 
@@ -174,7 +171,7 @@ def _key(run: Run) -> Path:
 def _public_key(run: Run) -> str:
     key = _key(run)
     public = key.with_suffix(".pub")
-    try:
+    with writing(f"{public} cannot be read", f"remove the folder {key.parent}, and try again"):
         if not public.exists():
             private, text = new_key("fairway dev")
             key.parent.mkdir(mode=0o700, exist_ok=True)
@@ -182,7 +179,3 @@ def _public_key(run: Run) -> str:
             key.write_bytes(private)
             public.write_text(text, encoding="ascii")
         return public.read_text(encoding="ascii").strip()
-    except OSError as error:
-        message = f"{public} cannot be read: {error.strerror}"
-        hint = f"remove the folder {key.parent}, and try again"
-        raise UserError.of("unwritable-folder", message, hint) from None

@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import chain
@@ -43,6 +43,7 @@ from fairway_runner.runs.records import (
     read_json,
     recorded_steps,
     settled,
+    writing,
 )
 
 if TYPE_CHECKING:
@@ -365,15 +366,10 @@ class RunFolders:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
 
-    @contextmanager
-    def recording(self) -> Iterator[None]:
+    def recording(self) -> AbstractContextManager[None]:
         """Around what is written here: a UserError where it cannot be."""
-        try:
-            yield
-        except OSError as error:
-            message = f"the run cannot be recorded in {self.base}: {error.strerror}"
-            hint = "submit from a folder that you may write to"
-            raise UserError.of("unwritable-folder", message, hint) from None
+        hint = "submit from a folder that you may write to"
+        return writing(f"the run cannot be recorded in {self.base}", hint)
 
     def _filled(
         self, draft: Path, record: RunRecord, files: Mapping[str, Content]

@@ -13,7 +13,7 @@ from fairway_agent.records import Fields, JsonRecord, Plain, Unfit
 from fairway_boot.files import alone, write_json
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.runs.records import known_as, legible_facts
+from fairway_runner.runs.records import known_as, legible_facts, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,17 +60,13 @@ def write_labels(
     note: str | None = None,
 ) -> Labels:
     """Changes the run's tags and note on this machine and returns them; see `Labels.changed`."""
-    try:
-        with alone(folder / _LOCK):
-            before = read_labels(folder, record)
-            after = before.changed(add, remove, note)
-            if after != before:
-                write_json(folder / _FILE, after.to_json())
-    except OSError as error:
-        message = f"{folder / _FILE}: cannot be written: {error.strerror}"
-        hint = f"see who owns it: ls -ld {folder}"
-        raise UserError.of("unwritable-folder", message, hint, exit_code=5) from None
-    return after
+    fault, hint = f"{folder / _FILE}: cannot be written", f"see who owns it: ls -ld {folder}"
+    with writing(fault, hint, exit_code=5), alone(folder / _LOCK):
+        before = read_labels(folder, record)
+        after = before.changed(add, remove, note)
+        if after != before:
+            write_json(folder / _FILE, after.to_json())
+        return after
 
 
 def labelled(record: RunRecord, tags: Iterable[str] = (), note: str | None = None) -> RunRecord:

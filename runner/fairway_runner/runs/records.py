@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -164,6 +165,16 @@ def damaged(path: Path, why: str) -> UserError:
         return gone
     hint = f"if it is no longer needed, remove the run's folder: {path.parent}"
     return UserError.of("damaged-run", f"{path}: damaged: {why}", hint)
+
+
+@contextmanager
+def writing(fault: str, hint: str, exit_code: int = 2) -> Iterator[None]:
+    """Around what is written to a disk: UserError, with the fault and why, where it cannot be."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{fault}: {error.strerror}"
+        raise UserError.of("unwritable-folder", message, hint, exit_code=exit_code) from None
 
 
 def read_plan(folder: Path) -> RunPlan:

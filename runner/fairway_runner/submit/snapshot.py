@@ -19,6 +19,7 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.jobs.project_files import NEVER, known_git, left_out, walk
 from fairway_runner.quantities import few
+from fairway_runner.runs.records import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -115,13 +116,8 @@ def listed(
 
 def snapshot(code: Code, store: Path) -> Path:
     """A copy of the code under `store`, one for each digest; UserError where it cannot be made."""
-    try:
+    with writing(f"the code cannot be copied to {store}", f"is the disk full? df -h {store}"):
         return _take(code, store)
-    except OSError as error:
-        message = f"the code cannot be copied to {store}: {error.strerror}"
-        raise UserError.of(
-            "unwritable-folder", message, f"is the disk full? df -h {store}"
-        ) from None
 
 
 def _take(code: Code, store: Path) -> Path:
@@ -160,13 +156,9 @@ def stored(digest: str, store: Path) -> Path:
 @contextmanager
 def in_use(store: Path, *, alone: bool = False) -> Iterator[None]:
     """No snapshot is removed meanwhile; with `alone`, none is being taken either."""
-    try:
+    with writing(f"nothing can be written to {store}", "use a folder that you may write to"):
         store.mkdir(parents=True, exist_ok=True)
         lock = os.open(store / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        message = f"nothing can be written to {store}: {error.strerror}"
-        hint = "use a folder that you may write to"
-        raise UserError.of("unwritable-folder", message, hint) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield

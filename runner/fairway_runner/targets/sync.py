@@ -18,6 +18,7 @@ from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.target import Target
 from fairway_core.terraform_program import program
+from fairway_runner.runs.records import writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,13 +82,10 @@ def _written_for(file: Path) -> str:
 
 def write_targets(targets: Sequence[Target], file: Path) -> None:
     """Replaces the file of synchronized targets as a whole."""
-    try:
+    with writing(f"{file} cannot be written", f"ls -ld {file.parent}"):
         file.parent.mkdir(parents=True, exist_ok=True)
         (file.parent / ".gitignore").write_text("*\n", encoding="ascii")
         write_json(file, [target.record() for target in targets])
-    except OSError as error:
-        message = f"{file} cannot be written: {error.strerror}"
-        raise UserError.of("unwritable-folder", message, f"ls -ld {file.parent}") from None
 
 
 def _of_file(file: Path) -> Iterator[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 import re
@@ -29,6 +28,7 @@ from fairway_agent.shared.reports import (
 )
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import RunState
+from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE
@@ -166,20 +166,16 @@ class Mirror:
 
         The code is left at the snapshot's name under `code/`; see `shared.receive.copy_code`.
         """
-        import tarfile  # commands that only look send nothing
-
         code = snapshot.name
         chained = submission_state.Inputs.of(run, self.remote)
         missing = chained.missing()
         request = ReceiveRequest(run.id, code)
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
-            for path in sorted(run.folder.iterdir()):
-                if path.is_file() and path.name not in _OWN and not path.name.startswith("."):
-                    files.add(path, arcname=path.name)
-        found = self.remote.call(
-            f"{SHARED}.receive.receive", request, ReceiveReport, buffer.getvalue()
+        files = archives.pack(
+            (path.name, path, False)
+            for path in run.folder.iterdir()
+            if path.is_file() and path.name not in _OWN and not path.name.startswith(".")
         )
+        found = self.remote.call(f"{SHARED}.receive.receive", request, ReceiveReport, files)
         chained.bring(missing)
         if not found.has_code:
             if not snapshot.is_dir():
