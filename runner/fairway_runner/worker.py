@@ -193,7 +193,7 @@ def main() -> None:
 def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[bool, Any]:
     try:
         return True, function(*arguments)
-    except (UserError, OSError, ImportError, process_limits.OverLimit) as error:
+    except (UserError, OSError, process_limits.OverLimit) as error:
         return False, error
     except MemoryError:
         raise

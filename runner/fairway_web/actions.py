@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_core.findings import UserError
@@ -13,7 +12,7 @@ from fairway_runner.targets.nodes import act_on_node, node_actions, nodes_of, ta
 from fairway_web.roles import audited, may, noted, refused, request_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fairway_core.target import Target
     from fairway_runner.runs.store import Run
@@ -86,7 +85,6 @@ def usable(names: Iterable[str]) -> list[str]:
 
 
 _PATIENCE = 10.0  # seconds for a target to say which nodes it has
-_FAILED = 5  # as commands end
 _ACTIONS = ("drain", "resume")
 _USUAL = ("name", "state", "address", "run", "reason")
 
@@ -98,8 +96,7 @@ def list_targets() -> list[dict[str, Any]]:
 
 def list_nodes(target: Target) -> list[dict[str, Any]]:
     """The nodes of a target as they are now; UserError where it does not tell."""
-    with _installed():
-        return list(nodes_of(target, _PATIENCE))
+    return nodes_of(target, _PATIENCE)
 
 
 def page_facts(target: Target, runs: Runs) -> dict[str, Any]:
@@ -128,17 +125,7 @@ def act_on_nodes(target: Target, action: str, nodes: Sequence[str]) -> None:
         raise UserError.of("bad-value", message, "drain or resume it")
 
     def act(node: str) -> None:
-        with audited(action, {"target": target.name, "node": node}), _installed():
+        with audited(action, {"target": target.name, "node": node}):
             act_on_node(target, action, node)
 
     each_of(nodes, act)
-
-
-@contextmanager
-def _installed() -> Iterator[None]:
-    """UserError where a package is missing with which a target is asked."""
-    try:
-        yield
-    except ImportError as error:
-        hint = "install it where the server runs; fairway doctor says what is missing"
-        raise UserError.of("missing-extra", str(error), hint, exit_code=_FAILED) from None

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from fairway_core.findings import UserError
+from fairway_runner.jobs.project_files import holding
 from fairway_runner.runs import labels
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from starlette.requests import Request
@@ -106,14 +108,9 @@ def request_context() -> RequestContext:
     return _context.get()
 
 
-@contextmanager
-def in_context(context: RequestContext) -> Iterator[None]:
-    """Sets it for what is done inside."""
-    before = _context.set(context)
-    try:
-        yield
-    finally:
-        _context.reset(before)
+def in_context(context: RequestContext) -> AbstractContextManager[None]:
+    """Sets the context for what is done inside."""
+    return holding(_context, context)
 
 
 def may(action: str) -> bool:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
@@ -18,7 +18,10 @@ from fairway_runner.quantities import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
+
+T = TypeVar("T")
 
 # What no job needs from a folder: version control, environments, caches, earlier runs.
 NEVER: tuple[str, ...] = (
@@ -30,13 +33,18 @@ _root: ContextVar[Path | None] = ContextVar("root", default=None)
 
 
 @contextmanager
-def confined(root: Path) -> Iterator[None]:
-    """Jobs that are looked at inside have the files of the project at `root` alone."""
-    before = _root.set(root.resolve())
+def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Sets a variable of the context for what is done inside."""
+    before = variable.set(value)
     try:
         yield
     finally:
-        _root.reset(before)
+        variable.reset(before)
+
+
+def confined(root: Path) -> AbstractContextManager[None]:
+    """Jobs that are looked at inside have the files of the project at `root` alone."""
+    return holding(_root, root.resolve())
 
 
 def is_code_of(root: Path, path: Path) -> bool:
@@ -93,14 +101,9 @@ class Origin:
 _origin: ContextVar[Origin | None] = ContextVar("origin", default=None)
 
 
-@contextmanager
-def sent(origin: Origin) -> Iterator[None]:
+def sent(origin: Origin) -> AbstractContextManager[None]:
     """The jobs that are looked at inside have this code."""
-    before = _origin.set(origin)
-    try:
-        yield
-    finally:
-        _origin.reset(before)
+    return holding(_origin, origin)
 
 
 def known_git() -> Mapping[str, Any] | None:

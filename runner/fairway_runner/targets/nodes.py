@@ -88,5 +88,5 @@ def _nodes_now(target: Target) -> int | None:
         return None
     try:
         return len(engine_for(target, brief()).nodes())
-    except (UserError, ImportError):
+    except UserError:
         return None

@@ -322,23 +322,3 @@ def test_target_page_has_no_buttons_for_unsupported_node_actions(
     page = client.get("/targets/local").text
     assert "Drain" not in page
     assert 'type="checkbox"' not in page
-
-
-def test_a_package_that_is_missing_is_named(
-    client: TestClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(*_: object) -> None:
-        raise ImportError("No module named 'azure'", name="azure")
-
-    monkeypatch.setattr("fairway_web.actions.nodes_of", missing)
-    monkeypatch.setattr("fairway_web.actions.act_on_node", missing)
-    answers = [
-        client.get("/api/v1/targets/nd/nodes"),
-        client.post("/api/v1/targets/nd/nodes/nd-1/drain"),
-    ]
-    for answer in answers:
-        assert answer.status_code == 502
-        (found,) = answer.json()["findings"]
-        assert (found["id"], found["message"]) == ("missing-extra", "No module named 'azure'")
-        assert "install it where the server runs" in found["hint"]
-    assert "No module named &#39;azure&#39;" in client.get("/targets/nd").text
