@@ -167,7 +167,7 @@ def ready_again(
     with code.in_use(snapshots_of(run)), sent_before(facts, recorded_snapshot(run)):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
-        _require_allowed(run, before, after)
+        _require_same_code(run, before, after)
         job_file = job_file_of(after, facts, snapshot, there)
         is_same = section_of(after.data, "sweep") == section_of(before.data, "sweep") != {}
         drawn = [spec.params for spec in read_specs(run.folder / "tasks.jsonl")] if is_same else []
@@ -195,33 +195,19 @@ def ready_again(
 
 def _document(run: Run, job: Submitted) -> Document:
     parsed = parse_yaml(job.text, run.record.job_file)
-    # A job of the Python API has spans without units, and so may those of earlier releases.
-    return Document(parsed, parsed.data, by_hand=False).override(job.assignments, Job)
+    # A job of the Python API is called `<NAME>`, and has spans without units.
+    by_hand = not parsed.file.startswith("<")
+    return Document(parsed, parsed.data, by_hand=by_hand).override(job.assignments, Job)
 
 
-def _require_allowed(run: Run, before: Document, after: Document) -> None:
-    """UserError for other code, and for spans without a unit that the job did not have so far."""
+def _require_same_code(run: Run, before: Document, after: Document) -> None:
+    """UserError for a job with other code."""
     code_before, code_after = (
         each.data.get("code") if isinstance(each.data, dict) else None for each in (before, after)
     )
     if code_before != code_after:
         message = f"`code`: a rerun has the code of {run.id}"
         raise after.error("bad-override", ("code",), message, _AGAIN, of_key=True)
-    known = {(finding.path, finding.message) for finding in _without_units(before)}
-    new = [each for each in _without_units(after) if (each.path, each.message) not in known]
-    if new:
-        raise UserError(new)
-
-
-def _without_units(document: Document) -> list[Finding]:
-    """Returns the errors that apply only to a document written by hand."""
-    by_hand, always = list[Finding](), list[Finding]()
-    for each, found in ((replace(document, by_hand=True), by_hand), (document, always)):
-        try:
-            each.validate(Job)
-        except UserError as error:
-            found += error.findings
-    return [each for each in by_hand if each not in always]
 
 
 def _require_one_job(run: Run) -> None:
