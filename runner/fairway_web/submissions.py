@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from fairway_core.documents import Document, Model, text_of
 from fairway_core.findings import Finding, UserError
@@ -90,8 +88,6 @@ class Submissions:
 
     runs: Runs
     uploads: Uploads
-    _turns: WeakValueDictionary[str, Lock] = field(default_factory=WeakValueDictionary)
-    _turn: Lock = field(default_factory=Lock)
 
     def check(self, asked: Asked) -> dict[str, Any]:
         """The tasks that it would start, their scripts, and warnings; UserError for faults."""
@@ -104,21 +100,10 @@ class Submissions:
     def submit(self, asked: Asked) -> tuple[Run, Sequence[Finding]]:
         """Starts it; also what a person should hear of. UserError where it cannot be."""
         about = {"run": asked.run_id or ""}
-        with audited("submit", about), self._turn_of(asked.run_id):
+        with audited("submit", about):
             run, target, warnings = look_at_job(_submit, self.runs.base, request_context(), asked)
             about |= {"run": run, "target": target}
             return self.runs.find(run), warnings
-
-    @contextmanager
-    def _turn_of(self, run_id: str | None) -> Iterator[None]:
-        """Two that ask for the same run come one after the other: the second finds it there."""
-        if run_id is None:
-            yield
-            return
-        with self._turn:
-            turn = self._turns.setdefault(run_id, Lock())
-        with turn:
-            yield
 
 
 def _check(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
