@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -29,7 +29,6 @@ else:  # most jobs have neither
     Notify = Later.of("fairway_core.notifications", "Notify")
     Sweep = Later.of("fairway_runner.jobs.sweep.models", "Sweep")
 
-T = TypeVar("T")
 
 # Bash refuses to set the first, and gives the others values of its own or reads by them.
 _SHELL_KEEPS = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
@@ -72,7 +71,7 @@ def _output_pattern(value: str) -> str:
     return value
 
 
-def _distinct_variables(entries: dict[str, T]) -> dict[str, T]:
+def _distinct_variables(entries: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, str] = {}
     for name in entries:
         other = seen.setdefault(name.upper(), name)
@@ -158,6 +157,7 @@ SecretSource = Annotated[str, AfterValidator(_secret_source), written_as(_SECRET
 MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
 Image = Annotated[str, AfterValidator(_image)]
 SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+_BY_VARIABLES = AfterValidator(_distinct_variables)
 PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
 
 
@@ -211,6 +211,9 @@ class Output(Model):
             message = "a task cannot fail for an output that is kept only when it has failed"
             raise FieldError(message, "leave `required` out, or set `when: success`")
         return required
+
+
+Outputs = Annotated[dict[Identifier, Output], _BY_VARIABLES]
 
 
 class Checkpoint(Model):
@@ -301,13 +304,8 @@ class Finally(Model):
 
     command: ProgramText
     """The shell command line that it runs."""
-    outputs: dict[Identifier, Output] = Field(default_factory=dict)
+    outputs: Outputs = Field(default_factory=dict)
     """Files of this task to keep. FAIRWAY_OUTPUT_<ID> is the directory of each output."""
-
-    @field_validator("outputs")
-    @classmethod
-    def _variables_differ(cls, entries: dict[str, Output]) -> dict[str, Output]:
-        return _distinct_variables(entries)
 
 
 class Job(Model):
@@ -356,7 +354,7 @@ class Job(Model):
     """The files that the job needs."""
     setup: ProgramText | Setup | None = None
     """A shell command line that runs once per node, before the tasks."""
-    inputs: dict[Identifier, Input] = Field(default_factory=dict)
+    inputs: Annotated[dict[Identifier, Input], _BY_VARIABLES] = Field(default_factory=dict)
     """Directories that the job reads, each in FAIRWAY_INPUT_<ID>: on a mount, staged from storage,
     or kept by another run."""
     env: dict[VariableName, str] = Field(default_factory=dict)
@@ -365,7 +363,7 @@ class Job(Model):
     """Environment variables whose values are looked up when the job starts, and never stored."""
     container: Container | None = None
     """The container that the tasks run in."""
-    outputs: dict[Identifier, Output] = Field(default_factory=dict)
+    outputs: Outputs = Field(default_factory=dict)
     """Files to keep when a task ends. FAIRWAY_OUTPUT_<ID> is the directory of each output."""
     checkpoint: Checkpoint = Checkpoint()
     """Checkpoints that a task saves and resumes from."""
@@ -418,11 +416,6 @@ class Job(Model):
             message = f"a job of {nodes} nodes uses whole nodes: `{name}` is for one node"
             raise FieldError(message, f"leave `{name}` out, or set `nodes: 1`")
         return count
-
-    @field_validator("inputs", "outputs")
-    @classmethod
-    def _variables_differ(cls, entries: dict[str, T]) -> dict[str, T]:
-        return _distinct_variables(entries)
 
     @field_validator("idle_gpu")
     @classmethod
