@@ -189,7 +189,7 @@ def test_init_keeps_a_file_that_appears_while_it_writes(
         (("--size", "Standard_NV8ads_V710_v5"), "--size: no image in the catalogue", "image_id"),
         (("--nodes", "0"), "--nodes: `0` is not a number from 1 to 100", "--nodes 4"),
         (("--budget", "-1"), "--budget: `-1` is not a number", "--budget 4"),
-        (("--email", "me"), "--email: `me` is not an email address", "you@example.com"),
+        (("--email", "me"), "--email: `me` is not an email address", "team@example.com"),
     ],
 )
 def test_init_refuses_answers_that_azure_refuses(

@@ -6,14 +6,13 @@ import configparser
 import json
 import math
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import image, limit, vm_size
 from fairway_core.catalog.limits import regions_without_zones
-from fairway_core.fields import PLACEHOLDER
+from fairway_core.fields import PLACEHOLDER, Email
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -29,9 +28,6 @@ ENGINES = {
     "batch": ("Standard_ND96asr_v4", 4),
 }
 _USUAL = {"engine": "ssh", "location": "southcentralus", "budget": 1500, "email": PLACEHOLDER}
-_EMAIL = re.compile(
-    r"[^@\s\"'{}\[\],#*&!?|>%`-][^@\s\"'{}\[\],#]*@[^@\s\"'{}\[\],#]+\.[^@\s\"'{}\[\],#]+"
-)
 
 
 @dataclass(frozen=True)
@@ -150,10 +146,8 @@ def _count(option: str, most: int) -> Any:
 
 
 def _address(text: str) -> str:
-    if not _EMAIL.fullmatch(text):
-        message = f"--email: `{text}` is not an email address"
-        raise UserError.of("bad-value", message, f"for example {PLACEHOLDER}")
-    return text
+    address: str = validated("--email", Email, text)
+    return address
 
 
 _CHECKS = {
