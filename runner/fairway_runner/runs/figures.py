@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 from fairway_agent.figures import FOLDER
 from fairway_agent.quick import dataclass
+from fairway_agent.records import Fields, JsonRecord, Moment, Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,38 +21,49 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _LONGEST_LINE = 1 << 16  # bytes; a sample of sixteen GPUs has 2,000
 
 
+def _known(found: Fields, name: str) -> float | None:
+    try:
+        return found.or_none(name, found.span)
+    except Unfit:
+        return None
+
+
+Known = Annotated[float | None, _known]
+"""A number that is not negative; None for all else."""
+
+
 @dataclass(frozen=True)
-class Gpu:
+class Gpu(JsonRecord):
     """A GPU at one moment: use as a share of 1, memory in bytes, power in watts, NVLink in bytes
     a second; None where its driver does not tell."""
 
     index: int
-    use: float | None = None
-    memory: float | None = None
-    memory_total: float | None = None
-    power: float | None = None
-    nvlink_sent: float | None = None
-    nvlink_received: float | None = None
+    use: Known = None
+    memory: Known = None
+    memory_total: Known = None
+    power: Known = None
+    nvlink_sent: Known = None
+    nvlink_received: Known = None
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(JsonRecord):
     """A node at one moment, `time` being seconds since 1970. `cpu` and `io_wait` are shares of 1:
     of all cores, and of the time in which something waited for a disk or a file system. Memory is
     in bytes, all else in bytes a second; None where the kernel does not tell."""
 
-    time: float
-    cpu: float | None = None
-    io_wait: float | None = None
-    memory: float | None = None
-    memory_total: float | None = None
-    disk_read: float | None = None
-    disk_written: float | None = None
-    received: float | None = None
-    sent: float | None = None
-    fabric_received: float | None = None
-    fabric_sent: float | None = None
-    fabric_limit: float | None = None
+    time: Moment
+    cpu: Known = None
+    io_wait: Known = None
+    memory: Known = None
+    memory_total: Known = None
+    disk_read: Known = None
+    disk_written: Known = None
+    received: Known = None
+    sent: Known = None
+    fabric_received: Known = None
+    fabric_sent: Known = None
+    fabric_limit: Known = None
     gpus: tuple[Gpu, ...] = ()
 
     @property
@@ -65,10 +76,6 @@ class Sample:
         """Used part of InfiniBand's speed, from 0 to 1, in the direction that is used more."""
         rates = [rate for rate in (self.fabric_sent, self.fabric_received) if rate is not None]
         return max(rates) / self.fabric_limit if rates and self.fabric_limit else None
-
-
-_GPU = tuple(name for name in Gpu.__dataclass_fields__ if name != "index")
-_SAMPLE = tuple(name for name in Sample.__dataclass_fields__ if name not in ("time", "gpus"))
 
 
 def figures(run: RunFolder) -> dict[str, list[Sample]]:
@@ -135,26 +142,6 @@ def _read(file: Path, *, only_end: bool = False) -> Iterator[Sample]:
 
 def _parsed(line: bytes) -> Sample | None:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        return Sample.from_json(json.loads(line))
+    except (ValueError, RecursionError, Unfit):
         return None  # the disk was full, or it is being written
-    if not isinstance(record, dict) or (time := _number(record, "time")) is None:
-        return None
-    listed = record.get("gpus")
-    gpus = [
-        Gpu(int(index), **{name: _number(gpu, name) for name in _GPU})
-        for gpu in (listed if isinstance(listed, list) else [])
-        if isinstance(gpu, dict) and (index := _number(gpu, "index")) is not None
-    ]
-    return Sample(time, **{name: _number(record, name) for name in _SAMPLE}, gpus=tuple(gpus))
-
-
-def _number(record: dict[str, Any], name: str) -> float | None:
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) and found >= 0 else None
