@@ -49,7 +49,7 @@ def test_metrics_that_cannot_be_named(make_run: MakeRun) -> None:
         (two, "los", "no metric `los`"),
     ):
         with pytest.raises(UserError, match=says):
-            metric_name(run, metric)
+            metric_name(run.record.metrics, metric, run.id)
     with pytest.raises(UserError, match="has printed `loss`"):
         best(two, "loss", lowest=True)
 

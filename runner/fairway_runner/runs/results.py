@@ -21,7 +21,7 @@ from fairway_runner.runs.metrics import (
 from fairway_runner.runs.records import damaged, read_last, read_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fairway_agent.spec import TaskSpec
     from fairway_runner.jobs.job_fields import ParamValue
@@ -170,7 +170,7 @@ def best(
     `metric` may be left out where the job has one, and `lowest` where the job or the metric's
     name says which is better. UserError where there is none to name.
     """
-    name = metric_name(run, metric)
+    name = metric_name(run.record.metrics, metric, run.id)
     if lowest is None:
         lowest = lower_is_better(run, name, "add --min or --max")
     pattern = compile_patterns({name: run.record.metrics[name]})
@@ -199,18 +199,19 @@ def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
     return lower
 
 
-def metric_name(run: RunFolder, metric: str | None) -> str:
-    """The metric of that name, or the only one; UserError where it is not clear which."""
-    known: Sequence[str] = list(run.record.metrics)
-    if metric is not None and metric in known:
-        return metric
-    if not known:
+def metric_name(
+    known: Iterable[str], metric: str | None, called: str, option: str = "--metric"
+) -> str:
+    """The metric of that name, or the only one, of those that are `known` of what is `called` so;
+    UserError, which names the `option`, where it is not clear which."""
+    names = list(known)
+    if not names:
         hint = "give the job one, for example\nmetrics: {loss: 'loss=([0-9.]+)'}"
-        raise UserError.of("no-metric", f"the job of {run.id} has no metrics", hint)
-    if metric is not None:
-        hint = did_you_mean(metric, known) or f"it has: {', '.join(known)}"
-        raise UserError.of("no-metric", f"{run.id} has no metric `{metric}`", hint)
-    if len(known) == 1:
-        return known[0]
-    hint = f"add --metric {' or '.join(known)}"
-    raise UserError.of("no-metric", f"{run.id} has {len(known)} metrics", hint)
+        raise UserError.of("no-metric", f"{called} has no metrics", hint)
+    if metric is not None and metric not in names:
+        hint = did_you_mean(metric, names) or f"it has: {', '.join(names)}"
+        raise UserError.of("no-metric", f"{called} has no metric `{metric}`", hint)
+    if metric is None and len(names) > 1:
+        hint = f"add {option} {' or '.join(names)}"
+        raise UserError.of("no-metric", f"{called} has {len(names)} metrics", hint)
+    return metric or names[0]

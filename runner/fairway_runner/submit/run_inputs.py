@@ -169,7 +169,7 @@ def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
     """The metric that decides, and whether its lowest value is best; UserError if unknown."""
     from fairway_runner.runs.results import lower_is_better, metric_name
 
-    metric = metric_name(run, source.metric)
+    metric = metric_name(run.record.metrics, source.metric, run.id)
     if source.better is not None:
         return metric, source.better == "lower"
     return metric, lower_is_better(run, metric, WHICH_BETTER)
@@ -232,16 +232,12 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
 
 def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
     """Returns the reason why the best task of a step cannot be determined, and what to do."""
-    metric = best.get("metric")
-    if metric is not None and metric not in job.metrics:
-        hint = did_you_mean(str(metric), job.metrics) or "give it one, under `metrics`"
-        return f"the step `{other}` has no metric `{metric}`", hint
-    if not job.metrics:
-        return f"the step `{other}` has no metrics", "give it one, under `metrics`"
-    if metric is None and len(job.metrics) > 1:
-        hint = f"add metric: {' or '.join(job.metrics)}"
-        return f"the step `{other}` has {len(job.metrics)} metrics", hint
-    [name] = [metric] if metric is not None else job.metrics
+    from fairway_runner.runs.results import metric_name
+
+    try:
+        name = metric_name(job.metrics, best.get("metric"), f"the step `{other}`", "metric:")
+    except UserError as error:
+        return error.findings[0].message, error.findings[0].hint
     given = job.metrics[name]
     setting = {"better": given.better} if isinstance(given, Metric) else None
     if best.get("better") is None and setting_of(name, setting).lower is None:

@@ -213,7 +213,7 @@ def throughput_metric(report: Report, wanted: str | None) -> str | None:
     """The metric that says how fast a task is: the one asked for, or the first that is a rate.
     UserError where the run has none of the name."""
     if wanted is not None:
-        return metric_name(report.run, wanted)
+        return metric_name(report.run.record.metrics, wanted, report.run.id)
     return next((name for name in report.metrics if "per_second" in name), None)
 
 
