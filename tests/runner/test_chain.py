@@ -18,7 +18,8 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.store import Run
 from fairway_runner.runs.view import input_facts
-from fairway_runner.submit.run_inputs import ResolvedInputs, resolve_inputs
+from fairway_runner.submit.run_inputs import add_kept
+from fairway_runner.submit.run_plan import Inputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,14 +48,16 @@ def train(make_run: MakeRun) -> Run:
     return run
 
 
-def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> ResolvedInputs:
+def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> Inputs:
     """The resolved input of a job on this machine."""
     file = folder / "job.yaml"
     file.write_text(f"name: a\ncommand: 'true'\ninputs:\n  model: {json.dumps(source)}\n")
     job_file, target = load_job(file), Target.local()
     job, engine = job_file.resolve(target), engine_for(target)
     usual: Any = {"coming": (), "going": (), "copies": True}
-    return resolve_inputs(job_file, job, engine, store, "a-a", asks=asks, **usual)
+    found = Inputs()
+    add_kept(found, job_file, job, engine, store, "a-a", asks=asks, **usual)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,13 @@ from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import read_plan
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit.prepare import prepare
-from fairway_runner.submit.run_plan import budget_of, inputs_of, require_readable, secret_values
+from fairway_runner.submit.run_plan import (
+    Inputs,
+    budget_of,
+    inputs_of,
+    require_readable,
+    secret_values,
+)
 from fairway_runner.submit.submission import earlier, repeat, resume
 
 if TYPE_CHECKING:
@@ -53,12 +59,12 @@ def test_container_is_staged_and_on_local_a_folder(tmp_path: Path) -> None:
     job_file, job = _job(tmp_path, target, inputs=inputs)
     entry = Staged("words", "datasets", "words/", "scratch")
     found = inputs_of(job_file, job, target)
-    assert found == ({"FAIRWAY_INPUT_TRAIN": "/data/train"}, (entry,))
+    assert found == Inputs({"FAIRWAY_INPUT_TRAIN": "/data/train"}, [entry])
     (tmp_path / "sets" / "words").mkdir(parents=True)
     target = Target.local().model_copy(update={"mounts": {"datasets": str(tmp_path / "sets")}})
     job_file, job = _job(tmp_path, target, inputs={"words": WORDS})
-    found = {"FAIRWAY_INPUT_WORDS": str(tmp_path / "sets" / "words")}
-    assert inputs_of(job_file, job, target) == (found, ())
+    found = Inputs({"FAIRWAY_INPUT_WORDS": str(tmp_path / "sets" / "words")})
+    assert inputs_of(job_file, job, target) == found
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
 from fairway_runner.jobs.job_file import sweeps_files
 from fairway_runner.jobs.launcher import Launchers, ParamUse, render_once_a_node
-from fairway_runner.jobs.project_files import known_git, require_code
+from fairway_runner.jobs.project_files import known_git
 from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.submit import snapshot as code
@@ -154,26 +154,21 @@ def prepare(
         engine.begin_connection()
     launchers = Launchers()
     source = launchers.of(first, job).source
-    folder = code_folder
-    if folder is None:
-        folder = code.folder_of(job_file, job.code.path)
-        require_code(folder)
+    folder = code_folder or code.folder_of(job_file, job.code.path)
     run_id = run_id or store.new_id(job.name)
-    kept = None
+    inputs = inputs_of(first, job, target)
     if any(isinstance(each, KeptInput | BestInput) for each in job.inputs.values()):
-        from fairway_runner.submit.run_inputs import resolve_inputs
+        from fairway_runner.submit.run_inputs import add_kept
 
-        going = [each.id for each in before]
-        kept = resolve_inputs(
-            *(job_file, job, engine, store, run_id),
+        add_kept(
+            *(inputs, job_file, job, engine, store, run_id),
             coming=coming,
-            going=going,
+            going=[each.id for each in before],
             copies=copies,
             asks=asks,
         )
-    before = [*before, *(require_one_job(store.find(each)) for each in job.after)]
-    inputs, staged = inputs_of(first, job, target)
-    after = tuple(engine.predecessor(each) for each in before)
+    named = [require_one_job(store.find(each)) for each in job.after]
+    after = tuple(engine.predecessor(each) for each in (*before, *named))
     points = _task_lines(job_file, job, chain([first], tasks), target, engine, launchers)
     lines = {"tasks.jsonl": points, **_lines_around(job, first, target, engine, launchers)}
     require_gpus(job, target, first.document)
@@ -189,9 +184,8 @@ def prepare(
         collected = code.collect(folder, job.code.exclude, gitignore=gitignore)
     facts, diff = provenance(folder, source, collected.digest)
     facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
-    facts |= {"inputs": kept.facts} if kept and kept.facts else {}
-    swept = job_file.sweep()
-    sweep = swept.section if swept else None
+    facts |= {"inputs": inputs.facts} if inputs.facts else {}
+    sweep = swept.section if (swept := job_file.sweep()) else None
     here = runs_here(target.engine)
     plan = RunPlan(
         run=run_id,
@@ -202,9 +196,9 @@ def prepare(
         conditions=conditions or {},
         needs=tuple(needs),
         max_cost=budget,
-        environment={**engine.environment(), **inputs},
-        staged=(*staged, *(kept.staged if kept else ())),
-        chained=tuple(kept.chained if kept else ()),
+        environment={**engine.environment(), **inputs.environment},
+        staged=tuple(inputs.staged),
+        chained=tuple(inputs.chained),
         **_plan_settings(job),
     )
     return PreparedRun(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.spec import LAST, Best, Chained
@@ -25,7 +25,7 @@ from fairway_runner.submit.run_plan import below_mount, blobs_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from fairway_agent.spec import Output, Staged
+    from fairway_agent.spec import Output
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
     from fairway_runner.engines.engine import Engine
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.steps import NamedStep
     from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.submit.run_plan import Inputs
 
 
 WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name"
@@ -44,16 +45,8 @@ class OutputMissing(UserError):
     """The other run has ended, and has not kept what is wanted: no later try finds it."""
 
 
-@dataclass(frozen=True)
-class ResolvedInputs:
-    """Inputs that other runs have kept, as the plan has them, and by name where they come from."""
-
-    chained: list[Chained] = field(default_factory=list)
-    staged: list[Staged] = field(default_factory=list)
-    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
-def resolve_inputs(
+def add_kept(
+    found: Inputs,
     job_file: JobFile,
     job: Job,
     engine: Engine,
@@ -64,12 +57,12 @@ def resolve_inputs(
     going: Collection[str],
     copies: bool,
     asks: bool,
-) -> ResolvedInputs:
-    """Looks for those of the run of that id, but not for those of runs that are `coming`; UserError
-    at its line for one that is not there. What runs that are `going` keep is there once they have
-    ended. `copies` is whether those on another target are brought here, without which nothing can
-    start; `asks` is whether the targets of other runs are asked how these stand."""
-    found = ResolvedInputs()
+) -> None:
+    """Adds to the inputs of the run of that id those that other runs have kept, but not those of
+    runs that are `coming`; UserError at its line for one that is not there. What runs that are
+    `going` keep is there once they have ended. `copies` is whether those on another target are
+    brought here, without which nothing can start; `asks` is whether the targets of other runs are
+    asked how these stand."""
     for name, source in job.inputs.items():
         if not isinstance(source, KeptInput | BestInput):
             continue
@@ -89,7 +82,6 @@ def resolve_inputs(
                 found.chained.append(place)
             else:
                 found.staged.append(place)
-    return found
 
 
 @contextmanager

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import zlib
 from contextlib import suppress
+from dataclasses import field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_agent.spec import Budget, Mail, Output, Receiver, Staged, TaskSpec
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import PurePath
 
+    from fairway_agent.spec import Chained
     from fairway_core.notifications import Notify
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
@@ -189,14 +192,22 @@ def require_readable(sources: Mapping[str, str], target: Target) -> None:
         raise UserError(findings)
 
 
-def inputs_of(
-    job_file: JobFile, job: Job, target: Target
-) -> tuple[dict[str, str], tuple[Staged, ...]]:
-    """FAIRWAY_INPUT_<ID> for each input that is there, and the inputs to copy from storage before
-    the tasks; UserError at its line where one cannot be read. On `local` a staged input is there
-    too: its container is a folder of this machine. Those of other runs are found by `run_inputs`.
-    """
-    found, staged, here = dict[str, str](), list[Staged](), runs_here(target.engine)
+@dataclass
+class Inputs:
+    """A job's inputs: FAIRWAY_INPUT_<ID> for each that is there, those to copy from storage before
+    the tasks, and those that other runs have kept, of which `facts` say by name whence they are."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    staged: list[Staged] = field(default_factory=list)
+    chained: list[Chained] = field(default_factory=list)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def inputs_of(job_file: JobFile, job: Job, target: Target) -> Inputs:
+    """The inputs but for those of other runs, which `run_inputs` adds; UserError at its line where
+    one cannot be read. On `local` a staged input is there: its container is a folder of this
+    machine."""
+    found, here = Inputs(), runs_here(target.engine)
     for name, source in job.inputs.items():
         key: DataPath = ("inputs", name)
         if isinstance(source, KeptInput | BestInput):
@@ -204,7 +215,7 @@ def inputs_of(
         if not isinstance(source, str) and not here:
             container, path = blobs_of(job_file, name, source.from_, target)
             to = source.to and str(below_mount(job_file, (*key, "to"), source.to, target))
-            staged.append(Staged(name, container, path, source.stage, to))
+            found.staged.append(Staged(name, container, path, source.stage, to))
             continue
         if not isinstance(source, str):
             key, source = (*key, "from"), source.from_
@@ -212,8 +223,8 @@ def inputs_of(
         if here and not folder.exists():
             message = f"`{source}` is {folder}, which does not exist"
             raise job_file.document.error("bad-value", key, message, "")
-        found[f"FAIRWAY_INPUT_{name.upper()}"] = str(folder)
-    return found, tuple(staged)
+        found.environment[f"FAIRWAY_INPUT_{name.upper()}"] = str(folder)
+    return found
 
 
 def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple[str, str]:

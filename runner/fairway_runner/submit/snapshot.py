@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import fairway_core
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.jobs.project_files import NEVER, known_git, left_out, walk
+from fairway_runner.jobs.project_files import NEVER, known_git, left_out, require_code, walk
 from fairway_runner.quantities import few
 from fairway_runner.runs.records import writing
 
@@ -59,12 +59,13 @@ class Code:
 
 
 def folder_of(job_file: JobFile, path: str) -> Path:
-    """The folder of a job's code; UserError at its line where there is none."""
+    """The folder of a job's code; UserError where there is none, or it may not be submitted."""
     folder = job_file.folder / path
     if not folder.is_dir():
         message = f"`code.path`: {folder} is not a folder"
         hint = "write the folder of the code relative to the job file, for example `path: src`"
         raise job_file.document.error("bad-value", ("code", "path"), message, hint)
+    require_code(folder)
     return folder
 
 
