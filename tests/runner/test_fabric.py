@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 
+H100, HB176 = "Standard_ND96isr_H100_v5", "Standard_HB176rs_v4"
+
+
 def profile(size: str, *, processes_per_node: int = 8, sharp: bool = False) -> FabricProfile:
     """The profile of a job with that many processes a node."""
     job = Job(name="train", command="true", processes_per_node=processes_per_node)
@@ -30,43 +33,32 @@ def profile(size: str, *, processes_per_node: int = 8, sharp: bool = False) -> F
     return found
 
 
-def test_this_machine_has_no_profile() -> None:
+def test_fabric_of_this_machine_or_of_an_unknown_size() -> None:
     assert fabric_profile(Target.local(), Job(name="train", command="true")) is None
-
-
-def test_a_size_that_is_not_known_is_a_mistake() -> None:
     finding = refused(lambda: profile("Standard_ND96isr_H100_v4"))
     assert finding.message == "the target `cluster`: unknown VM size `Standard_ND96isr_H100_v4`"
     assert finding.hint == "did you mean `Standard_ND96isr_H100_v5`?"
 
 
 @pytest.mark.parametrize("size", sorted(vm_sizes()))
-def test_settings_fit_whether_the_size_has_infiniband(size: str) -> None:
-    settings = profile(size).environment
-    if vm_size(size).rdma:
+def test_settings_of_every_size_fit_its_network(size: str) -> None:
+    found = profile(size)
+    settings, rdma = found.environment, vm_size(size).rdma
+    if rdma:
         assert "NCCL_IB_DISABLE" not in settings
     else:
         assert settings["NCCL_IB_DISABLE"] == "1"
         assert settings["UCX_NET_DEVICES"] == "eth0"
         assert not any("mlx5" in value for value in settings.values())
-
-
-@pytest.mark.parametrize("size", sorted(vm_sizes()))
-def test_every_library_is_told_its_interface_and_none_loses_its_transports(size: str) -> None:
-    found = profile(size)
     assert set(found.interfaces.values()) == {"eth0"}
     assert set(found.interfaces) >= {
-        "NCCL_SOCKET_IFNAME",
-        "GLOO_SOCKET_IFNAME",
-        "OMPI_MCA_btl_tcp_if_include",
-        "OMPI_MCA_oob_tcp_if_include",
-        "PRTE_MCA_prte_if_include",
-        "I_MPI_HYDRA_IFACE",
+        *("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "I_MPI_HYDRA_IFACE"),
+        *("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include"),
     }
     # A list would leave out shared memory, the GPUs, or DC in large jobs.
-    assert "UCX_TLS" not in found.environment
+    assert "UCX_TLS" not in settings
     # An Open MPI without UCX stops; it does not run over TCP beside the fabric.
-    assert found.environment.get("OMPI_MCA_pml") == ("ucx" if vm_size(size).rdma else None)
+    assert settings.get("OMPI_MCA_pml") == ("ucx" if rdma else None)
 
 
 def test_a_near_size_without_infiniband_keeps_its_topology() -> None:
@@ -75,20 +67,19 @@ def test_a_near_size_without_infiniband_keeps_its_topology() -> None:
     assert settings["FI_PROVIDER"] == "tcp"
 
 
-def test_sharp_is_set_where_it_is_asked_for() -> None:
-    size = "Standard_ND96isr_H100_v5"
-    assert "NCCL_COLLNET_ENABLE" not in profile(size).environment
-    assert profile(size, sharp=True).environment["NCCL_COLLNET_ENABLE"] == "1"
-
-
-@pytest.mark.parametrize("size", ["Standard_ND96asr_v4", "Standard_ND96is_H100_v5"])
-def test_sharp_that_the_fabric_does_not_have_is_said_to_do_nothing(size: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "has_it"),
+    [(H100, True), ("Standard_ND96asr_v4", False), ("Standard_ND96is_H100_v5", False)],
+)
+def test_sharp_is_set_where_it_is_asked_for_and_there(size: str, has_it: bool) -> None:
     asked = {"template": "torchrun", "options": {"sharp": True}}
-    (found,) = [each for each in check_job(asked, cluster_of(size)) if each.id == "no-sharp"]
-    assert found.message == f"`sharp: true` has no effect on {size}: no settings for it are known"
-    assert "NCCL_COLLNET_ENABLE" not in profile(size, sharp=True).environment
-    has_it = cluster_of("Standard_ND96isr_H100_v5")
-    assert "no-sharp" not in [each.id for each in check_job(asked, has_it)]
+    found = [each for each in check_job(asked, cluster_of(size)) if each.id == "no-sharp"]
+    assert [each.message for each in found] == (
+        [f"`sharp: true` has no effect on {size}: no settings for it are known"] * (not has_it)
+    )
+    assert "NCCL_COLLNET_ENABLE" not in profile(size).environment
+    settings = profile(size, sharp=True).environment
+    assert settings.get("NCCL_COLLNET_ENABLE") == ("1" if has_it else None)
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -101,7 +92,7 @@ def test_sharp_without_its_plugin_is_left_out_with_a_warning(tmp_path: Path, the
         (plugins / "libnccl-net.so").touch()
     options = {"template": "torchrun", "options": {"sharp": True, "rendezvous": "static"}}
     search = {"LD_LIBRARY_PATH": f"/usr/local/lib:{plugins}"}
-    script = script_for(tmp_path, "Standard_ND96isr_H100_v5", **options)
+    script = script_for(tmp_path, H100, **options)
     functions = script[script.index("find_infiniband()") : script.index("# One process of a node")]
     done = in_shell(tmp_path, f"{functions}\nenvironment; env", nodes=2, **search)
     assert done.returncode == 0
@@ -113,7 +104,7 @@ def test_sharp_without_its_plugin_is_left_out_with_a_warning(tmp_path: Path, the
 def test_ranks_are_near_their_gpus_where_each_has_one() -> None:
     assert profile("Standard_ND96asr_v4").gpu_numa == (1, 1, 0, 0, 3, 3, 2, 2)
     assert profile("Standard_ND96asr_v4", processes_per_node=4).gpu_numa == ()
-    assert profile("Standard_HB176rs_v4").gpu_numa == ()
+    assert profile(HB176).gpu_numa == ()
 
 
 @pytest.mark.parametrize(
@@ -126,15 +117,14 @@ def test_ranks_are_near_their_gpus_where_each_has_one() -> None:
     ],
 )
 def test_every_node_gets_its_ranks_however_many(processes: int, placement: str) -> None:
-    found = profile("Standard_HB176rs_v4", processes_per_node=processes)
-    assert " ".join(found.mpirun["hpcx"]) == placement
+    assert " ".join(profile(HB176, processes_per_node=processes).mpirun["hpcx"]) == placement
 
 
 @pytest.mark.parametrize(
     ("size", "placement"),
     [
-        ("Standard_HB176rs_v4", "--map-by ppr:2:node --bind-to none -report-bindings"),
-        ("Standard_ND96isr_H100_v5", "--map-by ppr:2:node --bind-to none -mca coll_hcoll_enable 0"),
+        (HB176, "--map-by ppr:2:node --bind-to none -report-bindings"),
+        (H100, "--map-by ppr:2:node --bind-to none -mca coll_hcoll_enable 0"),
         ("Standard_D2s_v6", "--map-by ppr:2:node --bind-to none"),
     ],
 )
@@ -149,7 +139,7 @@ def test_ranks_that_share_a_node_stay_on_the_cores_of_their_task(size: str, plac
 
 
 def test_hpcx_takes_the_arguments_of_open_mpi_where_it_has_none() -> None:
-    found = profile("Standard_ND96isr_H100_v5")
+    found = profile(H100)
     assert found.mpirun["hpcx"] == found.mpirun["openmpi"]
     assert found.mpirun["openmpi"][:2] == ("--map-by", "ppr:8:node")
 
@@ -214,22 +204,64 @@ def variables(tmp_path: Path, size: str, **job: Any) -> dict[str, str]:
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
 
-def test_a_node_finds_its_ports_and_its_partition(tmp_path: Path) -> None:
-    port(tmp_path, "mlx5_ib0")
-    port(tmp_path, "mlx5_ib1")
+@pytest.mark.parametrize(
+    ("size", "ports", "found"),
+    [
+        (
+            H100,
+            ["mlx5_ib0", "mlx5_ib1"],
+            {
+                "NCCL_IB_HCA": "=mlx5_ib0:1,mlx5_ib1:1",
+                "UCX_IB_PKEY": "0x0abc",
+                "MV2_DEFAULT_PKEY": "0x8abc",
+                "UCX_NET_DEVICES": "mlx5_ib0:1,mlx5_ib1:1",
+                "UCX_TLS": None,
+                "NCCL_TOPO_FILE": "/opt/microsoft/ndv5/topo.xml",
+            },
+        ),
+        (H100, ["mlx5_0"], {"UCX_NET_DEVICES": "mlx5_0:1"}),
+        (
+            "Standard_HB368rs_v5",
+            ["mlx5_ib0", "mlx5_ib1", "mlx5_ib2", "mlx5_ib3"],
+            {
+                "UCX_NET_DEVICES": "mlx5_ib0:1,mlx5_ib1:1,mlx5_ib2:1,mlx5_ib3:1",
+                "UCX_MAX_RNDV_RAILS": "1",
+                "NCCL_IB_HCA": None,
+            },
+        ),
+        (
+            "Standard_ND96isr_MI300X_v5",
+            ["mlx5_ib0"],
+            {"LD_LIBRARY_PATH": "/opt/rccl/lib:/usr/local/lib"},  # what it had comes after it
+        ),
+    ],
+    ids=["two-ports", "another-name", "no-gpus", "search-path"],
+)
+def test_a_node_finds_its_ports_and_its_partition(
+    tmp_path: Path, size: str, ports: list[str], found: dict[str, str | None]
+) -> None:
+    for device in ports:
+        port(tmp_path, device)
     port(tmp_path, "mlx5_an0", link="Ethernet", keys=("0xffff", "0x0000"))
-    found = variables(tmp_path, "Standard_ND96isr_H100_v5")
-    assert found["NCCL_IB_HCA"] == "=mlx5_ib0:1,mlx5_ib1:1"
-    assert found["UCX_IB_PKEY"] == "0x0abc"
-    assert found["MV2_DEFAULT_PKEY"] == "0x8abc"
-    assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1,mlx5_ib1:1"
-    assert "UCX_TLS" not in found
-    assert found["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
+    given = variables(tmp_path, size)
+    assert {name: given.get(name) for name in found} == found
 
 
 @pytest.mark.parametrize(
-    ("size", "level"), [("Standard_ND96isr_H100_v5", ["SYS"]), ("Standard_NC24ads_A100_v4", [])]
+    ("keys", "key"),
+    [
+        (("0x7fff", "0x8abc"), "0x0abc"),
+        (("0x8abc", "0x7fff"), "0x0abc"),
+        (("0x8abc",), "0x0abc"),
+        (("0x9a0b", "0x7fff"), "0x1a0b"),  # all bits but that of membership
+    ],
 )
+def test_the_larger_key_is_the_one(tmp_path: Path, keys: tuple[str, ...], key: str) -> None:
+    port(tmp_path, "mlx5_ib0", keys=keys)
+    assert variables(tmp_path, HB176)["UCX_IB_PKEY"] == key
+
+
+@pytest.mark.parametrize(("size", "level"), [(H100, ["SYS"]), ("Standard_NC24ads_A100_v4", [])])
 def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
     tmp_path: Path, size: str, level: list[str]
 ) -> None:
@@ -247,8 +279,8 @@ def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
 @pytest.mark.parametrize(
     ("size", "env", "level"),
     [
-        ("Standard_ND96isr_H100_v5", {}, ["SYS"]),
-        ("Standard_ND96isr_H100_v5", {"NCCL_NET_GDR_LEVEL": "PHB"}, ["PHB"]),
+        (H100, {}, ["SYS"]),
+        (H100, {"NCCL_NET_GDR_LEVEL": "PHB"}, ["PHB"]),
         ("Standard_ND40rs_v2", {}, ["5"]),
         ("Standard_NC96ads_A100_v4", {}, []),
     ],
@@ -283,53 +315,22 @@ def test_a_graph_file_that_is_not_there_does_not_end_nccl(tmp_path: Path) -> Non
     assert "NCCL_GRAPH_FILE=/opt/microsoft/ncv4/graph.xml" in there.stdout
 
 
-@pytest.mark.parametrize("keys", [("0x7fff", "0x8abc"), ("0x8abc", "0x7fff"), ("0x8abc",)])
-def test_the_larger_key_is_the_one(tmp_path: Path, keys: tuple[str, ...]) -> None:
-    port(tmp_path, "mlx5_ib0", keys=keys)
-    assert variables(tmp_path, "Standard_HB176rs_v4")["UCX_IB_PKEY"] == "0x0abc"
-
-
-def test_ports_of_another_name_are_taken(tmp_path: Path) -> None:
-    port(tmp_path, "mlx5_0")
-    assert variables(tmp_path, "Standard_ND96isr_H100_v5")["UCX_NET_DEVICES"] == "mlx5_0:1"
-
-
-def test_a_key_keeps_all_bits_but_that_of_membership(tmp_path: Path) -> None:
-    port(tmp_path, "mlx5_ib0", keys=("0x9a0b", "0x7fff"))
-    assert variables(tmp_path, "Standard_HB176rs_v4")["UCX_IB_PKEY"] == "0x1a0b"
-
-
-def test_fabric_of_all_ports_is_used_by_ucx(tmp_path: Path) -> None:
-    for number in range(4):
-        port(tmp_path, f"mlx5_ib{number}")
-    found = variables(tmp_path, "Standard_HB368rs_v5")
-    assert found["UCX_NET_DEVICES"] == "mlx5_ib0:1,mlx5_ib1:1,mlx5_ib2:1,mlx5_ib3:1"
-    assert found["UCX_MAX_RNDV_RAILS"] == "1"
-    assert "NCCL_IB_HCA" not in found
-
-
 def test_the_job_wins_over_the_profile(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_ib0")
     env = {"UCX_TLS": "ud", "NCCL_IB_HCA": "mlx5_ib7", "NCCL_MIN_NCHANNELS": "8"}
     env["GLOO_SOCKET_IFNAME"] = "eth1"
-    found = variables(tmp_path, "Standard_ND96isr_H100_v5", env=env)
+    found = variables(tmp_path, H100, env=env)
     assert env.items() <= found.items()
     assert found["NCCL_SOCKET_IFNAME"] == "eth0"
-
-
-def test_a_search_path_keeps_what_it_had(tmp_path: Path) -> None:
-    port(tmp_path, "mlx5_ib0")
-    found = variables(tmp_path, "Standard_ND96isr_MI300X_v5")
-    assert found["LD_LIBRARY_PATH"] == "/opt/rccl/lib:/usr/local/lib"
 
 
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        (None, "InfiniBand ports none, partition key 0x0000"),
-        (("0x7fff", "0x0000"), "InfiniBand ports mlx5_ib0:1, partition key 0x7fff"),
-        (("0x0000", "0x0000"), "InfiniBand ports mlx5_ib0:1, partition key 0x0000"),
-        ((), "InfiniBand ports mlx5_ib0:1, partition key 0x0000"),
+        (None, "ports none, partition key 0x0000"),
+        (("0x7fff", "0x0000"), "ports mlx5_ib0:1, partition key 0x7fff"),
+        (("0x0000", "0x0000"), "ports mlx5_ib0:1, partition key 0x0000"),
+        ((), "ports mlx5_ib0:1, partition key 0x0000"),
     ],
 )
 def test_a_node_that_cannot_reach_the_others_stops_the_job(
@@ -337,15 +338,11 @@ def test_a_node_that_cannot_reach_the_others_stops_the_job(
 ) -> None:
     if keys is not None:
         port(tmp_path, "mlx5_ib0", keys=keys)
-    done = environment_of(tmp_path, "Standard_HB176rs_v4")
-    assert done.returncode == 69
-    assert done.stdout == ""
+    done = environment_of(tmp_path, HB176)
+    assert (done.returncode, done.stdout) == (69, "")
     assert "cannot reach the other nodes" in done.stderr
-    assert says in done.stderr
-
-
-def test_fabric_on_one_node_sets_no_partition_key(tmp_path: Path) -> None:
-    assert "UCX_IB_PKEY" not in variables(tmp_path, "Standard_HB176rs_v4", nodes=1)
+    assert f"InfiniBand {says}" in done.stderr
+    assert "UCX_IB_PKEY" not in variables(tmp_path, HB176, nodes=1)
 
 
 def test_the_settings_are_those_of_the_catalogue(tmp_path: Path) -> None:

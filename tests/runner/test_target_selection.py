@@ -79,23 +79,21 @@ class TestChoosing:
     """The command line wins over the job, and the job over `local`."""
 
     @pytest.mark.parametrize(
-        ("said", "names"),
+        ("said", "words", "names"),
         [
-            ({}, ("local",)),
-            ({"target": "nd"}, ("nd",)),
-            ({"target": None}, ("local",)),
-            ({"target": ["spot", "nd"]}, ("spot", "nd")),
-            ({"target": {"in_order": ["a100", "nd"]}}, ("a100", "nd")),
+            ({}, (), ("local",)),
+            ({"target": "nd"}, (), ("nd",)),
+            ({"target": None}, (), ("local",)),
+            ({"target": ["spot", "nd"]}, (), ("spot", "nd")),
+            ({"target": {"in_order": ["a100", "nd"]}}, (), ("a100", "nd")),
+            ({"target": {"in_order": ["nd", "a100"]}}, ("spot",), ("spot",)),
+            ({}, ("nd", "local"), ("nd", "local")),
         ],
     )
-    def test_the_job_says_it(
-        self, project: Path, said: dict[str, Any], names: tuple[str, ...]
+    def test_the_job_or_the_command_line_says_it(
+        self, project: Path, said: dict[str, Any], words: tuple[str, ...], names: tuple[str, ...]
     ) -> None:
-        assert _names(_choose(project, **said)) == names
-
-    def test_the_command_line_says_it(self, project: Path) -> None:
-        where = {"in_order": ["nd", "a100"]}
-        assert _names(_choose(project, "spot", target=where)) == ("spot",)
+        assert _names(_choose(project, *words, **said)) == names
 
     @pytest.mark.parametrize(
         ("target", "said"),
@@ -156,9 +154,6 @@ class TestChoosing:
         said = [each.message for each in caught.value.findings]
         assert said == ["there is no target `gpu`", "there is no target `x1`"]
 
-    def test_this_machine_may_be_one_of_several(self, project: Path) -> None:
-        assert _names(_choose(project, "nd", "local")) == ("nd", "local")
-
 
 class TestPreparing:
     """All that can be wrong on any target is said before anything is written."""
@@ -175,6 +170,9 @@ class TestPreparing:
             plan = json.loads(str(files["plan.json"]))
             assert plan["environment"]["FAIRWAY_INPUT_WORDS"] == f"/mnt/{name}/words"
             assert json.loads(str(files["target.json"]))["name"] == name
+        with pytest.raises(UserError) as caught:
+            _prepare(project, *NAMES, nodes=0)
+        assert len(caught.value.findings) == 1
 
     def test_every_target_is_looked_at(self, project: Path) -> None:
         _declare(project, spot={"mounts": {}}, a100={"nodes": {"min": 1, "max": 1}})
@@ -185,11 +183,6 @@ class TestPreparing:
         with pytest.raises(UserError, match="needs 2 nodes, and `a100` has 1"):
             _prepare(project, *NAMES, nodes=2)
         assert not (project / ".fairway" / "runs").exists()
-
-    def test_target_list_reports_a_mistake_common_to_all_targets_once(self, project: Path) -> None:
-        with pytest.raises(UserError) as caught:
-            _prepare(project, *NAMES, nodes=0)
-        assert len(caught.value.findings) == 1
 
     def test_a_target_without_a_host_is_passed_over(self, project: Path) -> None:
         _declare(project, nd={"ssh": {"host": "", "user": "me", "shared": "/data"}})
@@ -285,6 +278,13 @@ class World:
     took: list[str] = field(default_factory=list)
     left: int | None = None
 
+    def be(self, full: str = "", away: str = "", refusing: str = "", broken: str = "") -> None:
+        """Which targets have no room, do not answer, and refuse a run or break from now on."""
+        self.full = {name: f"{name} is full" for name in full.split()}
+        self.away = set(away.split())
+        self.raises = {name: Refused.of("r", f"{name} refuses") for name in refusing.split()}
+        self.raises |= {name: Unavailable.of("r", f"{name} breaks") for name in broken.split()}
+
     def step(self) -> None:
         """Something that is done; the process may be killed before and after it."""
         if self.left is not None:
@@ -345,73 +345,54 @@ def _passed(run: Run) -> dict[str, str]:
 class TestStarting:
     """A run goes to the first target that has room and takes it, and to that one alone."""
 
-    def test_fallback_skips_a_target_without_capacity(self, project: Path, world: World) -> None:
-        world.full = {"nd": "the partition is down"}
-        run = _submit(project)
-        assert (world.took, run.record.target) == (["spot"], "spot")
-        assert _passed(run) == {"nd": "the partition is down"}
-        assert world.asked == ["nd", "spot"]
-
-    def test_fallback_skips_a_target_that_does_not_answer(
-        self, project: Path, world: World
+    @pytest.mark.parametrize(
+        ("given", "took", "passed"),
+        [
+            ({"full": "nd"}, "spot", ["nd is full"]),
+            ({"away": "nd spot"}, "a100", ["nd does not answer", "spot does not answer"]),
+            ({"full": "spot a100", "away": "nd"}, "spot", ["nd does not answer", "a100 is full"]),
+            ({"refusing": "nd spot"}, "a100", ["nd refuses", "spot refuses"]),
+            ({"broken": "nd spot"}, "a100", ["nd breaks", "spot breaks"]),
+            ({"refusing": "nd", "away": "spot"}, "a100", ["nd refuses", "spot does not answer"]),
+        ],
+    )
+    def test_fallback_goes_to_the_first_target_that_takes_the_run(
+        self, project: Path, world: World, given: dict[str, str], took: str, passed: list[str]
     ) -> None:
-        world.away = {"nd", "spot"}
+        world.be(**given)
         run = _submit(project)
-        assert (world.took, list(_passed(run))) == (["a100"], ["nd", "spot"])
+        assert (world.took, run.record.target, run.tags) == ([took], took, ("t",))
+        assert _passed(run) == {why.split()[0]: why for why in passed}
 
-    def test_fallback_without_capacity_anywhere_waits_on_the_first_that_answers(
-        self, project: Path, world: World
+    def test_fallback_says_why_a_target_was_passed_over(
+        self, project: Path, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:
-        world.full, world.away = {"spot": "no nodes", "a100": "no nodes"}, {"nd"}
-        run = _submit(project)
-        assert (world.took, list(_passed(run))) == (["spot"], ["nd", "a100"])
+        world.be(refusing="nd")
+        _submit(project)
+        assert "`nd` was passed over: nd refuses" in caplog.text
 
-    def test_fallback_without_any_answer_records_no_run(self, project: Path, world: World) -> None:
-        world.away = set(NAMES)
-        with pytest.raises(UserError) as caught:
-            _submit(project)
-        said = [finding.message for finding in caught.value.findings]
-        assert (said, caught.value.exit_code) == ([f"{n} does not answer" for n in NAMES], 5)
-        assert not (project / ".fairway" / "runs" / "mine").exists()
-
-    @pytest.mark.parametrize("kind", [Refused, Unavailable])
-    def test_fallback_skips_a_target_that_refuses_the_run(
-        self, project: Path, world: World, kind: type[Unavailable], caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize(
+        ("given", "kind", "said"),
+        [
+            ({"away": "nd spot a100"}, TargetUnavailable, [f"{n} does not answer" for n in NAMES]),
+            ({"refusing": "nd spot a100"}, Refused, ["a100 refuses", "nd refuses", "spot refuses"]),
+            ({"broken": "nd spot a100"}, Unavailable, ["a100 breaks", "nd breaks", "spot breaks"]),
+            (
+                *({"refusing": "nd", "away": "spot a100"}, TargetUnavailable),
+                ["spot does not answer", "a100 does not answer", "nd refuses"],
+            ),
+        ],
+    )
+    def test_fallback_that_no_target_takes_names_each_and_records_no_run(
+        self, project: Path, world: World, given: dict[str, str], kind: Any, said: list[str]
     ) -> None:
-        world.raises = {"nd": kind.of("refused", "nd is full"), "spot": kind.of("r", "so is spot")}
-        run = _submit(project)
-        assert (world.took, run.tags) == (["a100"], ("t",))
-        assert _passed(run) == {"nd": "nd is full", "spot": "so is spot"}
-        assert "`nd` was passed over: nd is full" in caplog.text
-
-    def test_after_a_refusal_the_next_is_asked_first(self, project: Path, world: World) -> None:
-        world.raises = {"nd": Refused.of("refused", "nd is full")}
-        world.away = {"spot"}
-        assert _submit(project).record.target == "a100"
-        assert world.took == ["a100"]
-
-    @pytest.mark.parametrize("kind", [Refused, Unavailable])
-    def test_fallback_refused_by_all_targets_names_each(
-        self, project: Path, world: World, kind: type[Unavailable]
-    ) -> None:
-        world.raises = {name: kind.of("refused", f"{name} is full") for name in NAMES}
+        world.be(**given)
         with pytest.raises(kind) as caught:
             _submit(project)
-        first, *others = [finding.message for finding in caught.value.findings]
-        assert first == "a100 is full"
-        assert others == [f"`{n}` was passed over: {n} is full" for n in NAMES[:2]]
+        found = [finding.message for finding in caught.value.findings]
+        assert [each.partition(" was passed over: ")[2] or each for each in found] == said
+        assert (caught.value.exit_code == 5) is ("away" in given)
         assert not (project / ".fairway" / "runs" / "mine").exists()
-
-    def test_fallback_without_another_target_that_answers_names_each(
-        self, project: Path, world: World
-    ) -> None:
-        world.raises, world.away = {"nd": Refused.of("refused", "nd is full")}, {"spot", "a100"}
-        with pytest.raises(TargetUnavailable) as caught:
-            _submit(project)
-        said = [finding.message for finding in caught.value.findings]
-        away = ["spot does not answer", "a100 does not answer"]
-        assert said == [*away, "`nd` was passed over: nd is full"]
-        assert caught.value.exit_code == 5
 
     def test_fallback_stays_with_a_target_that_lost_connection_during_submission(
         self, project: Path, world: World
@@ -419,14 +400,15 @@ class TestStarting:
         world.raises = {"nd": TargetUnavailable.of("no-connection", "the line broke", exit_code=5)}
         with pytest.raises(UserError, match="the line broke"):
             _submit(project)
-        world.raises, world.full = {}, {"nd": "it has no nodes by now"}
+        world.be("nd")
         assert _submit(project).record.target == "nd"
         assert world.took == ["nd"]
 
     def test_fallback_same_submission_is_the_same_run(self, project: Path, world: World) -> None:
-        world.full = {"nd": "no nodes"}
+        world.be("nd")
         assert _submit(project).record.target == "spot"
-        world.full = {}
+        assert world.asked == ["nd", "spot"]
+        world.be()
         assert _submit(project).record.target == "spot"
         assert _submit(project, ("spot",)).record.target == "spot"
         for names, fields in (((NAMES), {"env": {"A": "1"}}), (("nd", "a100"), {})):
@@ -436,7 +418,8 @@ class TestStarting:
 
     @pytest.mark.parametrize("steps", range(8))
     def test_killed_anywhere_it_starts_once(self, project: Path, world: World, steps: int) -> None:
-        world.raises, world.left = {"nd": Refused.of("refused", "nd is full")}, steps
+        world.be(refusing="nd")
+        world.left = steps
         with suppress(Killed):
             _submit(project)
         world.left = None
@@ -520,13 +503,11 @@ class TestCheapest:
         assert _names(self.order(project, "price/images_per_second"))[0] == "nd"
         assert asked == ["a-new2"]
 
-    def test_a_price_that_nobody_knows(self, project: Path) -> None:
+    def test_a_price_or_a_metric_that_nobody_knows_is_refused(self, project: Path) -> None:
         _declare(project, nd=self.PRICES["nd"])
         with pytest.raises(UserError, match="the price of a node of `spot` is not known") as error:
             self.order(project)
         assert error.value.findings[0].path == "target.cheapest"
-
-    def test_a_metric_that_the_job_has_not(self, project: Path) -> None:
         _declare(project, **self.PRICES)
         with pytest.raises(UserError, match="the job has no metric `speed`"):
             self.order(project, "price/speed")
