@@ -20,13 +20,15 @@ from fairway_runner.engines.capabilities import (
 from fairway_runner.engines.engine import Engine, engine_for
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import MakeRun
+
+    from fairway_runner.jobs.job_file import JobFile
+    from fairway_runner.runs.store import RunStore
 
 WARNING = Severity.WARNING
 HERE = {"version": 1, "name": "nd", "vm_size": "Standard_D2s_v6", "nodes": {"min": 0, "max": 4}}
@@ -50,24 +52,21 @@ def engine(name: str) -> Engine:
     return engine_for(target(name))
 
 
-LACKING = [
-    (name, action)
-    for name, able in ENGINES.items()
-    for action in ACTIONS
-    if action not in able.node_actions
-]
+def loaded(folder: Path, fields: str) -> JobFile:
+    """A job file with these fields from its third line on."""
+    (folder / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{fields}\n")
+    return load_job(folder / "job.yaml")
 
 
-@pytest.mark.parametrize(("name", "action"), LACKING)
-def test_engine_refuses_node_actions_that_it_does_not_list(name: str, action: str) -> None:
-    with pytest.raises(UserError, match=f"{action} a node"):
-        engine(name).act_on_node(action, "n-0")
-
-
-@pytest.mark.parametrize("name", [name for name, able in ENGINES.items() if not able.resizes])
-def test_a_target_that_is_not_resized_says_so(name: str) -> None:
-    with pytest.raises(UserError, match="be resized"):
-        engine(name).resize(2)
+@pytest.mark.parametrize("name", ENGINES)
+def test_engine_refuses_node_actions_and_sizes_that_it_does_not_list(name: str) -> None:
+    able = ENGINES[name]
+    for action in set(ACTIONS) - set(able.node_actions):
+        with pytest.raises(UserError, match=f"{action} a node"):
+            engine(name).act_on_node(action, "n-0")
+    if not able.resizes:
+        with pytest.raises(UserError, match="be resized"):
+            engine(name).resize(2)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +89,12 @@ IDLE = {"name": "x", "command": "true", "idle_gpu": {"below": 5, "for": "30m"}}
 
 
 def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text("name: x\ncommand: 'true'\nidle_gpu: {below: 5, for: 30m}\n")
-    job_file, nd = load_job(file), target("ssh")
+    job_file, nd = loaded(tmp_path, "idle_gpu: {below: 5, for: 30m}"), target("ssh")
     job = job_file.resolve(nd)
-    with pytest.raises(UserError, match="watches GPUs, and a node of `nd` has none") as raised:
-        require_gpus(job, nd, job_file.document)
-    [finding] = raised.value.findings
+    finding = refused(
+        lambda: require_gpus(job, nd, job_file.document),
+        "watches GPUs, and a node of `nd` has none",
+    )
     assert (finding.location.line, "-s idle_gpu=null" in finding.hint) == (3, True)
     for size in ("", "Standard_ND96isr_H100_v5"):  # where it is not known, it is seen there
         require_gpus(job, nd.model_copy(update={"vm_size": size}), job_file.document)
@@ -180,20 +178,14 @@ def test_job_that_needs_an_ability_is_refused_where_the_engine_lacks_it(
     assert said[name] in f"{finding.message} {finding.hint}"
 
 
-LATE = [name for name, able in ENGINES.items() if not able.after]
-
-
-@pytest.mark.parametrize("name", LATE)
 def test_a_submission_is_refused_by_what_the_engine_says_of_itself(
-    name: str, make_run: MakeRun, tmp_path: Path
+    make_run: MakeRun, tmp_path: Path, store: RunStore
 ) -> None:
     """Before anything else of it is looked at."""
-    other = make_run("other-run")
-    file = tmp_path / "job.yaml"
-    file.write_text(f"name: x\ncommand: 'true'\nafter: [{other.id}]\nmax_cost: 1\n")
-    store = RunStore(other.folder.parents[1])
+    job_file = loaded(tmp_path, f"after: [{make_run('other-run').id}]\nmax_cost: 1")
+    assert [name for name, able in ENGINES.items() if not able.after] == ["batch"]
     with pytest.raises(UserError, match="`after` has no effect on `nd`: its engine is `batch`"):
-        prepare(load_job(file), target(name), store, asks=False)
+        prepare(job_file, target("batch"), store, asks=False)
 
 
 def test_an_engine_that_is_not_known_is_elsewhere() -> None:
@@ -209,13 +201,7 @@ UNKNOWN = "the resources of `nd`'s nodes are not known, so they cannot be shared
     ("engine", "field", "size", "message", "hint"),
     [
         ("batch", "gpus: 1", ND, ONE_SLOT, "gpus=null); or set `task_slots: 8` and `mpi: false`"),
-        (
-            "batch",
-            "cores: 1",
-            D2S,
-            ONE_SLOT,
-            "cores=null); or set `task_slots: 2` and `mpi: false`",
-        ),
+        ("batch", "cores: 1", D2S, ONE_SLOT, "cores=null); or set `task_slots: 2` and `mpi: fal"),
         ("batch", "gpus: 1", "", UNKNOWN, "(-s gpus=null), or set the target's `vm_size:`"),
         ("ssh", "gpus: 9", ND, "needs 9 GPUs, and a node of `nd` has 8", "most 8"),
         ("ssh", "gpus: 1", D2S, "needs 1 GPU, and a node of `nd` has none", "leave it out"),
@@ -225,8 +211,7 @@ UNKNOWN = "the resources of `nd`'s nodes are not known, so they cannot be shared
 def test_share_that_no_node_can_give_is_refused_at_its_line(
     tmp_path: Path, engine: str, field: str, size: str, message: str, hint: str
 ) -> None:
-    (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{field}\n")
-    job_file = load_job(tmp_path / "job.yaml")
+    job_file = loaded(tmp_path, field)
     nd = target(engine).model_copy(update={"vm_size": size})
     finding = refused(lambda: require_share(job_file.resolve(nd), nd, job_file.document))
     assert message in finding.message
@@ -235,45 +220,38 @@ def test_share_that_no_node_can_give_is_refused_at_its_line(
 
 
 def test_share_is_judged_on_the_node_where_its_size_is_not_known(tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text("name: x\ncommand: 'true'\ngpus: 9\n")
-    job_file = load_job(tmp_path / "job.yaml")
-    unknown = target("ssh").model_copy(update={"vm_size": ""})
+    job_file, unknown = (
+        loaded(tmp_path, "gpus: 9"),
+        target("ssh").model_copy(update={"vm_size": ""}),
+    )
     require_share(job_file.resolve(unknown), unknown, job_file.document)
 
 
 @pytest.mark.parametrize(("fields", "ranks"), [("gpus: 3\ncores: 4", 3), ("cores: 4", 4)])
 def test_a_rank_for_each_gpu_that_the_task_has(tmp_path: Path, fields: str, ranks: int) -> None:
-    text = f"name: x\ncommand: 'true'\nprocesses_per_node: gpus\n{fields}\n"
-    (tmp_path / "job.yaml").write_text(text)
-    assert load_job(tmp_path / "job.yaml").resolve(target("ssh")).processes_per_node == ranks
+    job = loaded(tmp_path, f"processes_per_node: gpus\n{fields}").resolve(target("ssh"))
+    assert job.processes_per_node == ranks
 
 
 @pytest.mark.parametrize("name", ["gpus", "cores"])
 def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{name}: 4\nnodes: 2\n")
-    finding = refused(lambda: load_job(tmp_path / "job.yaml").resolve(target("ssh")))
+    finding = refused(lambda: loaded(tmp_path, f"{name}: 4\nnodes: 2").resolve(target("ssh")))
     wrong = f"`{name}`: a job of 2 nodes uses whole nodes: `{name}` is for one node"
-    assert finding.message == wrong
+    assert (finding.message, finding.location.line) == (wrong, 3)
     assert finding.hint == f"leave `{name}` out, or set `nodes: 1`"
-    assert finding.location.line == 3
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_priority_that_nothing_goes_by_is_warned_of(name: str, tmp_path: Path) -> None:
-    text = "name: j\npriority: high\ntemplate: plain\ncommand: hostname\n"
-    (tmp_path / "job.yaml").write_text(text)
-    job_file, on = load_job(tmp_path / "job.yaml"), target(name)
+def test_a_priority_that_nothing_goes_by_is_warned_of(
+    name: str, tmp_path: Path, store: RunStore
+) -> None:
+    job_file, on = loaded(tmp_path, "priority: high\ntemplate: plain"), target(name)
     job = next(job_file.tasks()).resolve(on)
     found = list(ineffective(job, on, job_file.document))
     assert bool(found) is (name == "ssh")
     for finding in found:
         assert (finding.id, finding.path, finding.severity) == ("no-effect", "priority", WARNING)
-        assert finding.location.line == 2
+        assert finding.location.line == 3
         assert finding.hint.endswith("a target with `slurm` or `batch` or `kubernetes`")
-
-
-def test_a_submission_warns_of_it(tmp_path: Path, store: RunStore) -> None:
-    text = "name: j\npriority: -3\ntemplate: plain\ncommand: hostname\n"
-    (tmp_path / "job.yaml").write_text(text)
-    prepared = prepare(load_job(tmp_path / "job.yaml"), target("ssh"), store, asks=False)
-    assert "no-effect" in [finding.id for finding in prepared.warnings]
+        prepared = prepare(job_file, on, store, asks=False)
+        assert "no-effect" in [each.id for each in prepared.warnings]

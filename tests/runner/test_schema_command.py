@@ -1,6 +1,7 @@
 """The schemas for editors: valid ones, which take what the loader takes and refuse the rest."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,9 @@ def _schema(kind: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def environments() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(_schema("environment"))
-
-
-@pytest.fixture(scope="module")
-def jobs() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(_schema("job"))
+def schemas() -> dict[str, jsonschema.Draft202012Validator]:
+    """What takes the files of each kind."""
+    return {kind: jsonschema.Draft202012Validator(_schema(kind)) for kind in ("environment", "job")}
 
 
 def _fits(validator: jsonschema.Draft202012Validator, text: str) -> bool:
@@ -58,8 +55,8 @@ def test_schema_command_prints_a_valid_json_schema(kind: str) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("file", [*ENVIRONMENTS, *JOBS], ids=lambda file: file.name)
-def test_our_files_fit(environments: Any, jobs: Any, file: Path) -> None:
-    assert _fits(environments if file in ENVIRONMENTS else jobs, file.read_text())
+def test_our_files_fit(schemas: Any, file: Path) -> None:
+    assert _fits(schemas["environment" if file in ENVIRONMENTS else "job"], file.read_text())
 
 
 CLUSTERS = "clusters: {a: {engine: ssh, size: x, nodes: 1}}\n"
@@ -118,13 +115,13 @@ WRONG_JOBS = [
 
 
 @pytest.mark.parametrize("text", [*RIGHT_ENVIRONMENTS, *WRONG_ENVIRONMENTS])
-def test_right_environments_fit(environments: Any, text: str) -> None:
-    assert _fits(environments, BASE + text) is (text in RIGHT_ENVIRONMENTS)
+def test_right_environments_fit(schemas: Any, text: str) -> None:
+    assert _fits(schemas["environment"], BASE + text) is (text in RIGHT_ENVIRONMENTS)
 
 
 @pytest.mark.parametrize("text", [*RIGHT_JOBS, *WRONG_JOBS])
-def test_right_jobs_fit(jobs: Any, text: str) -> None:
-    assert _fits(jobs, text) is (text in RIGHT_JOBS)
+def test_right_jobs_fit(schemas: Any, text: str) -> None:
+    assert _fits(schemas["job"], text) is (text in RIGHT_JOBS)
 
 
 def test_another_kind_is_refused() -> None:
@@ -149,26 +146,24 @@ def test_every_field_has_words_of_its_own(model: Any) -> None:
     assert {said: names for said, names in fields.items() if len(names) > 1} == {}
 
 
-def test_schemas_describe_distributions_and_have_defaults_that_fit(
-    jobs: Any, environments: Any
-) -> None:
-    properties = jobs.schema["$defs"]["Distribution"]["properties"]
+def test_schemas_describe_distributions_and_have_defaults_that_fit(schemas: Any) -> None:
+    jobs, environments = (schemas[kind].schema for kind in ("job", "environment"))
+    properties = jobs["$defs"]["Distribution"]["properties"]
     assert "`[low, high]`" in properties["loguniform"]["description"]
     page = (ROOT / "docs" / "job.md").read_text()
     assert "\n## Distribution\n" in page
     assert all(f"\n| `{name}` |" in page for name in properties)
-    definitions = environments.schema["$defs"]
-    assert definitions["Slurm"]["properties"]["idle"]["default"] == "10m"
-    assert definitions["Repair"]["properties"]["grace"]["default"] == "30m"
-    assert definitions["Monitoring"]["properties"]["retention"]["default"] == "30d"
-    assert jobs.schema["properties"]["sample_every"]["default"] == "10s"  # or null
-    for schema in (environments.schema, jobs.schema):
+    for model, field, default in (
+        *(("Slurm", "idle", "10m"), ("Repair", "grace", "30m"), ("Monitoring", "retention", "30d")),
+    ):
+        assert environments["$defs"][model]["properties"][field]["default"] == default
+    assert jobs["properties"]["sample_every"]["default"] == "10s"  # or null
+    for schema in (environments, jobs):
         for name, definition in schema["$defs"].items():
             for field, each in definition.get("properties", {}).items():
-                if each.get("default") is None:
-                    continue
-                fits = jsonschema.Draft202012Validator({**each, "$defs": schema["$defs"]})
-                assert fits.is_valid(each["default"]), f"{name}.{field}: {each['default']}"
+                if each.get("default") is not None:
+                    fits = jsonschema.Draft202012Validator({**each, "$defs": schema["$defs"]})
+                    assert fits.is_valid(each["default"]), f"{name}.{field}: {each['default']}"
 
 
 ENVIRONMENT = """\
@@ -180,99 +175,89 @@ clusters: {box: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 1}}
 """
 
 
+ENVIRONMENT_ROWS = [
+    ("", True),
+    ("zone: 1", True),
+    ("zone: none", True),
+    ('zone: "1"', False),
+    ("protect: false", True),
+    ("protect: 1", False),
+    ("tags: {owner: ada}", True),
+    ("tags: {owner: 7}", False),
+    ("registry: {}", True),
+    ("registry: null", True),
+    ("registry: true", False),
+    ("vault: {sku: premium}", True),
+    ("vault: {sku: Premium}", False),
+    ("checks: {ignore: [no-budget]}", True),
+    ("checks: {ignore: no-budget}", False),
+    ("monitoring: {emails: [ada@example.com], retention: 30d}", True),
+    ("monitoring: {emails: [ada@example.com], retention: 30}", False),
+    ("monitoring: {emails: [ada]}", False),
+    ("monitoring: {emails: []}", False),
+    ("budget: {monthly: 100, emails: [ada@example.com]}", True),
+    ('budget: {monthly: "100", emails: [ada@example.com]}', False),
+    ("budget: {monthly: 0.5, emails: [ada@example.com]}", False),
+    ("filesystems: {data: {kind: nfs_server, path: /data}}", True),
+    ("filesystems: {data: {kind: nfs_server, path: data}}", False),
+    ("filesystems: {data: {kind: nfs_server, path: /data, versions: [4]}}", False),
+    ("filesystems: {data: {kind: nfs_server, path: /data, backup: {keep: 30d}}}", True),
+    ("filesystems: {data: {kind: nfs_server, path: /data, backup: {keep: 30}}}", False),
+    ("storage: {containers: {data: {expire: 30d}}}", True),
+    ("storage: {containers: {data: {expire: 30}}}", False),
+]
+
+
+JOB_ROWS = [
+    ("timeout: 1.5h", True),
+    ("timeout: 60", False),
+    ('nodes: "2"', False),
+    ("processes_per_node: gpus", True),
+    ("processes_per_node: gpu", False),
+    ("retries: -1", False),
+    ("retry: {node: 1}", True),
+    ("retry: {nodes: 1}", False),
+    ("metrics: {loss: 'loss=([0-9.]+)'}", True),
+    ("metrics: {loss: {pattern: 'loss=(.*)', better: low}}", False),
+    ("outputs: {model: {}}", True),
+    ("outputs: {model: {required: true}}", True),
+    ("outputs: {model: {required: yes please}}", False),
+    ("outputs: [model]", False),
+    ("env: {A: x}", True),
+    ("env: {A: 1}", False),
+    ("priority: urgent", False),
+    ("priority: 2000", False),
+    ("container: img:1", False),
+    ("checkpoint: {grace: 10}", False),
+    ("sample_every: null", True),
+    ("sample_every: 5", False),
+    ("setup: {admin: true}", False),
+    ("target: {cheapest: [local], by: price}", True),
+    ("target: {cheapest: [local], by: cost}", False),
+    ("secrets: {KEY: key}", False),
+    ("max_cost: -1", False),
+    ("sweep: {points: {random: {count: 3, lr: {uniform: [0, 1]}}}}", True),
+    ("sweep: {points: {random: {count: 3, lr: {uniform: {low: 0, high: 1}}}}}", False),
+    ("sweep: {lr: [1]}", False),
+]
+
+
+def _resolved(file: Path) -> None:
+    for each in load_job(file).tasks():
+        each.resolve(Target.local())
+
+
 @pytest.mark.parametrize(
-    ("text", "fits"),
+    ("kind", "text", "fits"),
     [
-        ("", True),
-        ("zone: 1", True),
-        ("zone: none", True),
-        ('zone: "1"', False),
-        ("protect: false", True),
-        ("protect: 1", False),
-        ("tags: {owner: ada}", True),
-        ("tags: {owner: 7}", False),
-        ("registry: {}", True),
-        ("registry: null", True),
-        ("registry: true", False),
-        ("vault: {sku: premium}", True),
-        ("vault: {sku: Premium}", False),
-        ("checks: {ignore: [no-budget]}", True),
-        ("checks: {ignore: no-budget}", False),
-        ("monitoring: {emails: [ada@example.com], retention: 30d}", True),
-        ("monitoring: {emails: [ada@example.com], retention: 30}", False),
-        ("monitoring: {emails: [ada]}", False),
-        ("monitoring: {emails: []}", False),
-        ("budget: {monthly: 100, emails: [ada@example.com]}", True),
-        ('budget: {monthly: "100", emails: [ada@example.com]}', False),
-        ("budget: {monthly: 0.5, emails: [ada@example.com]}", False),
-        ("filesystems: {data: {kind: nfs_server, path: /data}}", True),
-        ("filesystems: {data: {kind: nfs_server, path: data}}", False),
-        ("filesystems: {data: {kind: nfs_server, path: /data, versions: [4]}}", False),
-        ("filesystems: {data: {kind: nfs_server, path: /data, backup: {keep: 30d}}}", True),
-        ("filesystems: {data: {kind: nfs_server, path: /data, backup: {keep: 30}}}", False),
-        ("storage: {containers: {data: {expire: 30d}}}", True),
-        ("storage: {containers: {data: {expire: 30}}}", False),
+        *(("environment", ENVIRONMENT + text, fits) for text, fits in ENVIRONMENT_ROWS),
+        *(("job", JOB + text, fits) for text, fits in JOB_ROWS),
     ],
 )
-def test_schema_and_program_agree_on_environments(
-    environments: Any, tmp_path: Path, text: str, fits: bool
+def test_schema_and_program_agree(
+    schemas: Any, tmp_path: Path, kind: str, text: str, fits: bool
 ) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(ENVIRONMENT + text)
-    assert _fits(environments, file.read_text()) is fits
-    if fits:
-        load_environment(file)
-    else:
-        with pytest.raises(UserError):
-            load_environment(file)
-
-
-@pytest.mark.parametrize(
-    ("text", "fits"),
-    [
-        ("timeout: 1.5h", True),
-        ("timeout: 60", False),
-        ('nodes: "2"', False),
-        ("processes_per_node: gpus", True),
-        ("processes_per_node: gpu", False),
-        ("retries: -1", False),
-        ("retry: {node: 1}", True),
-        ("retry: {nodes: 1}", False),
-        ("metrics: {loss: 'loss=([0-9.]+)'}", True),
-        ("metrics: {loss: {pattern: 'loss=(.*)', better: low}}", False),
-        ("outputs: {model: {}}", True),
-        ("outputs: {model: {required: true}}", True),
-        ("outputs: {model: {required: yes please}}", False),
-        ("outputs: [model]", False),
-        ("env: {A: x}", True),
-        ("env: {A: 1}", False),
-        ("priority: urgent", False),
-        ("priority: 2000", False),
-        ("container: img:1", False),
-        ("checkpoint: {grace: 10}", False),
-        ("sample_every: null", True),
-        ("sample_every: 5", False),
-        ("setup: {admin: true}", False),
-        ("target: {cheapest: [local], by: price}", True),
-        ("target: {cheapest: [local], by: cost}", False),
-        ("secrets: {KEY: key}", False),
-        ("max_cost: -1", False),
-        ("sweep: {points: {random: {count: 3, lr: {uniform: [0, 1]}}}}", True),
-        ("sweep: {points: {random: {count: 3, lr: {uniform: {low: 0, high: 1}}}}}", False),
-        ("sweep: {lr: [1]}", False),
-    ],
-)
-def test_schema_and_program_agree_on_jobs(jobs: Any, tmp_path: Path, text: str, fits: bool) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(JOB + text)
-    assert _fits(jobs, file.read_text()) is fits
-
-    def read() -> None:
-        for each in load_job(file).tasks():
-            each.resolve(Target.local())
-
-    if fits:
-        read()
-    else:
-        with pytest.raises(UserError):
-            read()
+    (file := tmp_path / f"{kind}.yaml").write_text(text)
+    assert _fits(schemas[kind], text) is fits
+    with nullcontext() if fits else pytest.raises(UserError):
+        (load_environment if kind == "environment" else _resolved)(file)
