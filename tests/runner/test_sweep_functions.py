@@ -188,12 +188,6 @@ def test_a_value_that_cannot_be_a_point(tmp_path: Path, value: str, message: str
     assert finding.location.text == f"    yield {value}"
 
 
-def test_a_value_from_a_list_is_shown_at_the_function(tmp_path: Path) -> None:
-    finding = fault(tmp_path, "x = 1\n\ndef f():\n    return [{}, 5]\n")
-    assert "point 2" in finding.message
-    assert finding.location.line == 3
-
-
 # The module, words of the message, and the line.
 FAULTS = [
     ("def f():\n    yield {}\n    yield {'a': 1 / 0}\n", "ZeroDivisionError: division by zero", 3),
@@ -211,6 +205,7 @@ FAULTS = [
     ("def f():\n    raise StopIteration\n    yield\n", "StopIteration", 2),
     ("class E(Exception):\n    def __str__(self): 1 / 0\n\ndef f(): raise E\n", "E", 4),
     ("def f(): return 5\n", "returns a value of type int", 1),
+    ("x = 1\n\ndef f():\n    return [{}, 5]\n", "point 2", 3),
     ("def f(): pass\n", "returns None: expected one mapping after another", 1),
     ("def f(): return {'a': 1}\n", "returns a value of type dict", 1),
     ("def f(): return 'text'\n", "returns a value of type str", 1),
