@@ -64,31 +64,27 @@ def test_process_of_a_task_that_names_no_ranks() -> None:
     assert [each.pid for each in chosen(beside, None)] == [21]
 
 
+def _shown(folder: Path, pid: int, parent: int, name: str, **more: str) -> None:
+    """A process of the task, as /proc shows it."""
+    own = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0", **more}
+    (folder / str(pid)).mkdir()
+    (folder / str(pid) / "environ").write_text("".join(f"{k}={v}\0" for k, v in own.items()))
+    rest = " ".join(["S", str(parent), *["0"] * 17, str(pid), "0"])
+    (folder / str(pid) / "stat").write_text(f"{pid} ({name}) {rest}\n")
+
+
 def test_inside_ignores_services_of_the_task(tmp_path: Path) -> None:
     """A node of several has a server of ssh for the others, which has the task's variables."""
-    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
-    for pid, own in ((10, {**names, "_FAIRWAY_SERVICE": "1"}), (20, names)):
-        (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "environ").write_text("\0".join(f"{k}={v}" for k, v in own.items()))
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} (sshd) S 1 " + "0 " * 17 + f"{pid} 0")
+    _shown(tmp_path, 10, 1, "sshd", _FAIRWAY_SERVICE="1")
+    _shown(tmp_path, 20, 1, "sshd")
     assert [each.pid for each in inside.of_task(RUN, "0", tmp_path)] == [20]
 
 
 def test_inside_prefers_the_container_over_the_client_that_waits_for_it(tmp_path: Path) -> None:
     """It is older, and on the host; what it has started is no child of its own."""
-    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
-    client = {**names, "_FAIRWAY_CONTAINER": "fairway-job"}
-    for pid, parent, name, own in (
-        (10, 1, "python3", names),
-        (11, 10, "docker", client),
-        (20, 2, "bash", names),
-        (21, 20, "python", names),
-    ):
-        (tmp_path / str(pid)).mkdir()
-        text = "".join(f"{key}={value}\0" for key, value in own.items())
-        (tmp_path / str(pid) / "environ").write_text(text)
-        rest = " ".join(["S", str(parent), *["0"] * 17, str(pid)])
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {rest}\n")
+    for pid, parent, name in ((10, 1, "python3"), (20, 2, "bash"), (21, 20, "python")):
+        _shown(tmp_path, pid, parent, name)
+    _shown(tmp_path, 11, 10, "docker", _FAIRWAY_CONTAINER="fairway-job")
     assert [each.pid for each in chosen(inside.of_task(RUN, "0", tmp_path), None)] == [21, 20]
 
 

@@ -131,6 +131,7 @@ def test_typer_is_not_imported_for_it() -> None:
         (["lab=plan.json"], None),
         (["plans", "plan.json"], None),
         (["gone.json"], None),
+        (["cpu-hpc"], None),  # a folder of plans that is named as an environment
     ],
 )
 def test_review_command_recognises_an_environment_in_place_of_plans(
@@ -138,13 +139,6 @@ def test_review_command_recognises_an_environment_in_place_of_plans(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.json").write_text("{}")
-    (tmp_path / "plans").mkdir()
+    for folder in ("plans", "cpu-hpc"):
+        (tmp_path / folder).mkdir()
     assert environment_in(words) == environment
-
-
-def test_a_folder_of_plans_that_is_named_as_an_environment_is_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "demo").mkdir()
-    assert environment_in(["demo"]) is None
