@@ -34,12 +34,12 @@ def lab(repository: Path, tmp_path: Path) -> Any:
 
 
 class TestCheck:
-    def test_the_demo_is_clean(self) -> None:
+    def test_check_lists_outbound_names_for_a_firewall_and_else_nothing(
+        self, repository: Path
+    ) -> None:
         done = _run("check", "demo", "--strict", "--ignore", "placeholder")
         assert done.exit_code == 0
         assert done.output == "demo: nothing found\n"
-
-    def test_check_lists_outbound_names_for_a_firewall(self, repository: Path) -> None:
         done = _run("check", repository / "tests/stacks/sections/hub.yaml")
         assert done.exit_code == 0
         lines = [line.split(None, 2) for line in done.output.splitlines()]
@@ -81,7 +81,7 @@ class TestCheck:
         line = file.read_text().splitlines().index("clusters:") + 1
         assert found["line"] == line
 
-    def test_error_shows_its_line_and_fails(self, lab: Any) -> None:
+    def test_error_shows_its_line_also_in_a_file_that_cannot_be_read(self, lab: Any) -> None:
         done = _run("check", lab(isr_H100="is_H100"))
         assert done.exit_code == 2
         assert "lab.yaml:" in done.output
@@ -91,8 +91,6 @@ class TestCheck:
         done = _run("check", "no/such.yaml")
         assert done.exit_code == 2
         assert "no such file" in done.output
-
-    def test_check_reports_an_unreadable_file_as_json_findings(self, lab: Any) -> None:
         file = lab(zone="zoen")
         done = _run("check", file, "--json")
         assert done.exit_code == 2

@@ -62,14 +62,13 @@ def test_svg_is_written_where_graphviz_is(tmp_path: Path, fairway: Fairway) -> N
     assert "demo-vmss-pair" in html.unescape((tmp_path / "demo.svg").read_text())
 
 
-def test_a_missing_graphviz_is_told_before_any_work(tmp_path: Path, fairway: Fairway) -> None:
+def test_svg_without_graphviz_or_with_a_dot_that_fails_is_refused(
+    tmp_path: Path, fairway: Fairway
+) -> None:
     done = fairway("diagram", "demo", "-o", "demo.svg", PATH=str(tmp_path))
     assert done.returncode == 4
     assert "apt-get install graphviz" in done.stderr
     assert not (tmp_path / "demo.svg").exists()
-
-
-def test_a_dot_that_fails_is_told(tmp_path: Path, fairway: Fairway) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     dot = programs / "dot"
@@ -100,15 +99,14 @@ def test_a_faulty_environment_is_told_at_its_line(tmp_path: Path, fairway: Fairw
     assert done.stdout == ""
 
 
-def test_synth_writes_the_environment_that_is_named(tmp_path: Path, fairway: Fairway) -> None:
+def test_synth_writes_the_environment_that_is_named_or_refuses(
+    fairway: Fairway, tmp_path: Path
+) -> None:
+    done = fairway("synth", FAIRWAY_ENVIRONMENT="dmo")
+    assert done.returncode == 2
+    assert "did you mean `demo`?" in done.stderr
     (tmp_path / "cdktf.json").write_text("{}")
     done = fairway("synth", "demo", FAIRWAY_ENVIRONMENT="nothing")
     assert done.returncode == 0, done.stderr
     assert "demo-compute: 2 resources -> cdktf.out/stacks/demo-compute" in done.stdout
     assert (tmp_path / "cdktf.out/stacks/demo-compute/cdk.tf.json").exists()
-
-
-def test_synth_refuses_as_the_synthesis_does(fairway: Fairway) -> None:
-    done = fairway("synth", FAIRWAY_ENVIRONMENT="dmo")
-    assert done.returncode == 2
-    assert "did you mean `demo`?" in done.stderr

@@ -56,7 +56,7 @@ def test_loss_that_is_meant_is_allowed(here: RunFairway) -> None:
     assert f"allowed: `{DISKS[0]}` would be replaced, and with it what it holds" in out
 
 
-def test_review_command_with_a_change_refused_by_azure_exits_with_2(
+def test_change_refused_by_azure_exits_with_2_and_moves_no_terminal(
     here: RunFairway, tmp_path: Path
 ) -> None:
     plan = json.loads((SAMPLES / "grow.json").read_text())
@@ -65,6 +65,13 @@ def test_review_command_with_a_change_refused_by_azure_exits_with_2(
     (tmp_path / "x.json").write_text(json.dumps({**plan, "resource_changes": [disk]}))
     code, out, _ = here("review", "x.json")
     assert (code, "Azure shrinks no disk" in out) == (2, True)
+    plan = json.loads((SAMPLES / "grow.json").read_text())
+    for resource in plan["resource_changes"]:
+        resource["address"] = f"{resource['address']}\x1b[2J\rsafe"
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    _, out, _ = here("review", "x=plan.json")
+    assert "\x1b" not in out
+    assert "\r" not in out
 
 
 def test_json(here: RunFairway) -> None:
@@ -129,16 +136,6 @@ def test_the_base_is_set_apart(here: RunFairway) -> None:
 def test_bad_input(here: RunFairway, tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "bad.json").write_text(content)
     ends(here("review", _plan("grow"), "bad.json"), 2, "bad.json", said, printed="")
-
-
-def test_a_terminal_is_not_moved_by_a_plan(here: RunFairway, tmp_path: Path) -> None:
-    plan = json.loads((SAMPLES / "grow.json").read_text())
-    for resource in plan["resource_changes"]:
-        resource["address"] = f"{resource['address']}\x1b[2J\rsafe"
-    (tmp_path / "plan.json").write_text(json.dumps(plan))
-    _, out, _ = here("review", "x=plan.json")
-    assert "\x1b" not in out
-    assert "\r" not in out
 
 
 def test_the_comment_of_a_pull_request(here: RunFairway, tmp_path: Path) -> None:
