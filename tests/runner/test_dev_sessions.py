@@ -132,20 +132,18 @@ class TestRuns:
             chosen(store, None)
         assert caught.value.findings[0].hint == "name one: fairway dev stop dev-b"
 
-    def test_a_damaged_job_is_no_session(self, make_run: MakeRun) -> None:
+    def test_damaged_job_is_no_session_and_an_unused_one_ends_with_124(
+        self, make_run: MakeRun
+    ) -> None:
         run = _session(make_run, "dev-a")
         assert is_session(run)
         assert not has_jupyter(run)
         (run.folder / "job.json").write_text("{")
         assert not is_session(run)
-
-    def test_dev_session_end_reason_is_unused_only_with_exit_code_124(
-        self, make_run: MakeRun
-    ) -> None:
-        """Of what watches a task's time, not all tell it from a script that ends with 124."""
-        run = _session(make_run, "dev-a", "failed", exit_code=124, started=1e9, ended=1e9 + 2000)
+        # Of what watches a task's time, not all tell it from a script that ends with 124.
+        run = _session(make_run, "dev-c", "failed", exit_code=124, started=1e9, ended=1e9 + 2000)
         assert run_facts(run)["reason"] == "unused for 30m00s"
-        run = _session(make_run, "dev-b", "failed", exit_code=7)
+        run = _session(make_run, "dev-d", "failed", exit_code=7)
         assert run_facts(run)["reason"] is None
 
 
@@ -182,17 +180,7 @@ class TestCommand:
         assert "Traceback" not in errors
         assert not (tmp_path / "home").exists()
 
-    def test_a_word_near_to_a_command_and_to_a_target(
-        self, here: RunFairway, tmp_path: Path
-    ) -> None:
-        (tmp_path / "fairway.yaml").write_text(
-            "targets: [{name: lust, engine: ssh, nodes: {min: 1, max: 1},"
-            " ssh: {host: h, user: u, shared: /data}}]\n"
-        )
-        done = here("dev", "lsit")
-        ends(done, 2, "did you mean `fairway dev list`, or the target `lust`?", printed="")
-
-    def test_dev_list_without_sessions_hints_at_dev(self, here: RunFairway, tmp_path: Path) -> None:
+    def test_dev_list_and_targets_near_to_a_command(self, here: RunFairway, tmp_path: Path) -> None:
         code, out, _ = here("dev", "list")
         assert (code, out) == (0, "no session is running; start one with: fairway dev TARGET\n")
         assert here("dev", "list", "--json")[1] == "[]\n"
@@ -203,8 +191,12 @@ class TestCommand:
         code, out, _ = here("dev", "--help")
         assert code == 0
         assert "connect" not in out
-
-    def test_containers_on_several_nodes_have_no_jupyter(self, here: RunFairway) -> None:
+        (tmp_path / "fairway.yaml").write_text(
+            "targets: [{name: lust, engine: ssh, nodes: {min: 1, max: 1},"
+            " ssh: {host: h, user: u, shared: /data}}]\n"
+        )
+        done = here("dev", "lsit")
+        ends(done, 2, "did you mean `fairway dev list`, or the target `lust`?", printed="")
         job = _job(container={"image": "train:1"})
         words = ["local", "--job", job, "--nodes", "2", "--jupyter"]
         ends(here("dev", *words), 2, "Jupyter is not started in containers on several nodes")

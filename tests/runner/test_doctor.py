@@ -97,7 +97,7 @@ def images(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_hints_at_the_installation_of_each_missing_program(
-    install: Install, examine: Examine
+    install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(terraform='{"terraform_version": "1.8.5"}')
     code, found = examine()
@@ -109,11 +109,6 @@ def test_doctor_hints_at_the_installation_of_each_missing_program(
     assert found["Terraform"]["findings"][0]["message"] == (
         "Terraform is 1.8.5, and 1.9 or newer is needed"
     )
-
-
-def test_doctor_calls_opentofu_by_its_name_where_it_is_chosen(
-    install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("FAIRWAY_TERRAFORM", "tofu")
     install(terraform=VERSIONS["terraform"])
     code, found = examine()
