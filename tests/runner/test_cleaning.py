@@ -103,8 +103,8 @@ def test_run_that_goes_on_is_left_alone_and_a_damaged_one_is_removed(
     assert remove(store, removable(store)).runs == ("job-a",)
 
 
-def test_a_run_whose_target_is_not_known_keeps_no_other(
-    make_run: MakeRun, store: RunStore, here: RunFairway
+def test_run_that_cannot_be_removed_is_named_and_keeps_no_other(
+    make_run: MakeRun, store: RunStore, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing tells whether it has files elsewhere."""
     (make_run("job-a").folder / "run.json").write_text("{")
@@ -114,12 +114,7 @@ def test_a_run_whose_target_is_not_known_keeps_no_other(
     assert "job-a/run.json: damaged" in err
     assert "remove the run's folder" in err
     assert [each.name for each in store.folder.iterdir()] == ["job-a"]
-
-
-def test_a_folder_that_cannot_be_removed_is_named(
-    make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run("job-a")
+    run = make_run("job-c")
 
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")

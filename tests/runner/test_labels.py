@@ -72,7 +72,9 @@ def test_a_note_is_written_shown_and_taken_away(here: RunFairway, make_run: Make
     ends(here("note", "job-a", "x" * 10_001), 2, "10,000")
 
 
-def test_damaged_labels_are_named(here: RunFairway, make_run: MakeRun) -> None:
+def test_labels_that_are_damaged_or_cannot_be_written_are_named(
+    here: RunFairway, make_run: MakeRun
+) -> None:
     run = make_run("job-a")
     make_run("job-b")
     for text in ("{", '{"tags": "a"}', '{"note": 3}'):
@@ -82,10 +84,7 @@ def test_damaged_labels_are_named(here: RunFairway, make_run: MakeRun) -> None:
         assert code == 0
         assert "job-b" in out
         assert "labels.json: damaged" in err
-
-
-def test_a_folder_that_cannot_be_written_is_named(make_run: MakeRun) -> None:
-    run = make_run("job-a")
+    run = make_run("job-c")
     (run.folder / "labels.lock").mkdir()
     with pytest.raises(UserError, match="cannot be written"):
         run.label(["best"])

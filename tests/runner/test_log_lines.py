@@ -49,16 +49,21 @@ def test_the_last_lines_of_a_log(make_run: MakeRun, text: str, lines: int, left:
     assert _shown(run, tail=lines) == left
 
 
-def test_a_log_that_is_not_there_has_no_last_lines(tmp_path: Path) -> None:
-    assert tail_offset(tmp_path / "log.txt", 3) == 0
-
-
-def test_lines_with_a_pattern(make_run: MakeRun) -> None:
+def test_patterns_choose_lines_or_are_refused(
+    make_run: MakeRun, here: RunFairway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     run = make_run("job-a", [{"log": "loss 1\nstep\r\nloss 2\nloss 3\n"}, {"log": "loss 4\n"}])
     losses = {"grep": re.compile("^loss [^2]")}
     assert _shown(run, **losses) == "[0] loss 1\n[0] loss 3\n[1] loss 4\n"
     assert _shown(run, **losses, tail=1) == "[0] loss 3\n[1] loss 4\n"
     assert _shown(run, **losses, task=1) == "loss 4\n"
+    make_run("job-b")
+    ends(here("logs", "job-b", "--grep", "loss["), 2, "--grep: `loss[` is not a regular expression")
+    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
+    run = make_run("job-c", [{"log": "a" * 40 + "!\n"}])
+    with pytest.raises(UserError, match="--grep was stopped after"):
+        _shown(run, grep=re.compile("(a+)+$"))
+    assert tail_offset(tmp_path / "log.txt", 3) == 0
 
 
 def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
@@ -119,20 +124,6 @@ def test_a_launcher_names_ranks_by_itself_unless_the_job_says_otherwise(
         # Its launcher could not: it would be wrong to show nothing.
         with pytest.raises(UserError, match="does not say which rank printed a line"):
             run.logs(rank=1)
-
-
-def test_logs_grep_that_takes_too_long_is_stopped(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
-    run = make_run("job-a", [{"log": "a" * 40 + "!\n"}])
-    with pytest.raises(UserError, match="--grep was stopped after"):
-        _shown(run, grep=re.compile("(a+)+$"))
-
-
-def test_a_pattern_that_is_none_is_refused(here: RunFairway, make_run: MakeRun) -> None:
-    make_run("job-a")
-    ends(here("logs", "job-a", "--grep", "loss["), 2, "--grep: `loss[` is not a regular expression")
 
 
 AGAIN = "one\nfairway: attempt 2: the one before ended with exit code 3\ntwo\n"
