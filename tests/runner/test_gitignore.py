@@ -65,23 +65,6 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tree
 
 
-def test_gitignore_rules_of_git_all_count(tree: Path) -> None:
-    named = ["a.py", "data/keep.txt", "sub/deep/x", "sub/run.log", "sub/é z", "tracked.log"]
-    assert kept(tree) == named
-    assert kept(tree, exclude=[".gitignore", "sub"]) == ["a.py", "data/keep.txt", "tracked.log"]
-    assert kept(tree / "sub") == ["deep/x", "run.log", "é z"]
-
-
-def test_only_tracked_files_of_an_ignored_folder_are_kept(tree: Path) -> None:
-    write(tree, "whole/deep/y")
-    for folder in (tree / "whole", tree / "whole/deep"):
-        finding = refused(lambda folder=folder: kept(folder))
-        assert (finding.id, finding.path) == ("bad-code", "code.gitignore")
-    git(tree, "add", "--force", "whole/deep/y")
-    assert kept(tree / "whole") == ["deep/y"]
-    assert kept(tree / "whole/deep") == ["y"]
-
-
 def test_a_linked_folder_and_a_repository_within_have_their_own_rules(tree: Path) -> None:
     for name in ("nested", "outside"):
         write(tree.parent / name, "x.tmp", "secret.env")
@@ -94,10 +77,21 @@ def test_a_linked_folder_and_a_repository_within_have_their_own_rules(tree: Path
     assert found == ["away/secret.env", "away/x.tmp", "link/x", "nested/secret.env"]
 
 
-def test_a_program_that_a_repository_names_is_not_run(tree: Path) -> None:
+def test_gitignore_rules_of_git_all_count(tree: Path) -> None:
     git(tree, "config", "core.fsmonitor", f"touch {tree.parent}/ran; false")
     assert "a.py" in kept(tree)
     assert not (tree.parent / "ran").exists()
+    named = ["a.py", "data/keep.txt", "sub/deep/x", "sub/run.log", "sub/é z", "tracked.log"]
+    assert kept(tree) == named
+    assert kept(tree, exclude=[".gitignore", "sub"]) == ["a.py", "data/keep.txt", "tracked.log"]
+    assert kept(tree / "sub") == ["deep/x", "run.log", "é z"]
+    write(tree, "whole/deep/y")
+    for folder in (tree / "whole", tree / "whole/deep"):
+        finding = refused(lambda folder=folder: kept(folder))
+        assert (finding.id, finding.path) == ("bad-code", "code.gitignore")
+    git(tree, "add", "--force", "whole/deep/y")
+    assert kept(tree / "whole") == ["deep/y"]
+    assert kept(tree / "whole/deep") == ["y"]
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])

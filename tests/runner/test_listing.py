@@ -149,23 +149,17 @@ def test_what_cannot_be_listed_is_named(
     assert found.hint
 
 
-def test_files_that_cannot_be_asked_for_are_one_point_and_a_warning(project: Path) -> None:
+def test_listing_by_targets_that_cannot_be_asked(project: Path, tmp_path: Path) -> None:
     """As on a page that looks at a job while it is typed."""
     prepared = prepare(load_job(write(project)), find_target("pool"), RunStore.here(), asks=False)
     assert files_of(prepared) == ["**/*.jpg"]
     assert any("each file of the input `images`" in each.message for each in prepared.warnings)
-
-
-def test_several_targets_are_refused(project: Path) -> None:
     choice = TargetSelection((find_target("pool"), find_target("pool")))
     job = load_job(write(project))
     finding = refused(lambda: prepare_for(job, choice, RunStore.here(), copies=True))
     assert finding.id == "one-target"
     assert "lists the files of an input, which differ from target to target" in finding.message
     assert finding.location is not None
-
-
-def test_a_server_lists_no_folders_of_its_machine(project: Path, tmp_path: Path) -> None:
     job = load_job(write(project))
     outside = tmp_path / "elsewhere"
     shutil.copytree(project / "data", outside)

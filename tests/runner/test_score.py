@@ -66,25 +66,19 @@ def test_every_file_is_one_task_s(tmp_path: Path, data: Path) -> None:
         ["fairway: share 1 of 3 has 2 of the 5 files", "b", "e"],
         ["fairway: share 2 of 3 has 1 of the 5 files", "d"],
     ]
-
-
-def test_a_share_that_no_file_is_left_for_has_nothing_to_do(tmp_path: Path, data: Path) -> None:
     done = shares(tmp_path, data, 7)
     assert [each.returncode for each in done] == [0] * 7
     assert done[4].stdout == "fairway: share 4 of 7 has 1 of the 5 files\ne\n"
     assert done[6].stdout == "fairway: share 6 of 7 has none of the 5 files\n"
 
 
-def test_input_without_a_file_fails(tmp_path: Path) -> None:
+def test_input_without_files_or_with_odd_names_fails(tmp_path: Path, data: Path) -> None:
     (tmp_path / "empty").mkdir()
     [done] = shares(tmp_path, tmp_path / "empty", 1)
     assert (done.returncode, done.stderr) == (1, "fairway: the input data has no file\n")
     [done] = shares(tmp_path, tmp_path / "gone", 1)
     assert done.returncode != 0
     assert "gone" in done.stderr
-
-
-def test_a_name_of_two_lines_fails(tmp_path: Path, data: Path) -> None:
     (data / "a\nb").write_text("")
     [done] = shares(tmp_path, data, 1)
     assert done.returncode == 1
