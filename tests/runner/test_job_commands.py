@@ -66,16 +66,13 @@ def json_of(sweep: RunFairway, *arguments: str) -> Any:
     return json.loads(printed)
 
 
-def test_json_has_each_tasks_parameters(sweep: RunFairway) -> None:
+def test_table_and_json_have_each_tasks_parameters(sweep: RunFairway) -> None:
     found = json_of(sweep, "job.yaml")
     assert [each["index"] for each in found] == list(range(6))
     assert found[0]["params"] == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
     assert found[3]["params"] == {"epochs": 3, "lr": 0.0001, "tags": ["[red]x"]}
     assert found[4]["params"].keys() == {"epochs", "lr", "optimizer"}
     assert found[4]["params"]["lr"] == 0.5
-
-
-def test_the_table_has_a_column_a_parameter_that_varies(sweep: RunFairway) -> None:
     code, printed, _ = sweep("job.yaml")
     assert code == 0
     lines = printed.splitlines()

@@ -127,14 +127,11 @@ def test_the_exit_code_is_the_command_s(tmp_path: Path, script: str, code: int) 
     assert labelled(f"(join 0 0; echo last); {script}", tmp_path, code) == b"[0]<stdout>: last\n"
 
 
-def test_rank_label_does_not_wait_for_processes_left_behind(tmp_path: Path) -> None:
+def test_rank_label_waits_for_nothing_that_the_command_leaves(tmp_path: Path) -> None:
     out = labelled(f"{behind('exec sleep 600', tmp_path)}; echo $!", tmp_path)
     [(rank, left)] = whole(out)
     os.kill(int(left), signal.SIGKILL)
     assert rank == 1
-
-
-def test_rank_label_does_not_wait_for_output_after_the_command(tmp_path: Path) -> None:
     # They fill their pipe faster than it is read, and end once it has no reader.
     yes = f"yes {'y' * 1000}"
     script = f"{behind(f'{yes} & {yes} & {yes} & exec {yes}', tmp_path)}; echo mine"
