@@ -117,7 +117,8 @@ def fairway() -> RunFairway:
                 cli.main()
             except SystemExit as exit_:
                 code = exit_.code or 0
-        printed, said = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+        written = (stream.buffer.getvalue() for stream in (out, err))  # type: ignore[attr-defined]
+        printed, said = (text.decode(errors="surrogateescape") for text in written)
         return code, printed, said
 
     return run

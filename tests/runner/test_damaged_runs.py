@@ -3,8 +3,6 @@ run."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.spec import RunPlan, TaskSpec
-from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.engines.local.engine import LocalEngine
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import MakeRun
+    from conftest import MakeRun, RunFairway
 
 pytestmark = pytest.mark.integration
 
@@ -94,21 +91,10 @@ def _start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalEngine, "start", start)
 
 
-def program(folder: Path, *words: str) -> tuple[int, str, str]:
-    """The program in this process, with streams that take bytes too."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
-    code: Any = 0
-    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            cli.main(words)
-        except SystemExit as exit_:
-            code = exit_.code or 0
-    texts = [stream.buffer.getvalue().decode(errors="replace") for stream in (out, err)]  # type: ignore[attr-defined]
-    return code, texts[0], texts[1]
-
-
 @pytest.mark.parametrize("name", FILES)
-def test_every_command_bears_it(tmp_path: Path, make_run: MakeRun, name: str) -> None:
+def test_every_command_bears_it(
+    tmp_path: Path, make_run: MakeRun, here: RunFairway, name: str
+) -> None:
     tasks = [{"params": {"x": x}, "log": f"loss={x}\n", "state": "failed"} for x in (1, 2)]
     facts = {"state": "failed", "metrics": {"loss": "loss=([0-9.]+)"}}
     broken = make_run("broken-222222", tasks, **facts).folder
@@ -134,7 +120,7 @@ def test_every_command_bears_it(tmp_path: Path, make_run: MakeRun, name: str) ->
         for words in SOME if "=" in damage else COMMANDS:
             said = [word.replace("RUN", "broken-222222") for word in words]
             try:
-                code, out, err = program(tmp_path, *said)
+                code, out, err = here(*said)
             except BaseException as error:  # noqa: BLE001 - a traceback, whatever it is
                 bad.append(f"{damage}: {' '.join(words)}: {error!r}")
                 continue
