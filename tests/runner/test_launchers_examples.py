@@ -25,11 +25,9 @@ def need(there: bool, command: str) -> None:
         pytest.skip(f"not installed: {command}")
 
 
-def submit(
-    example: Path, folder: Path, *arguments: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    """Submits an example's job from an empty folder, and follows it to its end; what it prints is
-    without the ranks."""
+def submit(example: Path, folder: Path, *arguments: str, code: int = 0, **variables: str) -> str:
+    """Submits an example's job from an empty folder, and follows it to its end, with that code;
+    what it prints is without the ranks."""
     fairway = Path(sys.executable).with_name("fairway")
     file = example if example.suffix else example / "job.yaml"
     done = finished(
@@ -37,8 +35,8 @@ def submit(
         cwd=folder,
         env={**os.environ, **variables},
     )
-    done.stdout = re.sub(r"(?m)^\[\d+\] ", "", done.stdout)
-    return done
+    assert done.returncode == code, done.stdout + done.stderr
+    return re.sub(r"(?m)^\[\d+\] ", "", done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +65,7 @@ def test_an_mpi_other_than_open_mpi(
     done = submit(
         examples / example, tmp_path, PATH=path, VIRTUAL_ENV=sys.prefix, MPI4PY_LIBMPI=library
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(f"^{says}$", done.stdout, re.MULTILINE)
+    assert re.search(f"^{says}$", done, re.MULTILINE)
 
 
 @pytest.mark.nightly
@@ -96,32 +93,27 @@ def test_torchrun(examples: Path, tmp_path: Path) -> None:
     need(importlib.util.find_spec("torch") is not None, ".venv/bin/pip install torch")
     # One process a node: four that import PyTorch take this machine's cores for long.
     done = submit(examples / "torchrun", tmp_path, "-s", "processes_per_node=1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "\ndone: slope=3.000 offset=-1.000 ranks=2 nodes=2\n" in done.stdout
+    assert "\ndone: slope=3.000 offset=-1.000 ranks=2 nodes=2\n" in done
 
 
 @pytest.mark.nightly
 def test_tensorflow_s_cluster(examples: Path, tmp_path: Path) -> None:
     done = submit(examples / "tensorflow", tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "\ndone: the chief has found 3 others\n" in done.stdout
-    found = set(re.findall(r"^localhost:\d+ is (.*)$", done.stdout, re.MULTILINE))
+    assert "\ndone: the chief has found 3 others\n" in done
+    found = set(re.findall(r"^localhost:\d+ is (.*)$", done, re.MULTILINE))
     assert found == {"ps 0", "worker 0", "worker 1"}
 
 
 def runs_of_digits(examples: Path, folder: Path) -> str:
     """Trains a model and makes images, as runs of their own; what the training printed last."""
     done = submit(examples / "digits", folder, "--run-id", "digits-a", "-s", "params.epochs=3")
-    assert done.returncode == 0, done.stdout + done.stderr
-    made = submit(examples / "score/images.yaml", folder, "--run-id", "images-a")
-    assert made.returncode == 0, made.stdout + made.stderr
-    return done.stdout
+    submit(examples / "score/images.yaml", folder, "--run-id", "images-a")
+    return done
 
 
 def test_scores_are_those_of_the_model(examples: Path, tmp_path: Path) -> None:
     trained = runs_of_digits(examples, tmp_path)
-    done = submit(examples / "score/score.yaml", tmp_path, "--run-id", "score-a")
-    assert done.returncode == 0, done.stdout + done.stderr
+    submit(examples / "score/score.yaml", tmp_path, "--run-id", "score-a")
     runs = tmp_path / ".fairway/runs/score-a/tasks"
     said = (runs / "finally/log.txt").read_text()
     accuracy = re.findall(r"^done: (accuracy=\S+) images/s", trained, re.MULTILINE)
@@ -176,8 +168,7 @@ def notebook_of(folder: Path) -> dict[str, object]:
 def test_a_notebook(examples: Path, tmp_path: Path) -> None:
     need(shutil.which("papermill", path=Path(sys.executable).parent) is not None, "papermill")
     done = submit(examples / "notebook", tmp_path, "-s", "params.title=it's {one}")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "done: it's {one} of radius 2.0: area 12.567 from 500 × 500 points" in done.stdout
+    assert "done: it's {one} of radius 2.0: area 12.567 from 500 × 500 points" in done
     text = json.dumps(notebook_of(tmp_path), ensure_ascii=False)
     assert "count = 500" in text
     assert "area 12.567 from 500 × 500 points" in text
@@ -190,7 +181,7 @@ def test_a_notebook_that_fails_fails_the_run(examples: Path, tmp_path: Path) -> 
         examples / "notebook",
         tmp_path,
         *("-s", "params.count=0", "-s", "outputs.notebook.when=always"),
+        code=1,
     )
-    assert done.returncode == 1
-    assert "ZeroDivisionError" in done.stdout
+    assert "ZeroDivisionError" in done
     assert "ZeroDivisionError" in json.dumps(notebook_of(tmp_path))

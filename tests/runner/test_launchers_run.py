@@ -211,13 +211,10 @@ def test_a_long_command_and_long_variables_reach_each_rank_as_they_are(
     assert lines(done) == sorted(["0", *digests] * ranks)
 
 
-def test_launcher_passes_environment_and_command_of_maximum_size(engine: Engine) -> None:
+def test_maximum_size_and_rank_reach_every_node(engine: Engine) -> None:
     env = {f"TEXT{number}": "x" * (131_000 - len("TEXT0=")) for number in range(5)}
     done = engine.run(env=env, template="every-node", command=f": {'y' * 189_000}\nprintenv TEXT4")
     assert lines(done) == [env["TEXT4"]] * 2
-
-
-def test_every_node_knows_its_rank(engine: Engine) -> None:
     done = engine.run(template="every-node", nodes=3, command="echo node $FAIRWAY_NODE_RANK")
     assert lines(done) == ["node 0", "node 1", "node 2"]
     assert ranks(done) == [0, 2, 4]  # the first of each node
