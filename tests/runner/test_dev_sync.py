@@ -120,14 +120,19 @@ def test_dev_sync_sends_again_after_a_failed_connection(
     assert (node / "b.py").read_text() == "b"
 
 
+def wrap_rsync(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """A folder on PATH whose rsync runs a line of shell before the real one."""
+    own, real = folder / "bin", shutil.which("rsync")
+    own.mkdir()
+    (own / "rsync").write_text(f'#!/bin/sh\n{line}\nexec {real} "$@"\n')
+    (own / "rsync").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+
+
 def test_without_rsync_there_it_is_tar(
     make_run: MakeRun, code: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, real = tmp_path / "bin", shutil.which("rsync")
-    own.mkdir()
-    (own / "rsync").write_text(f'#!/bin/sh\n[ "$1" != --server ] || exit 127\nexec {real} "$@"\n')
-    (own / "rsync").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    wrap_rsync(tmp_path, monkeypatch, '[ "$1" != --server ] || exit 127')
     sync = sync_of(make_run("dev-a"), Known(code, (), {"gone.py": (1, 1, False)}), node)
     (node / "gone.py").write_text("x")
     changes = sync.send()
@@ -241,15 +246,11 @@ def test_a_slow_copy_is_no_slow_look(
 def test_dev_sync_does_not_count_as_use_of_the_session(
     make_run: MakeRun, code: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, real = tmp_path / "bin", shutil.which("rsync")
-    own.mkdir()
-    used = f'[ "$1" != --server ] || [ -z "$FAIRWAY_PID" ] || touch {own}/used'
-    (own / "rsync").write_text(f'#!/bin/sh\n{used}\nexec {real} "$@"\n')
-    (own / "rsync").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    used = f'[ "$1" != --server ] || [ -z "$FAIRWAY_PID" ] || touch {tmp_path}/used'
+    wrap_rsync(tmp_path, monkeypatch, used)
     monkeypatch.setenv("FAIRWAY_PID", "1")
     assert list(sync_of(make_run("dev-a"), Known(code, (), {}), node).send().written) == ["a.py"]
-    assert [each.name for each in own.iterdir()] == ["rsync"]
+    assert not (tmp_path / "used").exists()
 
 
 def test_dev_sync_turn_is_held_by_one_process_at_a_time(make_run: MakeRun) -> None:
@@ -328,8 +329,7 @@ class TestHost:
         monkeypatch.setattr(ssh, "_key", lambda _: key)
         ssh.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
         file = home / ".ssh" / "fairway.d" / "dev-a.conf"
-        words = ["ssh", "-G", "-F", file, "dev-a"]
-        said = finished(words, check=True).stdout
+        said = finished(["ssh", "-G", "-F", file, "dev-a"], check=True).stdout
         # What it takes for a token, such as %d, is replaced after this.
         assert f"identityfile {key}\n".replace("%", "%%") in said
 
