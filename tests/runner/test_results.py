@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -30,16 +31,13 @@ def task(loss: str, state: str = "succeeded", **facts: Any) -> dict[str, Any]:
     return {"log": f"loss=9\nloss={loss}\n", "state": state, "params": {"lr": loss}, **facts}
 
 
-def test_the_last_value_of_tasks_that_count(make_run: MakeRun) -> None:
+def test_best_is_the_last_value_of_the_tasks_that_count(make_run: MakeRun) -> None:
     tasks = [task("0.5"), task("0.1", "failed"), task("0.2"), task("0.2"), task("0", "cancelled")]
     run = make_run("job-a", [*tasks, task("7"), {"log": ""}], metrics=METRICS, state="failed")
     lowest, name, value = best(run, None, lowest=True)
     assert (lowest.index, name, value, lowest.params) == (2, "loss", 0.2, {"lr": "0.2"})
     assert best(run, "loss", lowest=False)[0].index == 5
     assert lowest.metrics == {"loss": 0.2}
-
-
-def test_metrics_that_cannot_be_named(make_run: MakeRun) -> None:
     none = make_run("none-a")
     two = make_run("two-a", metrics={"loss": "l=(1)", "accuracy": "a=(1)"})
     for run, metric, says in (
@@ -54,26 +52,23 @@ def test_metrics_that_cannot_be_named(make_run: MakeRun) -> None:
         best(two, "loss", lowest=True)
 
 
-def test_best_on_the_command_line(here: RunFairway, make_run: MakeRun) -> None:
+def test_best_on_the_command_line_knows_or_asks_which_side(
+    here: RunFairway, make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
     make_run("job-a", [task("3"), task("2")], metrics=METRICS)
     ends(here("best", "job-a", "--min"), 0, printed="task 1 of job-a: loss 2\n  lr: 2\n")
     facts = json.loads(here("best", "job-a", "-m", "loss", "--max", "--json")[1])
     assert (facts["task"], facts["value"], facts["params"]) == (0, 3.0, {"lr": "3"})
     # A loss is better where it is lower.
     ends(here("best", "job-a", "--metric", "loss"), 0, printed="task 1 of job-a: loss 2\n  lr: 2\n")
-
-
-def test_best_without_a_known_direction_asks_for_min_or_max(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
-) -> None:
     tasks = [{"params": {"lr": each}, "log": f"norm={each}\n"} for each in "32"]
-    run = make_run("job-a", tasks, metrics={"norm": "norm=([0-9.]+)"})
+    run = make_run("job-b", tasks, metrics={"norm": "norm=([0-9.]+)"})
     folder = store.base.parent
-    done = fairway(folder, "best", "job-a")
+    done = fairway(folder, "best", "job-b")
     ends(done, 2, "it is not known whether lower or higher `norm` is better", "add --min or --max")
     said = {"norm": {"pattern": "norm=([0-9.]+)", "better": "lower"}}
     (run.folder / "job.json").write_text(json.dumps({"metrics": said}))
-    assert fairway(folder, "best", "job-a")[:2] == (0, "task 1 of job-a: norm 2\n  lr: 2\n")
+    assert fairway(folder, "best", "job-b")[:2] == (0, "task 1 of job-b: norm 2\n  lr: 2\n")
 
 
 def test_show_says_how_many_more_there_are(
@@ -207,9 +202,6 @@ def test_compare_shows_differing_settings_and_metrics(make_run: MakeRun) -> None
     assert (first["run_id"], first["task"], first["state"]) == ("job-a", 0, "succeeded")
     assert (first["commit"], first["dirty"]) == ("a" * 40, False)
     assert second["dirty"]
-
-
-def test_a_parameter_named_as_a_field_is_told_apart(make_run: MakeRun) -> None:
     runs = [
         make_run(f"job-{n}", [{"params": {"nodes": n}, "nodes": 2 * n}], metrics={}) for n in (1, 2)
     ]
@@ -232,8 +224,8 @@ def test_tasks_of_a_sweep_are_lines_of_their_own(here: RunFairway, make_run: Mak
     ]
 
 
-def test_tables_csv_and_json(here: RunFairway, make_run: MakeRun) -> None:
-    _make(make_run, "job-a", "0.9 0.2 0.5", 0.1)
+def test_tables_csv_json_and_records(here: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+    run = _make(make_run, "job-a", "0.9 0.2 0.5", 0.1)
     _make(make_run, "job-b", "0.7", 0.2)
     _, out, _ = here("compare", "job-a", "job-b")
     head, first, second = out.splitlines()
@@ -251,6 +243,9 @@ def test_tables_csv_and_json(here: RunFairway, make_run: MakeRun) -> None:
     assert (one["dirty"], other["dirty"], other["commit"]) == ("false", "true", "b" * 40)
     _, out, _ = here("compare", "job-a", "job-b", "--json")
     assert [each["differs"] for each in json.loads(out)] == [{"lr": 0.1}, {"lr": 0.2}]
+    with contextlib.chdir(store.base.parent):
+        records = fairway_hpc.compare([run, "job-b"])
+    assert [each["metrics"]["loss"]["last"] for each in records] == [0.5, 0.7]
 
 
 def test_compare_refuses_unknown_runs_and_conflicting_options(
@@ -277,11 +272,3 @@ def test_in_place_of_a_run_with_steps_stand_those_that_have_begun(make_run: Make
     make_run("pipe-a-three")  # of the same name, and no step of it
     found = [(each["run_id"], each["differs"].get("lr")) for each in compare([whole])]
     assert found == [("pipe-a-one", 0), ("pipe-a-two", 1)]
-
-
-def test_from_python(make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = _make(make_run, "job-a", "0.9", 0.1)
-    _make(make_run, "job-b", "0.7", 0.2)
-    monkeypatch.chdir(store.base.parent)
-    records = fairway_hpc.compare([run, "job-b"])
-    assert [each["metrics"]["loss"]["last"] for each in records] == [0.9, 0.7]

@@ -122,6 +122,9 @@ def test_logs_follow_continues_when_the_host_is_reachable_again(
     )
 
 
+ENGINES = {"ssh": SshEngine, "slurm": SlurmEngine, "batch": BatchEngine}
+
+
 def _target(engine: str) -> Target:
     section = {"host": "h", "user": "me", "shared": "/data"}
     if engine == "slurm":
@@ -132,9 +135,7 @@ def _target(engine: str) -> Target:
     return Target.model_validate({"name": "lab", "engine": engine, "nodes": nodes, engine: section})
 
 
-@pytest.mark.parametrize(
-    ("kind", "engine"), [("ssh", SshEngine), ("slurm", SlurmEngine), ("batch", BatchEngine)]
-)
+@pytest.mark.parametrize(("kind", "engine"), ENGINES.items())
 def test_wait_survives_an_absent_host_on_every_engine(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
 ) -> None:
@@ -149,9 +150,7 @@ def test_wait_survives_an_absent_host_on_every_engine(
     assert run.state == "succeeded"
 
 
-@pytest.mark.parametrize(
-    ("kind", "engine"), [("ssh", SshEngine), ("slurm", SlurmEngine), ("batch", BatchEngine)]
-)
+@pytest.mark.parametrize(("kind", "engine"), ENGINES.items())
 def test_wait_ends_where_nobody_goes_on_with_a_submission(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
 ) -> None:

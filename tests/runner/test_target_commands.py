@@ -179,31 +179,28 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nodes", "list", "lcoal"], "there is no target `lcoal`"),
-        (["nodes", "list", "gpu"], "fairway targets sync"),
-        (["nodes", "rebot", "local", "x"], "Did you mean 'reboot'"),
-        (["nodes", "reboot", "local"], "Missing argument 'NODE…'"),
-        (["nodes", "reboot", "local", "localhost"], "`local` cannot reboot a node"),
-        (["pool", "resize", "local", "3"], "`local` cannot be resized"),
+        ("nodes list lcoal", "there is no target `lcoal`"),
+        ("nodes list gpu", "fairway targets sync"),
+        ("nodes rebot local x", "Did you mean 'reboot'"),
+        ("nodes reboot local", "Missing argument 'NODE…'"),
+        ("nodes reboot local localhost", "`local` cannot reboot a node"),
+        ("pool resize local 3", "`local` cannot be resized"),
         # More than it has: what resizes it is told all the same, not that it may have no more.
-        (["pool", "resize", "lab", "9"], "`lab` cannot be resized: its engine is `ssh`"),
-        (["pool", "resize", "spot", "9"], "`spot` has at most 8 nodes"),
-        (["ssh", "local"], "`local` cannot be connected to"),
-        (["ssh", "local", "n1", "uptime"], "fairway ssh local n1 -- uptime"),
-        (["tunnel", "nothing-1", "6006"], "there is no run `nothing-1`"),
+        ("pool resize lab 9", "`lab` cannot be resized: its engine is `ssh`"),
+        ("pool resize spot 9", "`spot` has at most 8 nodes"),
+        ("ssh local", "`local` cannot be connected to"),
+        ("ssh local n1 uptime", "fairway ssh local n1 -- uptime"),
+        ("tunnel nothing-1 6006", "there is no run `nothing-1`"),
+        ("tunnel job-aaaaaa 6006", "job-aaaaaa has ended"),
     ],
 )
 def test_target_commands_that_are_not_possible_are_refused(
-    tmp_path: Path, here: RunFairway, words: list[str], message: str
+    tmp_path: Path, here: RunFairway, make_run: MakeRun, words: str, message: str
 ) -> None:
+    make_run("job-aaaaaa")
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL, ONE_HOST]}))
     (tmp_path / "fairway.lock").write_text(" \n")
-    ends(here(*words), 2, message)
-
-
-def test_an_ended_run_has_no_tunnel(here: RunFairway, make_run: MakeRun) -> None:
-    make_run("job-aaaaaa")
-    ends(here("tunnel", "job-aaaaaa", "6006"), 2, "job-aaaaaa has ended")
+    ends(here(*words.split()), 2, message)
 
 
 def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
