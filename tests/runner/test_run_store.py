@@ -48,6 +48,10 @@ def record(run_id: str, created: float = 1.0) -> RunRecord:
 def test_a_run_is_queued_while_somebody_holds_its_lock(store: RunStore) -> None:
     run, lock = store.create(record("job-aaaaaa"), {"tasks/0/launch.sh": "echo"})
     assert (run.folder / "tasks" / "0" / "launch.sh").read_text() == "echo"
+    assert Run(run.folder).record == record("job-aaaaaa")
+    assert (store.base / ".gitignore").read_text() == "*\n"  # Git does not see runs
+    with (run.folder / "lock").open("rb") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
     assert run.state == "queued"
     os.close(lock)
     assert run.state == "lost"
@@ -63,14 +67,6 @@ def test_a_final_state_needs_no_lock(store: RunStore, state: str) -> None:
     assert run.state == state
 
 
-def test_wait_returns_when_the_lock_is_free(store: RunStore) -> None:
-    run, lock = store.create(record("job-aaaaaa"), {})
-    with (run.folder / "lock").open("rb") as other, pytest.raises(BlockingIOError):
-        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    os.close(lock)
-    run.wait()
-
-
 def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
     for number, run_id in enumerate(["job-abcdef", "job-abcxyz", "other-222222"]):
         os.close(store.create(record(run_id, created=10.0 - number), {})[1])
@@ -84,9 +80,6 @@ def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
     for text in ("", ".", "..", "../runs/job-abcdef", "/"):
         with pytest.raises(UserError, match="there is no run"):
             store.find(text)
-
-
-def test_run_store_find_with_too_many_runs_hints_at_list(store: RunStore) -> None:
     for number in range(13):
         os.close(store.create(record(f"job-{number:06}"), {})[1])
     assert refused(lambda: store.find("zzzz")).hint == "list them: fairway list"
@@ -121,17 +114,6 @@ def test_ids_are_new_and_easy_to_say(store: RunStore) -> None:
     ids = {store.new_id("job") for _ in range(100)}
     assert len(ids) == 100
     assert all(re.fullmatch("job-[2-9a-hjkmnp-z]{6}", each) for each in ids)
-
-
-def test_git_does_not_see_runs(store: RunStore) -> None:
-    os.close(store.create(record("job-aaaaaa"), {})[1])
-    assert (store.base / ".gitignore").read_text() == "*\n"
-
-
-def test_the_record_is_what_was_submitted(store: RunStore) -> None:
-    run, lock = store.create(record("job-aaaaaa"), {})
-    os.close(lock)
-    assert Run(run.folder).record == record("job-aaaaaa")
 
 
 def test_cancel_of_one_task_that_does_not_end_is_reported(

@@ -184,7 +184,7 @@ def test_a_value_beyond_floats_is_the_users_to_fix(distribution: dict[str, Any])
     assert caught.value.path == ("points", "random", "lr", "pareto")
 
 
-def test_a_parameter_draws_from_a_stream_of_its_own() -> None:
+def test_parameters_draw_from_streams_of_their_own() -> None:
     lr = "lr: {loguniform: [1.0e-4, 0.1]}"
     alone = [point["lr"] for point in sweep(f"{{count: 10, seed: 3, {lr}}}")]
     beside = sweep(f"{{count: 10, seed: 3, x: {{gauss: [0, 1]}}, {lr}, y: {{uniform: [0, 1]}}}}")
@@ -196,9 +196,6 @@ def test_a_parameter_draws_from_a_stream_of_its_own() -> None:
     assert [point["lr"] for point in sweep(f"{{count: 10, seed: 4, {lr}}}")] != alone
     twins = sweep("{count: 10, seed: 3, a: {uniform: [0, 1]}, b: {uniform: [0, 1]}}")
     assert all(point["a"] != point["b"] for point in twins)
-
-
-def test_seed_is_zero_and_pythons_own_generator_untouched() -> None:
     assert sweep("{count: 3, a: {uniform: [0, 1]}}") == sweep(
         "{count: 3, seed: 0, a: {uniform: [0, 1]}}"
     )
