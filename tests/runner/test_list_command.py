@@ -77,9 +77,14 @@ def test_list_filters_and_orders_runs(
     assert len(fairway(folder, "list", *words)[1].splitlines()) == len(ids) + 1
 
 
-def test_the_text_may_be_in_the_job_file(fairway: RunFairway, folder: Path) -> None:
+def test_list_by_text_and_by_targets_that_are_gone_or_misspelt(
+    fairway: RunFairway, folder: Path, make_run: MakeRun
+) -> None:
     (folder / ".fairway" / "runs" / "none-c" / "job.yaml").write_text("command: train --deep\n")
     assert _ids(fairway, folder, "--text", "--DEEP") == ["none-c"]
+    ends(fairway(folder, "list", "--target", "lcoal"), 2, "did you mean `local`?", printed="")
+    make_run("gone-d", target="gone", created=1.3e9)
+    assert _ids(fairway, folder, "--target", "gone") == ["gone-d"]
 
 
 def test_columns_of_metrics_and_parameters(fairway: RunFairway, folder: Path) -> None:
@@ -160,14 +165,6 @@ def test_a_run_that_may_not_be_read_hides_no_other(
     assert f"{run / 'run.json'}: Permission denied [unreadable-run]" in err
     assert f"see whose it is: ls -ld {run}" in err
     assert fairway(folder, "show", "sweep")[0] == 0
-
-
-def test_list_of_a_target_that_is_gone_or_misspelt(
-    fairway: RunFairway, folder: Path, make_run: MakeRun
-) -> None:
-    ends(fairway(folder, "list", "--target", "lcoal"), 2, "did you mean `local`?", printed="")
-    make_run("gone-d", target="gone", created=1.3e9)
-    assert _ids(fairway, folder, "--target", "gone") == ["gone-d"]
 
 
 @dataclass

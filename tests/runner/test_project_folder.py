@@ -29,7 +29,7 @@ def below(tmp_path: Path, make_run: MakeRun) -> Path:
     return folder
 
 
-def test_runs_are_found_from_below_as_targets_are(
+def test_runs_are_found_from_below_or_pointed_to(
     below: Path, tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = fairway(below, "list", "--json")
@@ -40,11 +40,6 @@ def test_runs_are_found_from_below_as_targets_are(
     assert [run.id for run in runs()] == ["job-aaaaaa"]
     assert complete_runs("job") == ["job-aaaaaa"]
     assert not (below / ".fairway").exists()
-
-
-def test_runs_above_of_a_project_without_a_file_are_pointed_to(
-    below: Path, tmp_path: Path, fairway: RunFairway
-) -> None:
     (tmp_path / "fairway.yaml").unlink()
     done = fairway(below, "list")
     ends(done, 0, printed=f"no runs yet in {below}; there are runs in {tmp_path}: cd {tmp_path}\n")
