@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from conftest import RunFairway
 
+    from fairway_core.findings import Finding
     from fairway_runner.jobs.job_file import JobFile
 
 SIGNED = "https://lab.blob.core.windows.net/data?sv=2025-05-05&sig=bm90QVJlYWxPbmVBdEFsbA%3D"
@@ -110,18 +111,10 @@ def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -
 def test_a_cuda_that_does_not_know_the_gpus_is_refused(
     tmp_path: Path, image: str, refused: bool
 ) -> None:
-    target = Target.model_validate(
-        {
-            **SPOT,
-            "engine": "batch",
-            "ssh": None,
-            "batch": {"endpoint": "https://b.westeurope.batch.azure.com", "pool": "p"},
-        }
-    )
+    batch = {"endpoint": "https://b.westeurope.batch.azure.com", "pool": "p"}
+    target = Target.model_validate({**SPOT, "engine": "batch", "ssh": None, "batch": batch})
     job_file = load_job(_write(tmp_path, container={"image": image}))
-    found = check_job(
-        job_file.resolve(target).model_dump(exclude_unset=True), target, job_file.document
-    )
+    found = _checked(job_file, target)
     assert [finding.id for finding in found] == ["old-cuda"] * refused
     if refused:
         assert found[0].location.line == 4
@@ -155,8 +148,7 @@ IN_AND_OUT = {"inputs": {"words": "data:/words"}, "outputs": {"model": {}}}
 def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
     tmp_path: Path, fields: dict[str, Any], name: str, hint: str
 ) -> None:
-    job_file = load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))
-    found = check_job(_facts(job_file), Target.local(), job_file.document)
+    found = _checked(load_job(_write(tmp_path, **{**IN_AND_OUT, **fields})))
     assert [each.id for each in found] == ["unknown-variable"]
     assert f"`$FAIRWAY_{name}`" in found[0].message
     assert hint in found[0].hint
@@ -180,18 +172,15 @@ def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
 def test_variables_that_it_has_or_that_may_be_unset_are_fine(
     tmp_path: Path, fields: dict[str, Any]
 ) -> None:
-    job_file = load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))
-    assert check_job(_facts(job_file), Target.local(), job_file.document) == []
+    assert _checked(load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))) == []
 
 
 def test_job_checks_hint_at_the_form_for_variables_of_an_own_template(tmp_path: Path) -> None:
-    job_file = load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS"))
-    found = check_job(_facts(job_file), Target.local(), job_file.document)
+    found = _checked(load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS")))
     assert [each.hint for each in found] == [
         "did you mean `$FAIRWAY_TASK`?\nif your own template sets it, write `${FAIRWAY_TASKS:-}`"
     ]
-    job_file = load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))
-    assert check_job(_facts(job_file), Target.local(), job_file.document) == []
+    assert _checked(load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))) == []
 
 
 def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, here: RunFairway) -> None:
@@ -228,7 +217,7 @@ def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, here: RunFai
 def test_a_line_with_a_secret_is_shown_by_no_other_check(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.yaml").write_text(text)
     job_file = load_job(tmp_path / "job.yaml", ["name=a", "template=plain", "outputs.model={}"])
-    found = check_job(_facts(job_file), Target.local(), job_file.document)
+    found = _checked(job_file)
     assert sorted(each.id for each in found) == ["secret-in-job", "unknown-variable"]
     shown = [each.location.text for each in found if each.location]
     assert shown == ["(not shown)"] * 2
@@ -240,12 +229,13 @@ def test_every_variable_of_the_manual_is_known(repository: Path, tmp_path: Path)
     assert len(names) > 15
     ordinary = names - {"FAIRWAY_TASKS_DIR", "FAIRWAY_INPUT_TRAIN"}
     command = " ".join(f"${name}" for name in sorted(ordinary))
-    job_file = load_job(_write(tmp_path, command=f"echo {command}"))
-    assert check_job(_facts(job_file), Target.local(), job_file.document) == []
+    assert _checked(load_job(_write(tmp_path, command=f"echo {command}"))) == []
 
 
-def _facts(job_file: JobFile) -> dict[str, Any]:
-    return job_file.resolve(Target.local()).model_dump(exclude_unset=True, by_alias=True)
+def _checked(job_file: JobFile, target: Target | None = None) -> list[Finding]:
+    target = target or Target.local()
+    facts = job_file.resolve(target).model_dump(exclude_unset=True, by_alias=True)
+    return check_job(facts, target, job_file.document)
 
 
 @pytest.mark.parametrize(
