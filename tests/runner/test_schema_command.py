@@ -35,7 +35,7 @@ def _schema(kind: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def schemas() -> dict[str, jsonschema.Draft202012Validator]:
-    """What takes the files of each kind."""
+    """Validators of the files of each kind."""
     return {kind: jsonschema.Draft202012Validator(_schema(kind)) for kind in ("environment", "job")}
 
 
