@@ -39,53 +39,51 @@ if TYPE_CHECKING:
     from conftest import MakeRun, RunFairway
 
 
-def _away(self: Run, **_: object) -> None:
-    raise TargetUnavailable.of(
-        "no-connection", "host h cannot be reached", "is it up?", exit_code=5
-    )
+AWAY = TargetUnavailable.of("no-connection", "host h cannot be reached", "is it up?", exit_code=5)
+RUNNING = [{"state": "running", "log": "epoch 1\n"}]
+
+
+def _away(*_: object, **__: object) -> None:
+    raise AWAY
+
+
+@pytest.fixture
+def running(make_run: MakeRun) -> Run:
+    """A run that goes on elsewhere."""
+    return make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_show_of_an_unreachable_run_prints_the_last_known_state_and_time(
-    here: RunFairway, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    run = make_run("job-a", [{"state": "running"}], state="running", engine="ssh", target="lab")
-    (run.folder / ".answered").touch()
+    (running.folder / ".answered").touch()
     monkeypatch.setattr(Run, "refresh", _away)
     code, out, err = here("show", "job-a", *words)
     assert code == 5
     assert "error: host h cannot be reached [no-connection]\n  is it up?\n" in err
-    assert f"job-a is shown as last known at {clock(run.last_known)}\n" in err
-    if words:
-        assert json.loads(out)["state"] == "running"
-    else:
-        assert "running" in out
+    assert f"job-a is shown as last known at {clock(running.last_known)}\n" in err
+    assert json.loads(out)["state"] == "running" if words else "running" in out
 
 
 def test_a_mistake_is_not_hidden(
-    here: RunFairway, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(self: Run, **_: object) -> None:
-        raise UserError.of("wrong-credentials", "you are not known there")
+        raise UserError.of("wrong-credentials", f"you are not known to {running.record.target}")
 
-    make_run("job-a", [{}], engine="ssh", target="lab")
     monkeypatch.setattr(Run, "refresh", wrong)
     assert here("show", "job-a")[:2] == (2, "")
 
 
-RUNNING = [{"state": "running", "log": "epoch 1\n"}]
-AWAY = TargetUnavailable.of("no-connection", "host h cannot be reached", "is it up?", exit_code=5)
-
-
 def test_logs_prints_what_is_known(
-    here: RunFairway, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
     monkeypatch.setattr(Run, "refresh", _away)
     code, out, err = here("logs", "job-a")
     assert (code, out) == (5, "epoch 1\n")
     assert "host h cannot be reached" in err
-    assert f"job-a is shown as last known at {clock(run.last_known)}\n" in err
+    assert f"job-a is shown as last known at {clock(running.last_known)}\n" in err
 
 
 def _comes_back(run: Run, looks: int) -> Callable[..., None]:
@@ -104,15 +102,14 @@ def _comes_back(run: Run, looks: int) -> Callable[..., None]:
 
 def test_logs_follow_continues_when_the_host_is_reachable_again(
     here: RunFairway,
-    make_run: MakeRun,
+    running: Run,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Away from the first look on: what is known comes first."""
-    run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
-    monkeypatch.setattr(Run, "refresh", _comes_back(run, 3))
+    monkeypatch.setattr(Run, "refresh", _comes_back(running, 3))
     monkeypatch.setattr(Run, "engine", SimpleNamespace(pause=0.0, deadline=600.0))
-    known = clock(run.last_known)
+    known = clock(running.last_known)
     with caplog.at_level(logging.WARNING, "fairway"):
         code, out, _ = here("logs", "-f", "job-a")
     assert (code, out) == (0, "epoch 1\nepoch 2\n")
@@ -188,15 +185,13 @@ def test_cancel_ends_a_run_of_which_a_scheduler_has_a_part(
 
 @pytest.mark.parametrize(("kind", "deadline"), [(TargetUnavailable, 0.0), (UserError, 600.0)])
 def test_absence_is_tolerated_until_the_deadline_for_transient_errors_only(
-    make_run: MakeRun, kind: type[UserError], deadline: float
+    running: Run, kind: type[UserError], deadline: float
 ) -> None:
-    run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
-
     def refuse() -> None:
         raise kind.of("some-id", "no", exit_code=5)
 
     with pytest.raises(UserError):
-        Absence(run, deadline).look(refuse)
+        Absence(running, deadline).look(refuse)
 
 
 def _silent_slurm(folder: Path) -> None:
@@ -253,9 +248,8 @@ def test_a_target_of_any_engine_that_does_not_answer_is_away(
     assert isinstance(error, TargetUnavailable)
 
 
-def test_a_time_of_another_day_is_told_with_its_day(make_run: MakeRun) -> None:
-    run = make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
-    os.utime(run.folder / "state.json", (1e9, 1e9))
-    assert clock(run.last_known).startswith("2001-09-")
-    run.note_answer()
-    assert abs(run.last_known - time.time()) < 3600
+def test_a_time_of_another_day_is_told_with_its_day(running: Run) -> None:
+    os.utime(running.folder / "state.json", (1e9, 1e9))
+    assert clock(running.last_known).startswith("2001-09-")
+    running.note_answer()
+    assert abs(running.last_known - time.time()) < 3600

@@ -53,137 +53,117 @@ class Line:
         raise TargetUnavailable.of("no-connection", f"{host} is away", "is it up?", exit_code=5)
 
 
-@pytest.fixture
-def line(monkeypatch: pytest.MonkeyPatch) -> Line:
-    line = Line()
-    monkeypatch.setattr(remote_engine, "connection_to", line.to)
-    return line
+@dataclass
+class Unsent:
+    """A project with a job and its target, whose host is away: what is submitted is not sent."""
 
+    project: Path
+    fairway: RunFairway
+    line: Line
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    write_target(tmp_path)
-    (tmp_path / "job.yaml").write_text("name: job\ncommand: 'true'\n")
-    return tmp_path
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        return self.fairway(self.project, *words)
 
+    def declare(self, host: str = "10.0.0.4", mount: str = "/data") -> None:
+        """Writes the target down."""
+        (self.project / "fairway.yaml").write_text(TARGETS.format(host=host, mount=mount))
 
-def write_target(project: Path, host: str = "10.0.0.4", mount: str = "/data") -> None:
-    (project / "fairway.yaml").write_text(TARGETS.format(host=host, mount=mount))
-
-
-@pytest.fixture
-def submitted(project: Path, fairway: RunFairway, line: Line) -> Callable[[], Run]:
-    """Submits a run to a host that is away."""
-
-    def submit() -> Run:
+    def submit(self) -> Run:
+        """Submits the run, which ends with the host's silence."""
         words = ["submit", "job.yaml", "-t", "pair", "--run-id", "job-a"]
-        ends(fairway(project, *words), 5, "[cut-off-submission]", printed="")
-        return RunStore(project / ".fairway").find("job-a")
-
-    return submit
+        ends(self(*words), 5, "[cut-off-submission]", printed="")
+        return RunStore(self.project / ".fairway").find("job-a")
 
 
-def test_unsent_run_is_listed_cancelled_and_cleaned_without_its_target(
-    project: Path, fairway: RunFairway, line: Line, submitted: Callable[[], Run]
-) -> None:
-    run = submitted()
-    asked = list(line.asked)
+@pytest.fixture
+def unsent(tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch) -> Unsent:
+    found = Unsent(tmp_path, fairway, Line())
+    monkeypatch.setattr(remote_engine, "connection_to", found.line.to)
+    found.declare()
+    (tmp_path / "job.yaml").write_text("name: job\ncommand: 'true'\n")
+    return found
+
+
+def test_unsent_run_is_listed_cancelled_and_cleaned_without_its_target(unsent: Unsent) -> None:
+    run = unsent.submit()
+    asked = list(unsent.line.asked)
     for words in (["show", "job-a"], ["list", "--state", "queued"]):
-        code, out, _ = fairway(project, *words, "--json")
+        code, out, _ = unsent(*words, "--json")
         assert code == 0
         facts = json.loads(out)
         reason = (facts if words[0] == "show" else facts[0])["reason"]
         assert "10.0.0.4 is away" in reason
         assert "fairway submit --resume job-a" in reason
-    assert fairway(project, "cancel", "job-a")[:2] == (0, "job-a cancelled\n")
-    assert fairway(project, "clean", "job-a", "--yes")[0] == 0
+    assert unsent("cancel", "job-a")[:2] == (0, "job-a cancelled\n")
+    assert unsent("clean", "job-a", "--yes")[0] == 0
     assert not run.folder.exists()
-    assert line.asked == asked
+    assert unsent.line.asked == asked
 
 
-def test_cancelled_unsent_run_is_not_resumed(
-    project: Path, fairway: RunFairway, line: Line, submitted: Callable[[], Run]
+def test_waiting_for_an_unsent_run_says_how_to_send_it(
+    unsent: Unsent,
 ) -> None:
-    run = submitted()
+    run = unsent.submit()
+    with pytest.raises(UserError, match="submit --resume job-a") as caught:
+        run.wait()
+    assert caught.value.findings[0].id == "cut-off-submission"
     run.cancel()
-    asked = list(line.asked)
-    assert fairway(project, "submit", "--resume", "job-a")[0] == 0
-    assert (run.state, line.asked) == ("cancelled", asked)
+    asked = list(unsent.line.asked)
+    assert unsent("submit", "--resume", "job-a")[0] == 0
+    assert (run.state, unsent.line.asked) == ("cancelled", asked)
 
 
-def test_run_of_which_something_may_have_been_sent_asks_its_target(
-    project: Path, line: Line, submitted: Callable[[], Run]
-) -> None:
+def test_run_of_which_something_may_have_been_sent_stays_with_its_target(unsent: Unsent) -> None:
     """The host answered, and was away before it said whether it has the run."""
-    line.answers = 1
-    run = submitted()
+    unsent.line.answers = 1
+    run = unsent.submit()
     assert not run.is_unsent
-    assert len(line.asked) == 2
+    assert len(unsent.line.asked) == 2
     with pytest.raises(UserError, match="is away") as caught:
         run.cancel()
     assert (caught.value.exit_code, run.state) == (5, "queued")
     assert len(refresh_all([run])) == 1
-    assert len(line.asked) == 4
+    assert len(unsent.line.asked) == 4
+    unsent.declare(host="10.0.0.5")
+    unsent.line.asked.clear()
+    unsent.line.answers = 0
+    assert unsent("submit", "--resume", "job-a")[0] == 5
+    assert set(unsent.line.asked) == {"10.0.0.4"}
 
 
-def test_cancel_beside_the_command_that_sends_a_run_asks_its_target(
-    line: Line, submitted: Callable[[], Run]
-) -> None:
-    run = submitted()
-    asked = len(line.asked)
+def test_cancel_beside_the_command_that_sends_a_run_asks_its_target(unsent: Unsent) -> None:
+    run = unsent.submit()
+    asked = len(unsent.line.asked)
     lock = run.take_lock()
     try:
         with pytest.raises(UserError, match="is away"):
             run.cancel()
     finally:
         os.close(lock)
-    assert len(line.asked) == asked + 1
+    assert len(unsent.line.asked) == asked + 1
     assert run.is_unsent
     run.cancel()
     assert run.state == "cancelled"
 
 
-def test_waiting_for_an_unsent_run_says_how_to_send_it(submitted: Callable[[], Run]) -> None:
-    with pytest.raises(UserError, match="submit --resume job-a") as caught:
-        submitted().wait()
-    assert caught.value.findings[0].id == "cut-off-submission"
-
-
-@pytest.mark.parametrize("words", [["--resume", "job-a"], ["job.yaml", "-t", "pair"]])
-def test_resume_of_an_unsent_run_goes_to_its_target_as_it_is_now(
-    project: Path, fairway: RunFairway, line: Line, submitted: Callable[[], Run], words: list[str]
-) -> None:
-    run = submitted()
-    write_target(project, host="10.0.0.5")
-    line.asked.clear()
-    again = words if words[0] == "--resume" else [*words, "--run-id", "job-a"]
-    code, _, err = fairway(project, "submit", *again)
-    assert (code, set(line.asked)) == (5, {"10.0.0.5"}), err
+@pytest.mark.parametrize("words", ["--resume job-a", "job.yaml -t pair --run-id job-a"])
+def test_resume_of_an_unsent_run_goes_to_its_target_of_now(unsent: Unsent, words: str) -> None:
+    run = unsent.submit()
+    unsent.declare(host="10.0.0.5")
+    unsent.line.asked.clear()
+    code, _, err = unsent("submit", *words.split())
+    assert (code, set(unsent.line.asked)) == (5, {"10.0.0.5"}), err
     assert json.loads((run.folder / "target.json").read_text())["ssh"]["host"] == "10.0.0.5"
     status = Run(run.folder).status
     assert (status.state, "10.0.0.5 is away" in (status.reason or "")) == ("queued", True)
 
 
-def test_resume_of_a_sent_run_stays_with_the_target_that_has_it(
-    project: Path, fairway: RunFairway, line: Line, submitted: Callable[[], Run]
-) -> None:
-    line.answers = 1
-    submitted()
-    write_target(project, host="10.0.0.5")
-    line.asked.clear()
-    line.answers = 0
-    assert fairway(project, "submit", "--resume", "job-a")[0] == 5
-    assert set(line.asked) == {"10.0.0.4"}
-
-
-def test_resume_on_a_target_with_other_mounts_is_refused(
-    project: Path, fairway: RunFairway, line: Line, submitted: Callable[[], Run]
-) -> None:
-    run = submitted()
-    write_target(project, mount="/elsewhere")
-    asked = list(line.asked)
-    ends(fairway(project, "submit", "--resume", "job-a"), 2, "[changed-target]", "mounts")
-    assert line.asked == asked
+def test_resume_on_a_target_with_other_mounts_is_refused(unsent: Unsent) -> None:
+    run = unsent.submit()
+    unsent.declare(mount="/elsewhere")
+    asked = list(unsent.line.asked)
+    ends(unsent("submit", "--resume", "job-a"), 2, "[changed-target]", "mounts")
+    assert unsent.line.asked == asked
     assert json.loads((run.folder / "target.json").read_text())["mounts"] == {"data": "/data"}
 
 
