@@ -119,7 +119,7 @@ def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
         ({"idle_gpu": 5}, "valid dictionary"),
     ],
 )
-def test_job_with_retries_or_idle_gpus_that_cannot_be_is_refused(
+def test_job_with_wrong_retries_or_idle_gpu_is_refused(
     fields: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -242,9 +242,7 @@ def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_priority_that_nothing_goes_by_is_warned_of(
-    name: str, tmp_path: Path, store: RunStore
-) -> None:
+def test_priority_without_effect_is_warned_of(name: str, tmp_path: Path, store: RunStore) -> None:
     job_file, on = loaded(tmp_path, "priority: high\ntemplate: plain"), target(name)
     job = next(job_file.tasks()).resolve(on)
     found = list(ineffective(job, on, job_file.document))

@@ -69,7 +69,7 @@ def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> I
         {"best": {"run": "train-abc"}},
     ],
 )
-def test_a_task_s_output_is_an_input(
+def test_output_of_a_task_is_input(
     tmp_path: Path, store: RunStore, train: Run, source: Any
 ) -> None:
     found = chain(tmp_path, store, source)
@@ -179,7 +179,7 @@ def test_an_input_on_a_target_that_is_away_is_no_mistake(
     assert (finding.path, caught.value.exit_code) == ("inputs.model", 5)
 
 
-def test_a_run_is_not_removed_while_another_reads_it(
+def test_run_that_another_reads_is_not_removed(
     store: RunStore, train: Run, make_run: MakeRun
 ) -> None:
     reader = make_run("score-abc", state="running", engine="elsewhere")
@@ -203,9 +203,7 @@ def test_a_run_is_not_removed_while_another_reads_it(
         ("\x1b[2J", "input   model: model of task 1 of train-abc"),
     ],
 )
-def test_show_says_what_it_reads(
-    make_run: MakeRun, here: RunFairway, value: Any, line: str
-) -> None:
+def test_show_says_what_is_read(make_run: MakeRun, here: RunFairway, value: Any, line: str) -> None:
     run = make_run("score-abc")
     known = {"run": "train-abc", "task": "1", "output": "model", "metric": "loss", "value": value}
     (run.folder / "provenance.json").write_text(json.dumps({"inputs": {"model": known}}))
@@ -228,9 +226,7 @@ def test_show_says_what_it_reads(
         ("{m: {run: a}}", "`inputs.m.from` is missing"),
     ],
 )
-def test_chained_input_that_is_invalid_is_refused(
-    tmp_path: Path, inputs: str, message: str
-) -> None:
+def test_invalid_chained_input_is_refused(tmp_path: Path, inputs: str, message: str) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(f"name: a\ncommand: 'true'\ninputs: {inputs}\n")
     with pytest.raises(UserError) as caught:

@@ -301,11 +301,7 @@ def test_this_machine_does_not_wait_for_a_run_elsewhere(make_run: MakeRun) -> No
 @pytest.mark.parametrize(
     ("condition", "message", "hint"),
     [
-        (
-            {"points": "equal"},
-            "unknown key `points`",
-            "waits for all tasks of another: `after: STEP`",
-        ),
+        ({"points": "equal"}, "unknown key `points`", "for all tasks of another: `after: STEP`"),
         ({"state": "failed"}, "unknown key `state`", "`after: {STEP: failed}`"),
         ({}, "the condition is empty", "exit_code: 3"),
     ],

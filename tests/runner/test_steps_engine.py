@@ -334,9 +334,7 @@ def test_a_step_waits_again_for_one_that_has_ended_without_success(
     os.close(lock)
 
 
-def test_steps_cancelled_waiting_step_is_left_out_with_its_reason(
-    waiting: Run, store: RunStore
-) -> None:
+def test_cancelled_waiting_step_is_left_out_with_its_reason(waiting: Run, store: RunStore) -> None:
     step_of(store, "one", "failed")
     own = step_of(store, "two", "cancelled")
     waiting.follow()
