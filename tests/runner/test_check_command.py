@@ -34,9 +34,7 @@ def lab(repository: Path, tmp_path: Path) -> Any:
 
 
 class TestCheck:
-    def test_check_lists_outbound_names_for_a_firewall_and_else_nothing(
-        self, repository: Path
-    ) -> None:
+    def test_check_lists_outbound_names_for_a_firewall_alone(self, repository: Path) -> None:
         done = _run("check", "demo", "--strict", "--ignore", "placeholder")
         assert done.exit_code == 0
         assert done.output == "demo: nothing found\n"
@@ -47,7 +45,7 @@ class TestCheck:
         scheduler = "the Slurm scheduler starts and deletes nodes"
         assert ["management.azure.com", "443", scheduler] in lines
 
-    def test_a_warning_fails_only_when_strict(self, lab: Any) -> None:
+    def test_warnings_fail_only_when_strict_and_are_at_their_line(self, lab: Any) -> None:
         file = lab(**{"owner: you@example.com": "project: vision", "LxzWu nobody": "LxzWu me"})
         done = _run("check", file)
         assert done.exit_code == 0
@@ -55,8 +53,6 @@ class TestCheck:
         assert "1 warning" in done.output
         assert _run("check", file, "--strict").exit_code == 1
         assert _run("check", file, "--strict", "--ignore", "no-owner").exit_code == 0
-
-    def test_check_warns_of_placeholders_of_examples_at_their_line(self, lab: Any) -> None:
         file = lab()
         file.write_text(file.read_text().replace(", placeholder]", "]"))
         findings = json.loads(_run("check", file, "--json").output)
@@ -68,9 +64,7 @@ class TestCheck:
         assert "you@example.com" in lines[findings[0]["line"] - 1]
         assert "nobody" in lines[findings[1]["line"] - 1]
 
-    def test_more_partitions_than_a_scheduler_boots_with_are_an_error_at_their_line(
-        self, lab: Any
-    ) -> None:
+    def test_more_partitions_than_a_scheduler_boots_with_are_an_error(self, lab: Any) -> None:
         size = "size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 100}, mounts: [data]"
         many = "".join(f"  gpu{number}: {{engine: slurm, {size}}}\n" for number in range(40))
         file = lab(**{"clusters:\n": f"clusters:\n{many}"})
@@ -99,9 +93,7 @@ class TestCheck:
         assert finding["hint"] == "did you mean `zone`?"
         assert finding["line"] > 1
 
-    def test_json_and_sarif_hold_every_finding(
-        self, lab: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_json_and_sarif_hold_findings(self, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         file = lab(owner="project", isr_H100="is_H100")
         done = _run("check", file, "--json", "--ignore", "placeholder")
         findings = json.loads(done.output)

@@ -75,9 +75,14 @@ def test_sweep_of_too_many_points_is_refused(
     assert errors.startswith("job.yaml:4:")
 
 
-def test_too_much_code_names_what_is_largest(
+def test_code_too_large_and_templates_too_deep_are_refused(
     here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    deep = "setup: echo {{ " + "(" * 400 + "1" + ")" * 400 + " }}\n"
+    (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n" + deep)
+    code, _, errors = here("submit", "job.yaml", "--dry-run")
+    assert (code, "Traceback" in errors) == (2, False)
+    assert errors.startswith("job.yaml:3:")
     monkeypatch.setattr(snapshot, "MOST_FILES", 2)
     (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n")
     (tmp_path / "data").mkdir()
@@ -85,14 +90,6 @@ def test_too_much_code_names_what_is_largest(
         (tmp_path / "data" / name).write_text("1" * 99)
     ends(here("submit", "job.yaml", "--target", "local"), 2, 'code: {path: src, exclude: ["data"]}')
     assert list(tmp_path.glob(".fairway/runs/x-*")) == []
-
-
-def test_template_that_is_too_deep_is_refused(here: RunFairway, tmp_path: Path) -> None:
-    deep = "setup: echo {{ " + "(" * 400 + "1" + ")" * 400 + " }}\n"
-    (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n" + deep)
-    code, _, errors = here("submit", "job.yaml", "--dry-run")
-    assert (code, "Traceback" in errors) == (2, False)
-    assert errors.startswith("job.yaml:3:")
 
 
 @pytest.mark.parametrize(
@@ -186,9 +183,7 @@ def test_the_words_of_a_node_are_text() -> None:
     assert "[bold] Not responding [root@now]" in out
 
 
-def test_a_target_that_is_no_word_is_damage_and_told_as_text(
-    here: RunFairway, make_run: MakeRun
-) -> None:
+def test_target_that_is_no_word_is_told_as_text(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-aaaaaa", target=EVIL)
     code, _, err = here("show", "job")
     assert code != 0
@@ -264,9 +259,7 @@ def test_a_name_that_is_missing_among_targets(tmp_path: Path, here: RunFairway, 
         (["stop", "x"], "type: fairway cancel RUN"),
     ],
 )
-def test_command_name_of_another_tool_hints_at_the_right_command(
-    words: list[str], hint: str
-) -> None:
+def test_command_of_another_tool_hints_at_the_right_one(words: list[str], hint: str) -> None:
     done = CliRunner().invoke(app, words)
     assert isinstance(done.exception, UserError)
     assert done.exception.exit_code == 2

@@ -56,9 +56,7 @@ def test_loss_that_is_meant_is_allowed(here: RunFairway) -> None:
     assert f"allowed: `{DISKS[0]}` would be replaced, and with it what it holds" in out
 
 
-def test_change_refused_by_azure_exits_with_2_and_moves_no_terminal(
-    here: RunFairway, tmp_path: Path
-) -> None:
+def test_change_refused_by_azure_exits_with_2_as_text(here: RunFairway, tmp_path: Path) -> None:
     plan = json.loads((SAMPLES / "grow.json").read_text())
     change = {"actions": ["update"], "before": {"disk_size_gb": 64}, "after": {"disk_size_gb": 32}}
     disk = {"address": "azurerm_managed_disk.d", "type": "azurerm_managed_disk", "change": change}
@@ -156,16 +154,12 @@ def test_the_comment_of_a_pull_request(here: RunFairway, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", [[""], ["a.json", "--base", ""]])
-def test_an_empty_word_is_not_the_current_folder(
-    here: RunFairway, tmp_path: Path, words: list[str]
-) -> None:
+def test_empty_word_is_no_folder(here: RunFairway, tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "a.json").write_bytes((SAMPLES / "create.json").read_bytes())
     ends(here("review", *words), 2, "an empty word names no plan")
 
 
-def test_a_folder_of_plans_is_reviewed_in_the_order_of_deployment(
-    here: RunFairway, tmp_path: Path
-) -> None:
+def test_folder_of_plans_is_reviewed_in_their_order(here: RunFairway, tmp_path: Path) -> None:
     plans = tmp_path / "plans"
     plans.mkdir()
     ends(here("review", "plans"), 2, "error: plans: holds no *.json")
