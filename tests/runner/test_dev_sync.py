@@ -74,7 +74,7 @@ def sync_of(run: Run, known: Known | None, node: Path, *, has_rsync: bool = True
     return Sync(There(run, ["fairway"]), known, str(node), has_rsync)
 
 
-def test_only_what_changes_here_is_sent(
+def test_changes_alone_are_sent(
     make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool
 ) -> None:
     run = make_run("dev-a")
@@ -105,9 +105,7 @@ def test_only_what_changes_here_is_sent(
     assert (node / "b.py").stat().st_mode & 0o100
 
 
-def test_dev_sync_sends_again_after_a_failed_connection(
-    make_run: MakeRun, code: Path, node: Path
-) -> None:
+def test_dev_sync_sends_again_after_a_failure(make_run: MakeRun, code: Path, node: Path) -> None:
     run = make_run("dev-a")
     sync = sync_of(run, Known.of(code, []), node)
     (code / "b.py").write_text("b")
@@ -182,9 +180,7 @@ def test_a_folder_that_cannot_be_read_changes_nothing(
     assert not sync.send()
 
 
-def test_dev_sync_of_a_later_attach_leaves_out_ignored_files(
-    make_run: MakeRun, code: Path, node: Path
-) -> None:
+def test_later_dev_sync_leaves_out_ignored_files(make_run: MakeRun, code: Path, node: Path) -> None:
     subprocess.run(["git", "init", "-q", str(code)], check=True)
     (code / ".gitignore").write_text("*.env\n")
     run = make_run("dev-a")

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_equal_code_is_taken_by_two_threads_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_threads_take_equal_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.txt").write_text("a")
     both, copy = Barrier(2), scratch.copy
