@@ -263,7 +263,7 @@ def test_roles_are_looked_at_before_anything_is_made(
     assert "what `demo` needs" not in nothing
 
 
-def test_doctor_looks_at_the_file_of_the_environment(
+def test_doctor_looks_at_the_environment(
     install: Install, examine: Examine, tmp_path: Path
 ) -> None:
     install(**VERSIONS)

@@ -171,9 +171,7 @@ def test_folder_that_takes_nothing_or_another_s_file_is_left_as_it_was(
         ("--email me", "--email: `me` is not an email address", "team@example.com"),
     ],
 )
-def test_init_refuses_answers_that_azure_refuses(
-    home: Path, option: str, message: str, hint: str
-) -> None:
+def test_init_refuses_wrong_answers(home: Path, option: str, message: str, hint: str) -> None:
     done = _init(*shlex.split(option))
     assert isinstance(done.exception, UserError)
     (finding,) = done.exception.findings
@@ -257,9 +255,7 @@ def test_init_reports_findings_of_check_about_its_answers(
     assert load_environment(Path("environments/lab.yaml")).checks.ignore == (note,)
 
 
-def test_a_person_is_asked_for_what_no_option_says(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_person_is_asked_for_other_answers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that the Azure CLI knows are suggested; an impossible answer is asked for again."""
     (home / ".azure").mkdir()
     monkeypatch.delenv("AZURE_CONFIG_DIR", raising=False)
