@@ -77,9 +77,7 @@ def test_the_snapshot_says_that_it_is_one(fairway: Any, tmp_path: Path) -> None:
     assert all(each["newest"] > "2026" for each in facts["prices"])
 
 
-def test_cost_command_shows_unknown_prices_as_unknown_and_not_zero(
-    fairway: Any, tmp_path: Path
-) -> None:
+def test_cost_command_shows_unknown_prices_as_unknown(fairway: Any, tmp_path: Path) -> None:
     facts = _facts(fairway, tmp_path, "demo", "--offline")  # its region is not in the snapshot
     nodes = facts["resources"][0]
     assert nodes["unit_price"] is None
@@ -105,9 +103,7 @@ def test_cost_command_shows_unknown_prices_as_unknown_and_not_zero(
     assert "no price in eastus: vm/Standard_D32s_v6, premium/P6\n" in out
 
 
-def test_a_service_that_is_away_is_told_once_and_done_without(
-    here: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_service_that_is_away_is_told_of_once(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/")

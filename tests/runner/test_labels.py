@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
 
 
-def test_tags_are_added_taken_off_and_printed(
+def test_tags_are_added_and_removed(
     fairway: RunFairway, make_run: MakeRun, store: RunStore
 ) -> None:
     run = make_run("job-a", tags=["first"])
@@ -72,9 +72,7 @@ def test_a_note_is_written_shown_and_taken_away(here: RunFairway, make_run: Make
     ends(here("note", "job-a", "x" * 10_001), 2, "10,000")
 
 
-def test_labels_that_are_damaged_or_cannot_be_written_are_named(
-    here: RunFairway, make_run: MakeRun
-) -> None:
+def test_labels_that_are_damaged_are_named(here: RunFairway, make_run: MakeRun) -> None:
     run = make_run("job-a")
     make_run("job-b")
     for text in ("{", '{"tags": "a"}', '{"note": 3}'):

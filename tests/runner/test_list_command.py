@@ -126,7 +126,7 @@ def test_moment_is_a_span_a_date_or_a_time_of_the_day() -> None:
         assert "or since when, as 14:30" in raised.value.findings[0].hint
 
 
-def test_list_of_queued_runs_shows_the_reason(
+def test_list_of_queued_runs_has_reasons(
     fairway: RunFairway, folder: Path, make_run: MakeRun
 ) -> None:
     """Unless other columns are asked for."""
@@ -228,9 +228,7 @@ def test_list_asks_the_targets_of_the_runs_that_it_may_show_once(
     assert err.count("[no-connection]") == len(seen)
 
 
-def test_list_asks_a_target_that_is_away_once_though_runs_have_metrics(
-    here: RunFairway, looks: Looks
-) -> None:
+def test_list_asks_a_target_once_though_runs_have_metrics(here: RunFairway, looks: Looks) -> None:
     """Runs with metrics are looked at by themselves."""
     here("list", "--columns", "metric:loss", "--target", "near")
     assert [each[0] for each in looks.seen] == ["near"]

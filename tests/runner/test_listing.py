@@ -83,9 +83,6 @@ def test_sweep_over_files_makes_a_point_for_each_file(project: Path, here: RunFa
     write(project, {"input": "images"})  # without a pattern it is all files
     points = [each["params"] for each in json.loads(here("sweep", "job.yaml", "--json")[1])]
     assert [each["file"] for each in points] == ["b.jpg", "deep/a.jpg", "notes.txt"]
-
-
-def test_a_linked_folder_of_an_input_is_listed(project: Path) -> None:
     (project / "more").mkdir()
     (project / "more" / "z.jpg").touch()
     (project / "data/images/more").symlink_to("../../more")

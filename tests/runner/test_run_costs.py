@@ -90,9 +90,7 @@ def _costs(fairway: RunFairway, folder: Path, *words: str) -> dict[str, Any]:
     return facts
 
 
-def test_run_costs_list_each_run_and_their_sum(
-    fairway: RunFairway, folder: Path, make_run: MakeRun
-) -> None:
+def test_run_costs_list_runs_and_sum(fairway: RunFairway, folder: Path, make_run: MakeRun) -> None:
     facts = _costs(fairway, folder, "--region", "southcentralus")
     assert [(each["key"], each["node_hours"], each["cost"]) for each in facts["groups"]] == [
         ("one-a", 1.0, 90.0),
