@@ -378,9 +378,7 @@ def test_agents_meet_at_the_main_host(torchrun: Engine) -> None:
 
 
 @pytest.mark.parametrize(("node", "code"), [(1, 0), (0, 5)])
-def test_an_elastic_run_goes_on_without_a_node_but_the_main_one(
-    torchrun: Engine, node: int, code: int
-) -> None:
+def test_elastic_run_goes_on_without_another_node(torchrun: Engine, node: int, code: int) -> None:
     (torchrun.root / f"exit-{node}").write_text("5")
     done = torchrun.run(template="torchrun", options={"min_nodes": 1})
     assert done.returncode == code

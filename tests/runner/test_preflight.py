@@ -255,10 +255,7 @@ IB3, PORT3 = "1/sys/class/infiniband/mlx5_ib3/ports/1", "InfiniBand port mlx5_ib
         (spoil(f"{IB3}/rate", "100 Gb/sec (1X NDR)\n"), f"{PORT3} runs at 100 Gb/s, expected 400"),
         (spoil(f"{IB3}/rate", None), f"{PORT3} runs at 0 Gb/s, expected 400"),
         (spoil(f"{IB3}/pkeys/0", "0x0000\n"), f"{PORT3} has joined no partition"),
-        (
-            lambda nodes: nodes.keys(1, "0x8123"),
-            "partition key 0x0123, while 3 of 4 nodes have 0x0abc",
-        ),
+        (lambda n: n.keys(1, "0x8123"), "partition key 0x0123, while 3 of 4 nodes have 0x0abc"),
         (
             spoil(f"{IB3}/pkeys/0", "0x8123\n"),
             "partition key 0x0abc 0x0123, while 4 of 4 nodes have 0x0abc",
@@ -276,7 +273,7 @@ IB3, PORT3 = "1/sys/class/infiniband/mlx5_ib3/ports/1", "InfiniBand port mlx5_ib
         (hang, "the GPUs' quick diagnosis (dcgmi diag -r 1) does not end"),
     ],
 )
-def test_a_bad_node_is_named_with_the_reason(
+def test_bad_node_is_named_and_why(
     nodes: Nodes, change: Callable[[Nodes], None], says: str
 ) -> None:
     change(nodes)

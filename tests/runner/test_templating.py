@@ -108,9 +108,7 @@ POWERS += "{% endfor %}"
         ("{% if 1 %}" * 120 + "{% endif %}" * 120, 1, "too complex"),
     ],
 )
-def test_whatever_a_template_does_is_a_fault_with_its_line(
-    source: str, line: int, message: str
-) -> None:
+def test_template_s_fault_has_its_line(source: str, line: int, message: str) -> None:
     with pytest.raises(TemplateFault) as caught:
         shell(source, params=Names("params", {"lr": 0.1}))
     assert caught.value.line == line
@@ -129,9 +127,7 @@ def test_whatever_a_template_does_is_a_fault_with_its_line(
     ],
 )
 @pytest.mark.parametrize("environment", [shell_environment(), text_environment()])
-def test_a_length_of_the_shell_in_a_job_is_text(
-    environment: SandboxedEnvironment, text: str
-) -> None:
+def test_length_of_the_shell_in_jobs_is_text(environment: SandboxedEnvironment, text: str) -> None:
     assert render(compile_text(environment, text + " {{ x }}"), {"x": 1}) == text + " 1"
     assert render(compile_text(environment, "{% raw %}{# a #}{%- endraw %}"), {}) == "{# a #}"
 
@@ -158,9 +154,7 @@ def test_a_comment_in_a_file_of_a_template_is_left_out(tmp_path: Path) -> None:
     assert render(compile_text(shell_environment((tmp_path,)), "a{# b #}c"), {}) == "ac"
 
 
-def test_what_a_template_imports_is_compiled_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_imported_part_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, part = tmp_path / "own", tmp_path / "own" / "part"
     own.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
