@@ -568,9 +568,7 @@ def test_check_live_points_at_the_line_of_what_is_not_ignored(
     assert {"no-owner", "service-failed"} <= told
 
 
-def test_check_live_lists_what_may_be_had_of_each_size(
-    checked: Checked, plane: ControlPlane
-) -> None:
+def test_check_live_lists_what_is_left_of_each_size(checked: Checked, plane: ControlPlane) -> None:
     """The H100 nodes do not fit in the quota, of the A100 ones the pool's account knows."""
     zones = [{"location": "WestEurope", "zones": ["1", "2"]}]
     there = {"locationInfo": zones, "restrictions": []}

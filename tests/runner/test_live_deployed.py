@@ -158,9 +158,7 @@ class TestRoles:
         assert f"'azurerm_role_assignment.batch-used-by-deployer' {second}" in jobs.hint
         assert blobs.severity is Severity.ERROR
 
-    def test_live_check_ignores_roles_that_are_no_obstacle(
-        self, tmp_path: Path, azure: Azure
-    ) -> None:
+    def test_live_check_ignores_other_roles(self, tmp_path: Path, azure: Azure) -> None:
         azure.give(self.CONTAINER, BLOBS, OTHER)
         azure.give(self.CONTAINER, JOBS, ME)
         path = f"{self.CONTAINER}/providers/Microsoft.Authorization/roleAssignments"
@@ -276,9 +274,7 @@ class TestPlan:
         found = rules.stopped_machines(_plan(vm, extension))
         assert [each.name for each in found] == ["box"] * refused
 
-    def test_plan_of_another_stopped_machine_names_az_and_of_no_other_nothing(
-        self, azure: Azure
-    ) -> None:
+    def test_plan_of_another_stopped_machine_names_az_and_else_nothing(self, azure: Azure) -> None:
         (found,) = rules.stopped_machines(_plan(["no-op"], ["update"], "slurm-scheduler"))
         assert found.finding.message.startswith("`lab-vm-box` is stopped")
         assert found.finding.hint == f"az vm start --ids {BOX}"

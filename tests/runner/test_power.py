@@ -152,9 +152,7 @@ def test_nodes_stop_with_unknown_runs_requires_force(
     assert _asked(plane) == []
 
 
-def test_nodes_start_reports_the_failure_given_by_azure(
-    here: RunFairway, plane: ControlPlane
-) -> None:
+def test_nodes_start_reports_the_failure_of_azure(here: RunFairway, plane: ControlPlane) -> None:
     error = {"code": "AllocationFailed", "message": "We do not have sufficient capacity"}
     plane.give(_path(plane), {"status": "Failed", "error": error})
     ends(here("nodes", "start", "box"), 5, "sufficient capacity")
