@@ -57,9 +57,7 @@ def test_outputs_and_logs_of_all_tasks(run: Run, tmp_path: Path) -> None:
     assert (again.files, again.unchanged) == ((), 6)
 
 
-def test_outputs_of_which_nothing_is_there_are_told(
-    make_run: MakeRun, tmp_path: Path, here: RunFairway
-) -> None:
+def test_outputs_that_lack_are_told(make_run: MakeRun, tmp_path: Path, here: RunFairway) -> None:
     """Empty when their tasks ended, or removed since; not those of a task that has failed."""
     outputs = {"model": "success", "plots": "always", "core": "failure"}
     tasks = [
@@ -84,9 +82,7 @@ def test_outputs_of_which_nothing_is_there_are_told(
     assert fetch(run, tmp_path / "to").lacking == ()
 
 
-def test_outputs_without_a_file_are_told_by_wait_and_show(
-    make_run: MakeRun, here: RunFairway
-) -> None:
+def test_empty_outputs_are_told_by_wait_and_show(make_run: MakeRun, here: RunFairway) -> None:
     outputs = {"model": "success", "plots": "success"}
     empty = [["model", "plots"], [], ["model"]]
     make_run("job-a", [{"outputs": outputs, "empty": names} for names in empty])

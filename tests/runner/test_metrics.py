@@ -340,9 +340,7 @@ def test_pattern_without_end_is_stopped_and_named_in_a_thread_too(
 
 
 @pytest.mark.integration
-def test_search_that_was_stopped_is_not_begun_again(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_search_is_not_begun_again(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at the page of its run would wait for the whole limit, and all others behind."""
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     monkeypatch.setattr(metrics, "_SLOW", {})

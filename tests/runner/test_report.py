@@ -348,9 +348,7 @@ def test_page_draws_each_node(make_run: MakeRun) -> None:
     assert page(run).count('class="series cx"') == 64
 
 
-def test_top_prints_sampled_figures(
-    make_run: MakeRun, fairway: RunFairway, store: RunStore
-) -> None:
+def test_top_prints_figures(make_run: MakeRun, fairway: RunFairway, store: RunStore) -> None:
     here = store.base.parent
     run = make_run("job-aaaaaa", state="succeeded")
     none = "job-aaaaaa  succeeded\nnone of its nodes was sampled\n"

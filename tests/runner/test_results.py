@@ -71,9 +71,7 @@ def test_best_on_the_command_line_knows_or_asks_which_side(
     assert fairway(folder, "best", "job-b")[:2] == (0, "task 1 of job-b: norm 2\n  lr: 2\n")
 
 
-def test_show_says_how_many_more_there_are(
-    fairway: RunFairway, make_run: MakeRun, store: RunStore
-) -> None:
+def test_show_says_how_many_more(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
     tasks = [task(str(n), "failed" if n % 10 == 0 else "succeeded", exit_code=3) for n in range(60)]
     run = make_run("job-a", tasks, metrics=METRICS, state="failed")
     folder = store.base.parent
@@ -159,7 +157,7 @@ def test_completion_reaches_the_shell(many: Path) -> None:
     assert sorted(done.stdout.split()) == ["digits-1", "digits-3", "digits-5"], done.stderr
 
 
-def test_a_clock_that_was_set_back_makes_no_time_negative(
+def test_clock_that_was_set_back_makes_no_time_negative(
     here: RunFairway, make_run: MakeRun
 ) -> None:
     run = make_run("job-a")
@@ -248,9 +246,7 @@ def test_tables_csv_json_and_records(here: RunFairway, make_run: MakeRun, store:
     assert [each["metrics"]["loss"]["last"] for each in records] == [0.5, 0.7]
 
 
-def test_compare_refuses_unknown_runs_and_conflicting_options(
-    here: RunFairway, make_run: MakeRun
-) -> None:
+def test_compare_refuses_unknown_runs_and_two_forms(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a")
     for words, says in (
         (["job-a", "job-x"], "there is no run `job-x`"),
