@@ -65,9 +65,7 @@ def run(make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def test_follow_prints_each_new_waiting_reason(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_follow_prints_each_new_reason(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     out = io.BytesIO()
     copy_logs(run, Selection.of(run), out, Shape(), follow=True)
     assert out.getvalue() == b"one"

@@ -85,9 +85,7 @@ def state(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("task", [0, 1])
-def test_a_run_whose_disk_is_full_for_a_while_ends_as_its_tasks_did(
-    tmp_path: Path, task: int
-) -> None:
+def test_run_whose_disk_is_full_for_a_while_ends_as_its_tasks(tmp_path: Path, task: int) -> None:
     """The disk is full from the first task on, or from the last: then there is room again only
     after all have ended."""
     scripts = ["true", "exit 3"]

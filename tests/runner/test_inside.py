@@ -107,7 +107,7 @@ def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedPro
     return finished(inside_words(run, "0", [rank, *command], sys.executable))
 
 
-def test_inside_command_has_environment_and_folder_of_the_rank(
+def test_inside_command_runs_beside_its_rank_or_says_what_is_missing(
     running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     shown = 'echo "$RANK $FAIRWAY_PID ${_FAIRWAY_MARK-none}"; pwd; exit 9'
@@ -115,9 +115,6 @@ def test_inside_command_has_environment_and_folder_of_the_rank(
         done = _beside(rank, "sh", "-c", shown)
         assert done.stdout == f"3 {running.pid} none\n{tmp_path.resolve()}\n", done.stderr
         assert done.returncode == 9
-
-
-def test_inside_reports_missing_ranks_programs_and_runs(running: subprocess.Popen[bytes]) -> None:
     done = _beside("1", "true")
     assert done.returncode == 5
     assert "rank 1 of job-inside is not on this node: its ranks here are 3" in done.stderr

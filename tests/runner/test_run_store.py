@@ -85,16 +85,13 @@ def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
     assert refused(lambda: store.find("zzzz")).hint == "list them: fairway list"
 
 
-def test_run_store_create_that_fails_leaves_nothing_behind(store: RunStore) -> None:
+def test_run_that_is_not_recorded_whole_is_in_nobodys_way(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UserError, match="cannot be recorded"):
         store.create(record("job-aaaaaa"), {"a": "", "a/b": ""})
     assert list(store.folder.iterdir()) == []
-
-
-def test_half_a_folder_of_a_command_that_was_killed_is_in_nobodys_way(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is removed by `kill -9`."""
+    # Nothing is removed by `kill -9`.
     monkeypatch.setattr("pathlib.Path.rename", _killed)
     monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
     with pytest.raises(KeyboardInterrupt):
@@ -227,15 +224,14 @@ def test_records_are_packed_and_copied_in_little_memory(tmp_path: Path) -> None:
     assert (copy.folder / "tasks.jsonl").read_bytes() == known
 
 
-def test_lines_that_are_no_text_leave_no_half_of_a_run(tmp_path: Path) -> None:
+def test_lines_without_text_or_end_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = _made(tmp_path / "a", {})
     (run.folder / "tasks.jsonl").write_bytes(b"{}\n\xff\n")
     with pytest.raises(UserError, match=r"tasks\.jsonl: missing or damaged"):
         _made(tmp_path / "b", {"tasks.jsonl": submission.recorded_lines(run, "tasks.jsonl")})
     assert not list((tmp_path / "b" / ".fairway" / "runs").iterdir())
-
-
-def test_lines_that_would_fill_a_disk_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_plan, "_MOST", 100)
     lines = TaskLines()
     lines.append("x" * 100)

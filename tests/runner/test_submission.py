@@ -75,9 +75,7 @@ def test_container_is_staged_and_on_local_a_folder(tmp_path: Path) -> None:
         ("dta:words/", "no mount `dta`"),
     ],
 )
-def test_an_input_that_is_nowhere_is_refused_at_its_line(
-    tmp_path: Path, source: object, message: str
-) -> None:
+def test_unknown_input_is_refused_at_its_line(tmp_path: Path, source: object, message: str) -> None:
     target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
     job_file, job = _job(tmp_path, target, inputs={"words": source})
     with pytest.raises(UserError, match=message) as caught:
@@ -95,9 +93,7 @@ def test_an_input_that_is_nowhere_is_refused_at_its_line(
         (_pool(), "keyvault:wandb", "has no vault"),
     ],
 )
-def test_a_secret_that_cannot_be_read_there_is_refused(
-    target: Target, source: str, message: str
-) -> None:
+def test_secret_of_another_place_is_refused(target: Target, source: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         require_readable({"WANDB": source}, target)
 
@@ -146,9 +142,7 @@ def test_a_priority_has_a_number(tmp_path: Path, priority: object, number: int) 
     assert _job(tmp_path, _pool(), priority=priority)[1].priority_number == number
 
 
-def test_same_job_under_the_same_id_is_the_same_run(
-    store: RunStore, make_run: Callable[..., Run]
-) -> None:
+def test_same_job_and_id_are_the_same_run(store: RunStore, make_run: Callable[..., Run]) -> None:
     run = make_run("chosen")
     (run.folder / "target.json").write_text("{}")
     files = {name: (run.folder / name).read_text() for name in ("job.json", "target.json")}
