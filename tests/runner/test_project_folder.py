@@ -64,9 +64,7 @@ def test_the_folder_can_be_named(
     assert complete_runs("job") == []
 
 
-def test_without_a_project_it_is_where_we_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_project_it_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAIRWAY_FOLDER", raising=False)
     monkeypatch.chdir(tmp_path)
     assert find_project() == (tmp_path, None)

@@ -213,7 +213,7 @@ def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
     access._require_free(port)
 
 
-def test_a_tunnel_is_said_to_be_open_once_something_listens(
+def test_tunnel_is_said_to_be_open_once_it_listens(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ended = threading.Event()
@@ -233,9 +233,7 @@ def test_a_tunnel_is_said_to_be_open_once_something_listens(
     assert capsys.readouterr().out == ""
 
 
-def test_a_target_without_an_address_is_taken_and_said_not_to_be_ready(
-    tmp_path: Path, here: RunFairway
-) -> None:
+def test_target_without_an_address_is_taken_as_not_ready(tmp_path: Path, here: RunFairway) -> None:
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"x-compute": {"targets": [POOL, WITHOUT_NODES]}}))
     code, out, err = here("targets", "sync", "--from", str(outputs))

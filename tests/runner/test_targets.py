@@ -166,9 +166,7 @@ def test_a_run_is_reached_where_its_cluster_is_now(folder: Path, make_run: MakeR
     ],
     ids=["environment", "folder", "nowhere"],
 )
-def test_another_cluster_of_the_name_is_not_taken_for_it(
-    folder: Path, other: dict[str, Any]
-) -> None:
+def test_another_cluster_of_a_name_is_not_taken_for_it(folder: Path, other: dict[str, Any]) -> None:
     recorded = Target.model_validate(_cluster("10.40.0.4"))
     _synced(folder, [_cluster("10.40.0.9") | other])
     assert as_known_now(recorded) == recorded
@@ -341,16 +339,13 @@ def test_another_host_does_not_use_this_machine(host: str) -> None:
     assert not uses_this_machine(at_host(host))
 
 
-def test_account_on_this_machine_is_the_targets_or_that_of_the_configuration() -> None:
+def test_accounts_hosts_and_jumps_decide_whether_it_is_this_machine() -> None:
     """But `localhost` is used without ssh, as ourselves."""
     assert not uses_this_machine(at_host("127.0.0.1", OTHER))
     assert uses_this_machine(at_host("127.0.0.1", "no-such-account"))
     assert uses_this_machine(at_host("localhost", OTHER))
     assert not uses_this_machine(at_host("other", ""))
     assert uses_this_machine(at_host("near", ""))
-
-
-def test_other_hosts_jumps_and_engines_lead_to_this_machine() -> None:
     access = {"host": "192.0.2.1", "user": OWN, "shared": "/s"}
     assert uses_this_machine(at_host("192.0.2.1", ssh={**access, "others": ["127.0.0.1"]}))
     slurm = {**access, "partition": "p", "hosts": ["192.0.2.1", "127.0.0.1"]}
