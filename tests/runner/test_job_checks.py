@@ -108,9 +108,7 @@ def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -
         ("pytorch/pytorch:2.4-cuda12.4-cudnn9", False),
     ],
 )
-def test_a_cuda_that_does_not_know_the_gpus_is_refused(
-    tmp_path: Path, image: str, refused: bool
-) -> None:
+def test_cuda_too_old_for_the_gpus_is_refused(tmp_path: Path, image: str, refused: bool) -> None:
     batch = {"endpoint": "https://b.westeurope.batch.azure.com", "pool": "p"}
     target = Target.model_validate({**SPOT, "engine": "batch", "ssh": None, "batch": batch})
     job_file = load_job(_write(tmp_path, container={"image": image}))
@@ -169,9 +167,7 @@ def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
         {"params": {"which": "words"}, "command": "ls $FAIRWAY_INPUT_{{ params.which | upper }}"},
     ],
 )
-def test_variables_that_it_has_or_that_may_be_unset_are_fine(
-    tmp_path: Path, fields: dict[str, Any]
-) -> None:
+def test_variables_that_may_be_unset_are_fine(tmp_path: Path, fields: dict[str, Any]) -> None:
     assert _checked(load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))) == []
 
 

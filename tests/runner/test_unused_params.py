@@ -47,9 +47,7 @@ def test_a_misspelt_one_is_refused_with_the_nearest_name(
     assert not (tmp_path / ".fairway").exists()
 
 
-def test_unused_param_of_a_sweep_is_reported_where_it_stands(
-    tmp_path: Path, here: RunFairway
-) -> None:
+def test_unused_param_of_a_sweep_is_reported_there(tmp_path: Path, here: RunFairway) -> None:
     job = written(tmp_path, **points({"grid": {"seed": [1, 2], "epochs": [1]}}))
     code, _, err = here("submit", job, "--dry-run")
     lines = (tmp_path / job).read_text().splitlines()
@@ -147,9 +145,7 @@ def test_every_example_sets_what_is_read(here: RunFairway) -> None:
         assert "unused-param" not in err
 
 
-def test_param_set_by_the_sweep_too_is_refused_on_the_command_line(
-    tmp_path: Path, here: RunFairway
-) -> None:
+def test_param_that_the_sweep_sets_too_is_refused(tmp_path: Path, here: RunFairway) -> None:
     job = written(tmp_path, **points({"grid": {"epochs": [1, 2]}}))
     code, _, err = here("submit", job, "--dry-run", "-s", "params.epochs=7")
     assert code == 2
