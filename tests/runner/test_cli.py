@@ -167,13 +167,10 @@ def test_streams_may_be_closed(tmp_path: Path, words: list[str], closed: str) ->
     assert ended(command, tmp_path)[::2] == (0, "")
 
 
-def test_an_error_that_nobody_can_read_has_its_exit_code(tmp_path: Path) -> None:
+def test_errors_that_cannot_be_written_have_their_exit_code(tmp_path: Path) -> None:
     for target in ("/dev/full", "&-"):
         command = ["bash", "-c", f'"$@" 2>{target}', "bash", *PROGRAM, "show", "nothing"]
         assert ended(command, tmp_path)[0] == 2
-
-
-def test_letters_that_cannot_be_written_are_no_error(tmp_path: Path) -> None:
     environment = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     for words, codes in ((["cost", "demo", "--offline"], (0, 2)), (["show", "é—"], (2,))):
         code, _, errors = ended([*PROGRAM, *words], tmp_path, **environment)
