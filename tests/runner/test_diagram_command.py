@@ -5,30 +5,27 @@ from __future__ import annotations
 import html
 import os
 import shutil
-import subprocess
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from endings import ends
 
 from fairway_cli.main import main
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
 
-class Fairway(Protocol):
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
     """The program in this process, which has loaded cdktf already; in the test's folder."""
 
-    def __call__(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]: ...
-
-
-@pytest.fixture
-def fairway(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Fairway:
-    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, **variables: str) -> tuple[int, str, str]:
         with monkeypatch.context() as patch:
             for name in [name for name in os.environ if name.startswith(("CDKTF", "FAIRWAY"))]:
                 patch.delenv(name)
@@ -38,71 +35,57 @@ def fairway(
             with pytest.raises(SystemExit) as ended:
                 main(arguments)
         said = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), *said)
+        return int(ended.value.code or 0), said.out, said.err
 
     return run
 
 
-def test_markdown_is_printed_or_written(tmp_path: Path, fairway: Fairway) -> None:
-    printed = fairway("diagram", "demo")
-    assert printed.returncode == 0, printed.stderr
-    assert printed.stdout.startswith("# demo\n\n```mermaid\n")
-    written = fairway("diagram", "demo", "-o", "demo.md")
-    assert written.stdout == "demo.md\n"
-    assert (tmp_path / "demo.md").read_text() == printed.stdout
+def test_markdown_is_printed_or_written(tmp_path: Path, run: Any) -> None:
+    code, printed, errors = run("diagram", "demo")
+    assert code == 0, errors
+    assert printed.startswith("# demo\n\n```mermaid\n")
+    assert run("diagram", "demo", "-o", "demo.md")[1] == "demo.md\n"
+    assert (tmp_path / "demo.md").read_text() == printed
     # Neither Terraform nor a draft is left behind.
     assert [entry.name for entry in tmp_path.iterdir()] == ["demo.md"]
 
 
-def test_svg_is_written_where_graphviz_is(tmp_path: Path, fairway: Fairway) -> None:
+def test_svg_is_written_where_graphviz_is(tmp_path: Path, run: Any) -> None:
     if shutil.which("dot") is None:
         pytest.skip("dot is missing: apt-get install -y graphviz")
-    done = fairway("diagram", "demo", "-o", "demo.svg")
-    assert done.returncode == 0, done.stderr
+    ends(run("diagram", "demo", "-o", "demo.svg"), 0)
     assert "demo-vmss-pair" in html.unescape((tmp_path / "demo.svg").read_text())
 
 
-def test_svg_without_a_dot_that_works_is_refused(tmp_path: Path, fairway: Fairway) -> None:
-    done = fairway("diagram", "demo", "-o", "demo.svg", PATH=str(tmp_path))
-    assert done.returncode == 4
-    assert "apt-get install graphviz" in done.stderr
+def test_svg_without_a_dot_that_works_is_refused(tmp_path: Path, run: Any) -> None:
+    done = run("diagram", "demo", "-o", "demo.svg", PATH=str(tmp_path))
+    ends(done, 4, "apt-get install graphviz")
     assert not (tmp_path / "demo.svg").exists()
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    dot = programs / "dot"
-    dot.write_text("#!/bin/sh\necho out of memory >&2\nexit 1\n")
+    (dot := tmp_path / "dot").write_text("#!/bin/sh\necho out of memory >&2\nexit 1\n")
     dot.chmod(0o755)
-    path = f"{programs}:{os.environ['PATH']}"
-    done = fairway("diagram", "demo", "-o", "demo.svg", PATH=path)
-    assert done.returncode == 5
-    assert "dot: out of memory" in done.stderr
+    done = run("diagram", "demo", "-o", "demo.svg", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    ends(done, 5, "dot: out of memory")
 
 
 @pytest.mark.parametrize(
     ("output", "said"),
     [("demo.png", "use a name that ends in .md"), ("missing/demo.md", "mkdir missing")],
 )
-def test_a_file_that_cannot_be_is_refused(fairway: Fairway, output: str, said: str) -> None:
-    done = fairway("diagram", "demo", "-o", output)
-    assert done.returncode == 2
-    assert said in done.stderr
+def test_a_file_that_cannot_be_is_refused(run: Any, output: str, said: str) -> None:
+    ends(run("diagram", "demo", "-o", output), 2, said)
 
 
-def test_a_faulty_environment_is_told_at_its_line(tmp_path: Path, fairway: Fairway) -> None:
+def test_a_faulty_environment_is_told_at_its_line(tmp_path: Path, run: Any) -> None:
     (tmp_path / "lab.yaml").write_text("name: lab\nlocatoin: westeurope\n")
-    done = fairway("diagram", "lab.yaml")
-    assert done.returncode == 2
-    assert "lab.yaml:2:1: error: unknown key `locatoin`" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    done = run("diagram", "lab.yaml")
+    ends(done, 2, "lab.yaml:2:1: error: unknown key `locatoin`", printed="")
+    assert "Traceback" not in done[2]
 
 
-def test_synth_writes_the_named_environment_or_refuses(fairway: Fairway, tmp_path: Path) -> None:
-    done = fairway("synth", FAIRWAY_ENVIRONMENT="dmo")
-    assert done.returncode == 2
-    assert "did you mean `demo`?" in done.stderr
+def test_synth_writes_the_named_environment_or_refuses(tmp_path: Path, run: Any) -> None:
+    ends(run("synth", FAIRWAY_ENVIRONMENT="dmo"), 2, "did you mean `demo`?")
     (tmp_path / "cdktf.json").write_text("{}")
-    done = fairway("synth", "demo", FAIRWAY_ENVIRONMENT="nothing")
-    assert done.returncode == 0, done.stderr
-    assert "demo-compute: 2 resources -> cdktf.out/stacks/demo-compute" in done.stdout
+    code, printed, errors = run("synth", "demo", FAIRWAY_ENVIRONMENT="nothing")
+    assert code == 0, errors
+    assert "demo-compute: 2 resources -> cdktf.out/stacks/demo-compute" in printed
     assert (tmp_path / "cdktf.out/stacks/demo-compute/cdk.tf.json").exists()
