@@ -166,14 +166,27 @@ def mirrored(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return store.Run(run.folder)
 
 
-def test_fetch_of_a_mirrored_run_links_its_outputs(mirrored: Run, tmp_path: Path) -> None:
+def test_fetch_of_a_mirrored_run_links_its_outputs(
+    mirrored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A checkpoint of 50 GB takes 50 GB of this machine's disk, and not 100."""
-    fetched = fetch(mirrored, tmp_path / "to")
-    assert len(fetched.files) == 6
+    (own := tmp_path / "own").write_text("mine")
+    (mirrored.task_folder(0) / "outputs/model/out").symlink_to(own)
+    assert len(fetch(mirrored, tmp_path / "to").files) == 7
+    weights = "1/model/deep/weights"
     outputs = mirrored.task_folder(1) / "outputs"
-    assert (tmp_path / "to/1/model/deep/weights").samefile(outputs / "model/deep/weights")
+    assert (tmp_path / "to" / weights).samefile(outputs / "model/deep/weights")
     assert not (tmp_path / "to/1/log.txt").samefile(mirrored.log(1)), "the mirror's grows"
-    assert fetch(mirrored, tmp_path / "to").unchanged == 6
+    assert (tmp_path / "to/0/model/out").read_text() == "mine"
+    assert not (tmp_path / "to/0/model/out").samefile(own), "it is not in the mirror"
+    assert fetch(mirrored, tmp_path / "to").unchanged == 7
+
+    def refuses(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")  # to another file system, for example
+
+    monkeypatch.setattr("pathlib.Path.hardlink_to", refuses)
+    fetch(mirrored, tmp_path / "more")
+    assert (tmp_path / "more" / weights).read_bytes() == b"\1" * 10
 
 
 def test_the_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
@@ -181,28 +194,6 @@ def test_the_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
     fetch(run, tmp_path / "to")
     (tmp_path / "to/1/model/deep/weights").write_bytes(b"mine")
     assert (run.task_folder(1) / "outputs/model/deep/weights").read_bytes() == b"\1" * 10
-
-
-def test_fetch_without_hard_links_copies_files(
-    mirrored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To another file system, for example."""
-
-    def refuses(*_: object) -> None:
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr("pathlib.Path.hardlink_to", refuses)
-    fetch(mirrored, tmp_path / "to")
-    assert (tmp_path / "to/1/model/deep/weights").read_bytes() == b"\1" * 10
-
-
-def test_a_link_out_of_the_mirror_is_a_copy(mirrored: Run, tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.write_text("mine")
-    (mirrored.task_folder(0) / "outputs/model/out").symlink_to(own)
-    fetch(mirrored, tmp_path / "to")
-    assert (tmp_path / "to/0/model/out").read_text() == "mine"
-    assert not (tmp_path / "to/0/model/out").samefile(own)
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
