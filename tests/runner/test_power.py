@@ -35,22 +35,27 @@ BOX = f"{GROUP}/virtualMachines/lab-vm-box"
 
 
 @pytest.fixture
-def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
     """Azure, and a project whose target `box` is a VM."""
     (tmp_path / "azure").mkdir()
     ssh = {"host": "10.40.0.4", "user": "azureuser", "shared": "/data", "machines": BOX}
     target = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": ssh}
     batch = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 1}}
     batch |= {"batch": {"pool": "pool"}}
-    project = json.dumps({"targets": [target, batch]})
-    (tmp_path / "fairway.yaml").write_text(project)
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [target, batch]}))
     with ControlPlane(tmp_path / "azure") as plane:
         for name, text in plane.environment().items():
             monkeypatch.setenv(name, text)
-        plane.give(f"{BOX}/deallocate", None, status=202, method="POST")
-        plane.give(f"{BOX}/start", None, status=202, method="POST")
-        plane.give(_path(plane), {"status": "Succeeded"})
         yield plane
+
+
+@pytest.fixture
+def plane(empty: ControlPlane) -> ControlPlane:
+    """Azure, where what is asked of the VM is done at once."""
+    empty.give(f"{BOX}/deallocate", None, status=202, method="POST")
+    empty.give(f"{BOX}/start", None, status=202, method="POST")
+    empty.give(_path(empty), {"status": "Succeeded"})
+    return empty
 
 
 def _path(plane: ControlPlane) -> str:
@@ -98,28 +103,20 @@ def test_nodes_stop_returns_when_azure_is_done(
 
 @pytest.mark.parametrize("subscription", [False, True])
 def test_a_role_on_the_machine_alone_is_enough(
-    here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subscription: bool
+    here: RunFairway, empty: ControlPlane, monkeypatch: pytest.MonkeyPatch, subscription: bool
 ) -> None:
     """As docs/ssh.md says. Operations lie in the subscription, and may not be read then."""
-    ssh = {"host": "10.40.0.4", "user": "azureuser", "shared": "/data", "machines": BOX}
-    target = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": ssh}
-    (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
     _runs(monkeypatch, "")
     clock = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0)
     monkeypatch.setattr(management, "time", clock)
-    (tmp_path / "azure").mkdir()
-    with ControlPlane(tmp_path / "azure") as plane:
-        for name, text in plane.environment().items():
-            monkeypatch.setenv(name, text)
-        plane.store.put(ResourcePath(BOX), {"location": "westeurope", "properties": {}})
-        role = built_in_roles()["Virtual Machine Contributor"]
-        plane.rights = all_of(role, [NOBODY], f"/subscriptions/{NOBODY}" if subscription else BOX)
-        assert here("nodes", "stop", "box")[0] == 0
-        assert [status for *_, status in plane.requests if status == 403] == (
-            [] if subscription else [403]
-        )
-        plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], f"/subscriptions/{NOBODY}")
-        ends(here("nodes", "start", "box"), 2, "Virtual Machine Contributor")
+    empty.store.put(ResourcePath(BOX), {"location": "westeurope", "properties": {}})
+    role = built_in_roles()["Virtual Machine Contributor"]
+    empty.rights = all_of(role, [NOBODY], f"/subscriptions/{NOBODY}" if subscription else BOX)
+    assert here("nodes", "stop", "box")[0] == 0
+    forbidden = [status for *_, status in empty.requests if status == 403]
+    assert forbidden == ([] if subscription else [403])
+    empty.rights = all_of(built_in_roles()["Reader"], [NOBODY], f"/subscriptions/{NOBODY}")
+    ends(here("nodes", "start", "box"), 2, "Virtual Machine Contributor")
 
 
 def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
