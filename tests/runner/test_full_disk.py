@@ -62,19 +62,10 @@ def supervised(
 ) -> subprocess.CompletedProcess[str]:
     plan = {**PLAN, "directory": str(folder), "retries": retries}
     (folder / "plan.json").write_text(json.dumps(plan))
-    shape = {
-        "params": {},
-        "nodes": 1,
-        "processes_per_node": 1,
-        "outputs": outputs or {},
-        "checkpoint": None,
-    }
-    (folder / "tasks.jsonl").write_text(
-        "".join(
-            json.dumps({"index": index, "script": script, "environment": {}, **shape}) + "\n"
-            for index, script in enumerate(scripts)
-        )
-    )
+    shape = {"params": {}, "nodes": 1, "processes_per_node": 1, "checkpoint": None}
+    shape |= {"outputs": outputs or {}, "environment": {}}
+    specs = ({"index": index, "script": text, **shape} for index, text in enumerate(scripts))
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(each) + "\n" for each in specs))
     words = [sys.executable, "-P", "-c", FAULTS + PROGRAM, str(folder), *map(str, faults)]
     return finished(words)
 
@@ -84,21 +75,23 @@ def state(folder: Path) -> dict[str, Any]:
     return value
 
 
+def task_states(folder: Path) -> list[dict[str, Any]]:
+    return [state(folder / "tasks" / number) for number in "01"]
+
+
 @pytest.mark.parametrize("task", [0, 1])
 def test_run_whose_disk_is_full_for_a_while_ends_as_its_tasks(tmp_path: Path, task: int) -> None:
     """The disk is full from the first task on, or from the last: then there is room again only
     after all have ended."""
     scripts = ["true", "exit 3"]
     scripts[task] = f"touch {tmp_path}/full; {scripts[task]}"
-
     done = supervised(tmp_path, *scripts)
-
     assert (done.returncode, done.stderr) == (0, "")
     run = state(tmp_path)
     assert run["state"] == "failed"
     assert run["tasks"] == {"succeeded": 1, "failed": 1}
     assert run["reason"] == "the disk was full for a while, and states were written late"
-    first, second = (state(tmp_path / "tasks" / str(number)) for number in (0, 1))
+    first, second = task_states(tmp_path)
     assert (first["state"], first["exit_code"]) == ("succeeded", 0)
     assert (second["state"], second["exit_code"]) == ("failed", 3)
 
@@ -108,12 +101,11 @@ def test_a_task_whose_start_fails_for_a_while_is_started_once_that_has_passed(
     tmp_path: Path, fault: int
 ) -> None:
     done = supervised(tmp_path, "true", "exit 3", faults=(fault, 5, 600))
-
     assert (done.returncode, done.stderr) == (0, "")
     run = state(tmp_path)
     assert run["tasks"] == {"succeeded": 1, "failed": 1}
     assert run["reason"] is None
-    first, second = (state(tmp_path / "tasks" / str(number)) for number in (0, 1))
+    first, second = task_states(tmp_path)
     assert (first["state"], first["attempt"]) == ("succeeded", 0)
     assert (second["state"], second["exit_code"], second["attempt"]) == ("failed", 3, 0)
 
@@ -124,11 +116,10 @@ def test_start_failure_that_does_not_pass_ends_its_task_and_no_other(
 ) -> None:
     """A retry would meet the same."""
     done = supervised(tmp_path, "true", "true", faults=(fault, 1, wait), retries=1)
-
     assert (done.returncode, done.stderr) == (0, "")
     run = state(tmp_path)
     assert (run["state"], run["tasks"]) == ("failed", {"failed": 1, "succeeded": 1})
-    first, second = (state(tmp_path / "tasks" / str(number)) for number in (0, 1))
+    first, second = task_states(tmp_path)
     assert (first["state"], first["exit_code"], second["state"]) == ("failed", 74, "succeeded")
     assert os.strerror(fault) in first["reason"]
     assert os.strerror(fault) in run["reason"]
