@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from endings import finished, refused
+from endings import ends, refused
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
@@ -18,7 +18,7 @@ from fairway_runner.jobs.templates import Option, front_matter
 from fairway_runner.runs.log_lines import labels_ranks
 
 if TYPE_CHECKING:
-    import subprocess
+    from conftest import RunFairway
 
     from fairway_runner.jobs.job_fields import Scalar
 
@@ -246,13 +246,6 @@ example: {command: make train}
 """
 
 
-def fairway(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs `fairway templates` in a folder."""
-    return finished(
-        [Path(sys.executable).with_name("fairway"), "templates", *arguments], cwd=folder
-    )
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with two templates of its own, one of them broken."""
@@ -265,29 +258,35 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_templates_command_lists_all_templates_by_folder(folder: Path, repository: Path) -> None:
-    done = fairway(folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    own, _, others = done.stdout.partition(f"{repository}/job_templates\n")
+@pytest.fixture
+def templates(folder: Path, fairway: RunFairway) -> RunFairway:
+    """`fairway templates` in that folder."""
+    return partial(fairway, folder, "templates")
+
+
+def test_templates_command_lists_all_templates_by_folder(
+    folder: Path, templates: RunFairway, repository: Path
+) -> None:
+    code, printed, errors = templates()
+    assert (code, errors) == (0, "")
+    own, _, others = printed.partition(f"{repository}/job_templates\n")
     assert own.startswith(f"{folder}/job_templates\n")
     assert "  loud        Mine, and nobody else's.\n" in own
     assert "  openmpi     My own Open MPI.\n" in own
     assert "  broken      cannot be used: " in own
     assert "the template has no description" in own
-    assert "_shared" not in done.stdout
+    assert "_shared" not in printed
     assert "  torchrun    torchrun: one agent on every node" in others
     assert "openmpi " not in others
     assert others.endswith("\nmore of one: fairway templates NAME\n")
-    listed = {each["name"]: each for each in json.loads(fairway(folder, "--json").stdout)}
+    listed = {each["name"]: each for each in json.loads(templates("--json")[1])}
     assert listed["openmpi"]["folder"] == str(folder / "job_templates")
     assert listed["plain"]["folder"] == str(repository / "job_templates")
     assert listed["loud"]["description"] == "Mine, and nobody else's."
 
 
-def test_template_is_explained(folder: Path) -> None:
-    done = fairway(folder, "loud")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
+def test_template_is_explained(folder: Path, templates: RunFairway) -> None:
+    explained = (
         "Mine, and nobody else's.\n\n"
         f"file     {folder}/job_templates/loud.sh.j2\n"
         "needs    make on the main host's PATH\n\n"
@@ -299,14 +298,12 @@ def test_template_is_explained(folder: Path) -> None:
         "  command: make train\n"
         '  options: {level: "<int>"}\n'
     )
-    facts = json.loads(fairway(folder, "torchrun", "--json").stdout)
+    assert templates("loud") == (0, explained, "")
+    facts = json.loads(templates("torchrun", "--json")[1])
     assert facts["needs"] == ["torchrun"]
-    assert facts["options"]["rendezvous"] == {
-        "type": "choice",
-        "help": facts["options"]["rendezvous"]["help"],
-        "default": "c10d",
-        "choices": ["c10d", "static"],
-    }
+    rendezvous = facts["options"]["rendezvous"]
+    assert rendezvous.pop("help")
+    assert rendezvous == {"type": "choice", "default": "c10d", "choices": ["c10d", "static"]}
     assert "options: {rendezvous: c10d, min_nodes: 0" in facts["job"]
 
 
@@ -318,8 +315,7 @@ def test_template_is_explained(folder: Path) -> None:
         ("../loud", "outside of the job's folder"),
     ],
 )
-def test_templates_command_refuses_a_broken_template(folder: Path, name: str, says: str) -> None:
-    done = fairway(folder, name)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
+def test_templates_command_refuses_a_broken_template(
+    templates: RunFairway, name: str, says: str
+) -> None:
+    ends(templates(name), 2, says, printed="")
