@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 _VERBS = {"GET": "read", "HEAD": "read", "PUT": "write", "PATCH": "write", "DELETE": "delete"}
 # Of paths without a provider, what Microsoft.Resources calls them.
 _RESOURCES = "Microsoft.Resources/subscriptions"
+# By a part of the id of a resource that a machine or a scale set refers to; see `linked_actions`.
+_NETWORK = "Microsoft.Network"
+_LINKED = {
+    "/userassignedidentities/": "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
+    "/subnets/": f"{_NETWORK}/virtualNetworks/subnets/join/action",
+    "/networksecuritygroups/": f"{_NETWORK}/networkSecurityGroups/join/action",
+    "/applicationsecuritygroups/": (
+        f"{_NETWORK}/applicationSecurityGroups/joinIpConfiguration/action"
+    ),
+    "/galleries/": "Microsoft.Compute/galleries/images/versions/read",
+    "/proximityplacementgroups/": "Microsoft.Compute/proximityPlacementGroups/write",
+}
 
 
 @dataclass(frozen=True)
@@ -107,22 +119,10 @@ def linked_actions(path: ResourcePath, resource: Any) -> Iterator[tuple[str, str
     if not path.type.startswith("microsoft.compute/virtualmachine"):
         return
     for found in sorted(set(_ids_in(resource))):
-        kind = found.lower()
-        if "/userassignedidentities/" in kind:
-            yield "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action", found
-        elif "/subnets/" in kind:
-            yield "Microsoft.Network/virtualNetworks/subnets/join/action", found
-        elif "/networksecuritygroups/" in kind:
-            yield "Microsoft.Network/networkSecurityGroups/join/action", found
-        elif "/applicationsecuritygroups/" in kind:
-            yield (
-                "Microsoft.Network/applicationSecurityGroups/joinIpConfiguration/action",
-                found,
-            )
-        elif "/galleries/" in kind:
-            yield "Microsoft.Compute/galleries/images/versions/read", found
-        elif "/proximityplacementgroups/" in kind:
-            yield "Microsoft.Compute/proximityPlacementGroups/write", found
+        for part, action in _LINKED.items():
+            if part in found.lower():
+                yield action, found
+                break
 
 
 def refusal(principal: str, action: str, scope: str, linked: str = "") -> tuple[int, Any]:

@@ -14,7 +14,6 @@ from fairway_simulator.kubernetes.api.resources import (
     NAMESPACES,
     PODS,
     QUOTAS,
-    SERVICES,
     VOLUMES,
     Resource,
 )
@@ -86,7 +85,6 @@ class TestClaims:
             ({"storageClassName": "fast"}, {}, "storageClassName does not match"),
             ({"accessModes": ["ReadOnlyMany"]}, {}, "incompatible accessMode"),
             ({}, {"resources": {"requests": {"storage": "11Gi"}}}, "requested PV is too small"),
-            ({}, {"volumeName": None}, "no storage class is set"),
         ],
     )
     def test_kubernetes_claim_that_does_not_fit_the_volume_stays_pending(
@@ -176,12 +174,3 @@ class TestQuotas:
         self.quota(server, limits_memory="1Gi")
         with pytest.raises(ApiError, match=r"failed quota: most: must specify limits\.memory for"):
             self.pod(server, "one", cpu="1")
-
-    def test_no_service_gets_a_public_address(self, server: Server) -> None:
-        self.quota(server, services_loadbalancers="0", services_nodeports="0")
-        ports = [{"port": 80}]
-        for kind in ("LoadBalancer", "NodePort"):
-            sent = {"metadata": {"name": "s"}, "spec": {"type": kind, "ports": ports}}
-            with pytest.raises(ApiError, match="exceeded quota"):
-                server.make(SERVICES, sent)
-        server.make(SERVICES, {"metadata": {"name": "s"}, "spec": {"ports": ports}})

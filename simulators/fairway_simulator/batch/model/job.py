@@ -42,7 +42,9 @@ class Job(Entity):
         self.tasks: dict[str, Task] = {}
         self.ready: dict[int, Task] = {}
         """Tasks that may start, by their sequence, in the order in which they do."""
-        self._dependencies = Dependencies()
+        self._satisfied: set[str] = set()
+        self._unmet: dict[str, set[str]] = {}
+        self._waiting: defaultdict[str, list[Task]] = defaultdict(list)
         self.counts = {"active": 0, "running": 0, "completed": 0, "succeeded": 0, "failed": 0}
         self.slot_counts = dict(self.counts)
         self._told = (dict(self.counts), dict(self.counts))
@@ -73,13 +75,21 @@ class Job(Entity):
         """Takes a new task."""
         self.tasks[task.key] = task
         self.count(task, 1)
-        if self._dependencies.add(task.key, task.spec.get("dependsOn")):
+        ranges = (task.spec.get("dependsOn") or {}).get("taskIdRanges") or ()
+        ids = {str(n) for each in ranges for n in range(int(each["start"]), int(each["end"]) + 1)}
+        self._unmet[task.key] = ids - self._satisfied
+        for key in self._unmet[task.key]:
+            self._waiting[key].append(task)
+        if not self._unmet[task.key]:
             self.ready[task.sequence] = task
 
     def satisfy(self, task: Task) -> None:
         """A task has ended so that those that wait for it alone may start."""
-        waited = [self.tasks[key] for key in self._dependencies.satisfy(task.key)]
-        self.ready |= {each.sequence: each for each in sorted(waited, key=lambda w: w.sequence)}
+        self._satisfied.add(task.key)
+        for each in sorted(self._waiting.pop(task.key, ()), key=lambda w: w.sequence):
+            self._unmet[each.key].discard(task.key)
+            if not self._unmet[each.key]:
+                self.ready[each.sequence] = each
 
     def become_task(self, task: Task, state: str, now: str) -> None:
         """Brings a task into a state and keeps the counts; its result is set before."""
@@ -192,36 +202,6 @@ class Task(Entity):
         if self.where:
             wire["nodeInfo"] = self.where
         return wire
-
-
-class Dependencies:
-    """The waiting tasks of one job, by their ids in lower case."""
-
-    def __init__(self) -> None:
-        self._satisfied: set[str] = set()
-        self._unmet: dict[str, set[str]] = {}
-        self._waiting: defaultdict[str, set[str]] = defaultdict(set)
-
-    def add(self, task: str, wanted: dict[str, Any] | None) -> bool:
-        """Notes what a new task waits for; whether it waits for nothing."""
-        ranges = (wanted or {}).get("taskIdRanges") or ()
-        ids = {str(n) for each in ranges for n in range(int(each["start"]), int(each["end"]) + 1)}
-        if unmet := ids - self._satisfied:
-            self._unmet[task] = unmet
-        for key in unmet:
-            self._waiting[key].add(task)
-        return not unmet
-
-    def satisfy(self, task: str) -> list[str]:
-        """A task has ended so that others may go on; returns those that wait for nothing more."""
-        self._satisfied.add(task)
-        ready = []
-        for key in self._waiting.pop(task, ()):
-            self._unmet[key].discard(task)
-            if not self._unmet[key]:
-                del self._unmet[key]
-                ready.append(key)
-        return ready
 
 
 class Schedule(Entity):

@@ -13,6 +13,7 @@ import re
 import typing
 from datetime import datetime, timedelta
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 UNLIMITED = "P10675199DT2H48M5.4775807S"
@@ -168,28 +169,12 @@ def _properties(model: Any) -> dict[str, Any]:
 
     # The models name one another in forward references to this module, of which some of those
     # that are used for requests alone are not exported.
-    names = {"_models": _Both(models, _models)}
+    names = {"_models": SimpleNamespace(**{**vars(_models), **vars(models)})}
     found = {}
     for base in reversed(model.__mro__):
-        for name, kind in vars(base).get("__annotations__", {}).items():
+        own = SimpleNamespace(__annotations__=vars(base).get("__annotations__", {}))
+        for name, kind in typing.get_type_hints(own, names).items():
             if not name.startswith("_"):
                 wire = getattr(vars(base)[name], "_rest_name_input", None) or name
-                found[wire] = _resolved(kind, names)
+                found[wire] = kind
     return found
-
-
-class _Both:
-    """The names of two modules."""
-
-    def __init__(self, *modules: Any) -> None:
-        self._modules = modules
-
-    def __getattr__(self, name: str) -> Any:
-        return next(getattr(each, name) for each in self._modules if hasattr(each, name))
-
-
-def _resolved(kind: Any, names: dict[str, Any]) -> Any:
-    def carrier() -> None: ...
-
-    carrier.__annotations__ = {"kind": kind}
-    return typing.get_type_hints(carrier, names)["kind"]

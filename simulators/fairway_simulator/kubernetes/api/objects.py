@@ -33,7 +33,6 @@ class Options:
     grace: int | None = None
     propagation: str = ""
     uid: str = ""
-    version: str = ""
 
 
 def options_of(request: ApiRequest) -> Options:
@@ -48,7 +47,6 @@ def options_of(request: ApiRequest) -> Options:
         grace=None if grace is None else max(0, int(grace)),
         propagation=propagation,
         uid=conditions.get("uid") or "",
-        version=conditions.get("resourceVersion") or "",
     )
 
 
@@ -63,8 +61,6 @@ def delete(store: Store, resource: Resource, found: Object, options: Options) ->
             f"the UID in the precondition ({options.uid}) does not match the UID in record "
             f"({metadata['uid']}). The object might have been deleted and then recreated",
         )
-    if options.version and options.version != metadata["resourceVersion"]:
-        raise conflict(resource, metadata["name"])
     if resource is NAMESPACES:
         # It is emptied before it goes.
         status = {**found["status"], "phase": "Terminating"}

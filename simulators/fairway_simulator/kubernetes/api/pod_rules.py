@@ -139,6 +139,7 @@ _ABSENT = ("activeDeadlineSeconds", "managedBy", "maxFailedIndexes", "ttlSeconds
 _HOSTNAME = 63
 _FIXED = (
     "selector",
+    "completions",
     "completionMode",
     "podFailurePolicy",
     "successPolicy",
@@ -179,11 +180,6 @@ def job_changes(before: Object, after: Object) -> Iterator[str]:
     waits = old["suspend"] and "startTime" not in (before.get("status") or {})
     if old["template"] != new["template"] and not (waits and _same_pods(old, new)):
         yield f"spec.template: Invalid value: {_json(new['template'])}: field is immutable"
-    if new["completions"] not in (old["completions"], new["parallelism"]):
-        yield (
-            f"spec.completions: Invalid value: {new['completions']}: can only be modified in "
-            "tandem with spec.parallelism"
-        )
 
 
 def _name(name: str, spec: Object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Requests about a pod beside those that write it: binding, eviction, logs and exec.
+"""Requests about a pod beside those that write it: eviction, logs and exec.
 
 Bytes pass between two connections in one thread, as TLS connections allow no more.
 """
@@ -9,7 +9,7 @@ import select
 import socket
 import ssl
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from fairway_simulator.faults import ENDLESS
@@ -90,19 +90,6 @@ def _write(side: socket.socket, piece: bytes) -> int:
         return -1
 
 
-_LOG_OPTIONS = {
-    "container",
-    "follow",
-    "limitBytes",
-    "previous",
-    "tailLines",
-    "insecureSkipTLSVerifyBackend",
-    "sinceSeconds",
-    "timestamps",
-    "pretty",
-    "stream",
-    "sinceTime",
-}
 _OF_NODES = {"stdin": "input", "stdout": "output", "stderr": "error"}
 """Nodes' names for the streams of an `exec`: `ExecStdinParam` and those beside it in
 k8s.io/api/core/v1/types.go."""
@@ -118,20 +105,13 @@ class PodRequests:
     def answer(self, request: ApiRequest, object_path: ObjectPath) -> Answer | Takeover:
         """The answer; 404 where that is no such request."""
         match object_path.subresource, request.method:
-            case "binding", "POST":
-                return self._bind(request, object_path)
             case "eviction", "POST":
                 return self._evict(request, object_path)
             case "log", "GET":
-                return self._proxied(request, object_path, "containerLogs")
+                return self._proxied(request, object_path)
             case "exec", "GET" | "POST":
                 return self._upgraded(request, object_path)
         raise unknown_resource()
-
-    def _bind(self, request: ApiRequest, object_path: ObjectPath) -> Answer:
-        node = request.object().get("target", {}).get("name", "")
-        bind(self._store, object_path.namespace, object_path.name, node)
-        return _success(201)
 
     def _evict(self, request: ApiRequest, object_path: ObjectPath) -> Answer:
         body = request.object() if request.body.strip() else {}
@@ -149,16 +129,15 @@ class PodRequests:
             objects.delete(self._store, PODS, pod, objects.Options(grace=grace))
         return _success(201)
 
-    def _proxied(self, request: ApiRequest, object_path: ObjectPath, what: str) -> Takeover:
+    def _proxied(self, request: ApiRequest, object_path: ObjectPath) -> Takeover:
         """A log, as the pod's node sends it."""
-        if unknown := sorted(set(request.query) - _LOG_OPTIONS):
-            raise bad_request(f"unknown parameter {unknown[0]}")
+        if others := sorted(set(request.query) - {"container"}):
+            raise bad_request(f"{others[0]}: the stand-in sends logs whole")
         pod = self._store.get(PODS, object_path.namespace, object_path.name)
         container = self._container(pod, request)
-        _require_started(pod, container, request)
+        _require_started(pod, container)
         node = self._connect(pod)
-        query = request.target.partition("?")[2]
-        path = f"/{what}/{object_path.namespace}/{object_path.name}/{quote(container)}?{query}"
+        path = f"/containerLogs/{object_path.namespace}/{object_path.name}/{quote(container)}"
         return self._takeover(node, path, {"Connection": "close"})
 
     def _upgraded(self, request: ApiRequest, object_path: ObjectPath) -> Takeover:
@@ -230,29 +209,14 @@ def bind(store: Store, namespace: str, name: str, node: str) -> None:
         store.replace(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status})
 
 
-def _require_started(pod: Object, container: str, request: ApiRequest) -> None:
+def _require_started(pod: Object, container: str) -> None:
     """400 in the real server's words where a container has no log yet."""
-    known: list[Any] = pod["status"].get("containerStatuses") or []
-    for each in known:
-        waiting = (each.get("state") or {}).get("waiting")
-        if each["name"] == container and waiting and not request.switch("previous"):
-            if each.get("restartCount"):
-                return
-            reason = waiting.get("reason", "ContainerCreating")
-            raise _no_log(pod, container, f"waiting to start: {_WAITS.get(reason, reason)}")
-    if not any(each["name"] == container for each in known):
-        raise _no_log(pod, container, "waiting to start: ContainerCreating")
-
-
-_WAITS = {
-    "ImagePullBackOff": "trying and failing to pull image",
-    "ErrImagePull": "image can't be pulled",
-}
-
-
-def _no_log(pod: Object, container: str, why: str) -> ApiError:
+    for each in pod["status"].get("containerStatuses") or ():
+        waits = "waiting" in (each.get("state") or {})
+        if each["name"] == container and (each.get("restartCount") or not waits):
+            return
     name = pod["metadata"]["name"]
-    return bad_request(f'container "{container}" in pod "{name}" is {why}')
+    raise bad_request(f'container "{container}" in pod "{name}" is waiting to start')
 
 
 def _success(code: int) -> Answer:

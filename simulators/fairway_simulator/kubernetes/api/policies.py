@@ -110,11 +110,8 @@ def _refusals(spec: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
 
 
 _OF_PODS = re.compile(r"(requests|limits)\.(cpu|memory|ephemeral-storage)|requests\.[^/]+/[^/]+")
+_OF_SERVICES = ("services.loadbalancers", "services.nodeports")  # of which nothing here makes one
 _PLAIN = {"cpu": "requests.cpu", "memory": "requests.memory"}
-_SERVICES = {
-    "services.loadbalancers": ["LoadBalancer"],
-    "services.nodeports": ["LoadBalancer", "NodePort"],
-}
 
 
 def quota_causes(quota: Object) -> Iterator[str]:
@@ -126,7 +123,7 @@ def quota_causes(quota: Object) -> Iterator[str]:
             wrong = True
         if wrong:
             yield f'spec.hard[{name}]: Invalid value: "{text}": must be greater than or equal to 0'
-        if name not in ("pods", *_PLAIN, *_SERVICES) and not _OF_PODS.fullmatch(name):
+        if name not in ("pods", *_PLAIN, *_OF_SERVICES) and not _OF_PODS.fullmatch(name):
             said = "must be a resource for quota that the stand-in counts"
             yield f'spec.hard[{name}]: Invalid value: "{name}": {said}'
     for field in quota["spec"]:
@@ -135,19 +132,18 @@ def quota_causes(quota: Object) -> Iterator[str]:
 
 
 def require_quota(store: Store, resource: Resource, found: Object) -> None:
-    """ApiError for an object that its namespace may not have as well."""
-    namespace = found["metadata"].get("namespace", "")
-    quotas = store.items(QUOTAS, namespace) if namespace else []
-    wanted = _use(resource, found)
-    for quota in quotas:
+    """ApiError for a pod that its namespace may not have as well."""
+    if resource.plural != "pods":
+        return
+    namespace, wanted = found["metadata"]["namespace"], _use(found)
+    for quota in store.items(QUOTAS, namespace):
         hard: dict[str, Any] = quota["spec"].get("hard") or {}
-        if resource.plural == "pods":
-            _require_stated(found, hard, quota)
+        _require_stated(found, hard, quota)
         counted = {name: _PLAIN.get(name, name) for name in hard}
         asked = {name: wanted[key] for name, key in counted.items() if wanted[key]}
         if not asked:
             continue
-        used = sum((_use(resource, each) for each in store.items(resource, namespace)), Counter())
+        used = sum((_use(each) for each in store.items(resource, namespace)), Counter())
         over = [name for name in asked if asked[name] + used[counted[name]] > parse(hard[name])]
         if over:
             words = (
@@ -177,21 +173,16 @@ def _require_stated(pod: Object, hard: dict[str, Any], quota: Object) -> None:
                 )
 
 
-def _use(resource: Resource, found: Object) -> Counter[str]:
-    """Amounts that an object adds to quotas, by their names."""
+def _use(found: Object) -> Counter[str]:
+    """Amounts that a pod adds to quotas, by their names."""
     total: Counter[str] = Counter()
-    spec = found.get("spec") or {}
-    if resource.plural == "pods":
-        if (found.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-            return total
-        total["pods"] = 1
-        for container in spec.get("containers") or ():
-            for section in ("requests", "limits"):
-                for name, text in ((container.get("resources") or {}).get(section) or {}).items():
-                    total[f"{section}.{name}"] += parse(text)  # type: ignore[assignment]
-    if resource.plural == "services":
-        for name, types in _SERVICES.items():
-            total[name] += spec.get("type", "ClusterIP") in types
+    if (found.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return total
+    total["pods"] = 1
+    for container in found["spec"]["containers"]:
+        for section in ("requests", "limits"):
+            for name, text in ((container.get("resources") or {}).get(section) or {}).items():
+                total[f"{section}.{name}"] += parse(text)  # type: ignore[assignment]
     return total
 
 

@@ -71,7 +71,7 @@ def _kueue(plural: str, kind: str, **more: Any) -> Resource:
     return Resource(_KUEUE, "v1beta2", plural, kind, schema=schemas.name_of(kind), **more)
 
 
-_POD_SUBRESOURCES = ("binding", "eviction", "exec", "log")
+_POD_SUBRESOURCES = ("eviction", "exec", "log")
 
 PODS = _core("pods", "Pod", status=True, short=("po",), subresources=_POD_SUBRESOURCES)
 NODES = _core("nodes", "Node", namespaced=False, status=True, short=("no",))

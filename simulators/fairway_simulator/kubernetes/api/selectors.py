@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     Test = Callable[[Mapping[str, str]], bool]
 
 
-_SET = re.compile(r"^(\S+)\s+(in|notin)\s+\((.*)\)$")
-_FIELDS = re.compile(r"^([\w.\-\[\]'/]+)(==|!=|=)(.*)$")
+_SET = re.compile(r"^(\S+)\s+in\s+\((.*)\)$")
+_FIELDS = re.compile(r"^([\w.\-\[\]'/]+)(!=|=)(.*)$")
 
 
 def by_labels(text: str) -> Test:
-    """A selector of requests: `a=b,c!=d,e in (f,g),h,!i`."""
+    """A selector of requests: `a=b,c!=d,e in (f,g),h`."""
     tests = [_label_test(term.strip()) for term in re.split(r",(?![^(]*\))", text) if term.strip()]
     return lambda labels: all(test(labels) for test in tests)
 
@@ -50,15 +50,13 @@ def _field(found: Object, path: list[str]) -> Any:
 
 def _label_test(term: str) -> Test:
     if match := _SET.match(term):
-        values = {each.strip() for each in match[3].split(",")}
-        return lambda labels: (labels.get(match[1]) in values) is (match[2] == "in")
-    for sign in ("!=", "==", "="):
+        values = {each.strip() for each in match[2].split(",")}
+        return lambda labels: labels.get(match[1]) in values
+    for sign in ("!=", "="):
         if sign in term:
             name, _, value = (part.strip() for part in term.partition(sign))
             equal = sign != "!="
             return lambda labels: (labels.get(name) == value) is equal
-    if term.startswith("!"):
-        return lambda labels: term[1:].strip() not in labels
     return lambda labels: term in labels
 
 

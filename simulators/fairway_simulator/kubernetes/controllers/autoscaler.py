@@ -30,7 +30,7 @@ from fairway_simulator.kubernetes.kubelet.kubelet import NodeSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from fairway_simulator.kubernetes.api.store import Change, Object, Store
+    from fairway_simulator.kubernetes.api.store import Object, Store
 
 CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
 AT_ONCE = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
@@ -126,12 +126,8 @@ class Autoscaler(Controller):
             for number in range(pool.least)
         ]
 
-    def concerned(self, _: Change) -> Iterator[str]:
-        """Nothing: it looks once in a while."""
-        return iter(())
-
     def due(self) -> Iterator[str]:
-        """Always."""
+        """Always: it looks once in a while."""
         return iter([_ALL])
 
     def reconcile(self, _: str) -> None:

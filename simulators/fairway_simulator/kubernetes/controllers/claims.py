@@ -73,10 +73,6 @@ class Claims(Controller):
                 self._recorder.record(CLAIMS, claim, "VolumeMismatch", said, bad=True)
                 return None
             return volume
-        if claim["spec"].get("storageClassName") == "":
-            said = "no persistent volumes available for this claim and no storage class is set"
-            self._recorder.record(CLAIMS, claim, "FailedBinding", said)
-            return None
         return self._make(claim)
 
     def _make(self, claim: Object) -> Object:

@@ -22,9 +22,9 @@ _STEP = 0.5  # seconds after which one looks for what has become due
 class Controller:
     """Something that brings about what objects ask for."""
 
-    def concerned(self, change: Change, /) -> Iterable[str]:
-        """The keys of what must be looked at after a change."""
-        raise NotImplementedError
+    def concerned(self, _: Change, /) -> Iterable[str]:
+        """The keys of what must be looked at after a change; none by itself."""
+        return ()
 
     def due(self) -> Iterable[str]:
         """The keys of what must be looked at because time has passed; none by itself."""

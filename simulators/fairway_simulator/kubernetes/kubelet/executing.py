@@ -1,20 +1,18 @@
 """`exec`: a command in a container, with its streams as channels of a WebSocket.
 
-Channels: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 4 the terminal's size, 255 the end of one of
-them (version 5). A terminal has no stderr of its own.
+Channels: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 255 the end of one of them (version 5). A
+terminal has no stderr of its own, and keeps its size.
 """
 
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import json
 import os
 import pty
 import struct
 import subprocess
-import termios
 import threading
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
@@ -117,7 +115,7 @@ def _unmasked(data: bytes, mask: bytes) -> bytes:
 
 
 PROTOCOL = "v5.channel.k8s.io"
-_STDIN, _STDOUT, _STDERR, _ERROR, _SIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 _PIECE = 1 << 16
 
 
@@ -180,9 +178,6 @@ class _Pipes:
         if self.process.stdin:
             self.process.stdin.close()
 
-    def resize(self, size: Mapping[str, int]) -> None:
-        """It has no size."""
-
 
 class _Terminal:
     def __init__(self, command: Command) -> None:
@@ -207,10 +202,6 @@ class _Terminal:
     def end_input(self) -> None:
         self._writer.close()
 
-    def resize(self, size: Mapping[str, int]) -> None:
-        packed = struct.pack("HHHH", size.get("Height", 0), size.get("Width", 0), 0, 0)
-        fcntl.ioctl(self._writer, termios.TIOCSWINSZ, packed)
-
 
 def _pass_on(web: WebSocket, channel: int, stream: IO[bytes]) -> None:
     mark = bytes([channel])
@@ -228,8 +219,6 @@ def _feed(web: WebSocket, session: _Pipes | _Terminal) -> None:
         for message in web.messages():
             if message[:1] == bytes([_STDIN]):
                 session.write(message[1:])
-            elif message[:1] == bytes([_SIZE]):
-                session.resize(json.loads(message[1:]))
             elif message[:2] == bytes([_CLOSE, _STDIN]):
                 session.end_input()
         session.end_input()

@@ -82,19 +82,9 @@ class PodRunner(threading.Thread):
         found = self._containers.get(name)
         return found if found and found.pid and found.exit_code is None else None
 
-    def log(self, name: str, *, previous: bool = False) -> Path:
-        """Path of a container's log, or of the one before its last restart."""
-        return self._log(name, self._state(name).restarts - (1 if previous else 0))
-
-    def is_over(self, name: str) -> bool:
-        """True if a container writes no more."""
-        if not self.is_alive():
-            return True
-        again = self.pod["spec"]["restartPolicy"] != "Never"
-        return self._state(name).state == "terminated" and not again
-
-    def _state(self, name: str) -> ContainerState:
-        return next(each for each in self._main if each.name == name)
+    def log(self, name: str) -> Path:
+        """Path of a container's log since its last restart."""
+        return self._log(name, next(each.restarts for each in self._main if each.name == name))
 
     # Its life.
 

@@ -6,7 +6,7 @@ import hmac
 from typing import TYPE_CHECKING
 
 from fairway_simulator.faults import ENDLESS
-from fairway_simulator.http import Answer, Reply, Request, Server, Stream, Takeover
+from fairway_simulator.http import Answer, Reply, Request, Server, Takeover
 from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.kubelet import executing
 from fairway_simulator.kubernetes.kubelet.executing import WebSocket
@@ -15,58 +15,12 @@ if TYPE_CHECKING:
     import socket
     import ssl
     import threading
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from fairway_simulator.kubernetes.kubelet.pods import PodRunner
 
     Find = Callable[[str, str], PodRunner | None]
     """The pod of a namespace and a name."""
-
-
-_PIECE = 1 << 16
-_PAUSE = 0.1  # seconds between two looks at a log that is followed
-
-
-def read(
-    file: Path,
-    *,
-    tail: int | None,
-    most: int | None,
-    follow: bool,
-    is_over: Callable[[], bool],
-    stopped: threading.Event,
-) -> Iterator[bytes]:
-    """The log in pieces; one that is followed ends when its container has."""
-    if not file.exists():
-        return
-    with file.open("rb") as stream:
-        if tail is not None:
-            stream.seek(_start(file, tail))
-        while True:
-            over = is_over()  # first: what is written after it is read below
-            while piece := stream.read(_PIECE if most is None else min(_PIECE, most)):
-                if most is not None:
-                    most -= len(piece)
-                yield piece
-            if not follow or over or most == 0 or stopped.wait(_PAUSE):
-                return
-
-
-def _start(file: Path, lines: int) -> int:
-    """The offset at which the last lines begin."""
-    if lines <= 0:
-        return file.stat().st_size
-    with file.open("rb") as stream:
-        place = stream.seek(0, 2)
-        data = b""
-        while place > 0 and data.count(b"\n") <= lines:
-            step = min(_PIECE, place)
-            place -= step
-            stream.seek(place)
-            data = stream.read(step) + data
-    kept = data.splitlines(keepends=True)[-lines:]
-    return place + len(data) - sum(map(len, kept))
 
 
 class NodeServer:
@@ -102,7 +56,7 @@ class NodeServer:
                 raise ApiError(401, "Unauthorized")
             match request.parts:
                 case ["containerLogs", namespace, name, container]:
-                    return self._log(request, self._pod(namespace, name), container)
+                    return self._log(self._pod(namespace, name), container)
                 case ["exec", namespace, name, container]:
                     return self._exec(request, self._pod(namespace, name), container)
             raise ApiError(404, f"{request.path} is not known here")
@@ -115,20 +69,10 @@ class NodeServer:
             raise ApiError(404, f'pod "{name}" not found')
         return found
 
-    def _log(self, request: Request, pod: PodRunner, container: str) -> Stream:
-        for name in ("sinceSeconds", "sinceTime", "timestamps"):
-            if request.option(name) not in ("", "false"):
-                raise ApiError(400, f"{name}: this stand-in keeps no times of lines")
-        tail, most = request.option("tailLines"), request.option("limitBytes")
-        pieces = read(
-            pod.log(container, previous=request.switch("previous")),
-            tail=int(tail) if tail else None,
-            most=int(most) if most else None,
-            follow=request.switch("follow"),
-            is_over=lambda: pod.is_over(container),
-            stopped=self._stopped,
-        )
-        return Stream(pieces, "text/plain")
+    def _log(self, pod: PodRunner, container: str) -> Answer:
+        file = pod.log(container)
+        body = file.read_bytes() if file.exists() else b""
+        return Answer(body=body, headers={"Content-Type": "text/plain"})
 
     def _exec(self, request: Request, pod: PodRunner, name: str) -> Takeover:
         offered = request.headers.get("sec-websocket-protocol", "")
