@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,48 +19,6 @@ if TYPE_CHECKING:
     from conftest import Fairway
 
 GOOD = "name: t\ncommand: echo hello\n"
-
-_LONG = "x" * 300
-
-
-@dataclass(frozen=True)
-class Case:
-    """A job file, and the place and fragments that the one message about it must have."""
-
-    text: str | bytes
-    place: str
-    says: tuple[str, ...]
-
-
-def case(name: str, text: str | bytes, place: str, *says: str) -> object:
-    return pytest.param(Case(text, place, says), id=name)
-
-
-def after(text: str) -> str:
-    """A job file that is good but for what follows."""
-    return GOOD + text
-
-
-CASES = [
-    # The document.
-    case("empty", "", "", "job.yaml: the file is empty"),
-    case("a tab", "name: t\n\tcommand: a\n", "2:1", "this is not YAML", "indent with spaces"),
-    case(
-        "not UTF-8", b"name: t\ncommand: caf\xe9\n", "2:13", "byte 0xe9", "save the file as UTF-8"
-    ),
-    case("UTF-16", GOOD.encode("utf-16"), "1:1", "byte 0xff is not UTF-8"),
-    case("binary", b"\x7fELF\0\1\2", "1:1", "it holds the character U+007F"),
-    case("nested deeply", after(f"params: {'[' * 2000}{']' * 2000}\n"), "", "nested too deeply"),
-    # Values.
-    case("a huge number", after(f"nodes: 0xf{_LONG.replace('x', 'f')}\n"), "3:8", "too large"),
-    # Characters that no program can be given, and those that move a terminal's cursor.
-    case("NUL in the file", b"name: t\ncommand: a\0b\n", "2:11", "U+0000"),
-    case("an escape in the file", b"name: t\x1b[31m\ncommand: a\n", "1:8", "U+001B"),
-    # Templates.
-    case("a long template", after(f"template: {_LONG}\n"), "3:11", "cannot be the name of a file"),
-    # Jinja.
-    case("in a block", "name: t\ncommand: |\n  a\n\n  b {{ x }}\n", "5:5", "unknown name `x`"),
-]
 
 
 def check_refused(
@@ -79,16 +36,28 @@ def check_refused(
     assert not (folder / ".fairway").exists()
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_faulty_job_file_is_refused(fairway: Fairway, case: Case) -> None:
-    job = fairway.folder / "job.yaml"
-    job.write_bytes(case.text if isinstance(case.text, bytes) else case.text.encode())
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        pytest.param(b"\x7fELF\0\1\2", "1:1", "it holds the character U+007F", id="binary"),
+        pytest.param(b"name: t\x1b[31m\ncommand: a\n", "1:8", "U+001B", id="an escape"),
+        pytest.param(
+            GOOD.encode() + b"template: " + b"x" * 300 + b"\n",
+            *("3:11", "cannot be the name of a file"),
+            id="a long template",
+        ),
+        pytest.param(
+            b"name: t\ncommand: |\n  a\n\n  b {{ x }}\n", "5:5", "unknown name `x`", id="in a block"
+        ),
+    ],
+)
+def test_a_faulty_job_file_is_refused(fairway: Fairway, text: bytes, place: str, says: str) -> None:
+    (fairway.folder / "job.yaml").write_bytes(text)
     run = fairway.within("submit", "job.yaml")
-    check_refused(run, fairway.folder, *case.says)
-    if case.place:
-        head, line = run.stderr.splitlines()[:2]
-        assert head.startswith(f"job.yaml:{case.place}: error: ")
-        assert line.startswith(f"{int(case.place.split(':')[0]):>5} | ")
+    check_refused(run, fairway.folder, says)
+    head, line = run.stderr.splitlines()[:2]
+    assert head.startswith(f"job.yaml:{place}: error: ")
+    assert line.startswith(f"{int(place.split(':')[0]):>5} | ")
 
 
 def test_every_fault_is_named_in_the_order_of_the_file(fairway: Fairway) -> None:
@@ -101,23 +70,8 @@ def test_every_fault_is_named_in_the_order_of_the_file(fairway: Fairway) -> None
 @pytest.mark.parametrize(
     ("assignment", "says"),
     [
-        pytest.param("nodes", "expected KEY=VALUE", id="no value"),
-        pytest.param("=3", "expected KEY=VALUE", id="no key"),
-        pytest.param("params..x=3", "expected KEY=VALUE", id="no step"),
-        pytest.param("nodes=", "found nothing", id="nothing"),
-        pytest.param("params.epochs=", "expected a number", id="nothing for a number"),
         pytest.param("nodes=three", "expected a whole number, found the text `three`", id="text"),
-        pytest.param("nodes=[", "the value cannot be read: this is not YAML", id="not YAML"),
-        pytest.param("nodes=!!python/name:os.system a", "YAML tag", id="a tag"),
-        pytest.param("nodes.x=3", "there is nothing below it", id="below a number"),
-        pytest.param("command.x=3", "there is nothing below it", id="below text"),
         pytest.param("nodse=3", "did you mean `nodes`?", id="unknown"),
-        pytest.param("parms.x=3", "did you mean `params`?", id="unknown parent"),
-        pytest.param("params.epochs=two", "expected a number, found the text `two`", id="kind"),
-        pytest.param("params.epochs=true", "expected the same kind of value", id="truth"),
-        pytest.param("params.lr=1" + "0" * 400, "expected a number", id="a huge number"),
-        pytest.param("params.xs.7=1", "has no item 7: it has 2", id="beyond a list"),
-        pytest.param("params.xs.y=1", "has no item y", id="a name in a list"),
         pytest.param("env.A=\udcff", "U+DCFF", id="not UTF-8"),
         pytest.param("name=\x1b[31m", "cannot name a job", id="an escape"),
         pytest.param("template=nope", "there is no template `nope`", id="no template"),
@@ -127,18 +81,14 @@ def test_a_faulty_assignment_is_refused(fairway: Fairway, assignment: str, says:
     job = fairway.job("a {{ params.epochs }}", params={"epochs": 3, "lr": 0.1, "xs": [1, 2]})
     run = fairway.within("submit", job, "-s", "nodes=2", "-s", assignment)
     check_refused(run, fairway.folder, says)
-    if "KEY=VALUE" not in says:
-        assert run.stderr.startswith("command line:1:")
-        assert "-s " in run.stderr.splitlines()[1]
+    assert run.stderr.startswith("command line:1:")
+    assert "-s " in run.stderr.splitlines()[1]
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
         ("jbo.yaml", "jbo.yaml: no such file [no-such-file]\n  did you mean `job.yaml`?"),
-        ("none/job.yaml", "none/job.yaml: no such file"),
-        (".", ".: is a directory"),
-        ("job.yaml/x", "job.yaml/x: Not a directory"),
         ("x" * 300, "File name too long"),
         ("loop.yaml", "loop.yaml: Too many levels of symbolic links"),
         ("\x1b[31m", "no such file"),

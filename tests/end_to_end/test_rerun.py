@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -50,6 +51,10 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     assert last.returncode == 0
     assert "first 0.5 6\n" in last.stdout
     assert "params.epochs: 5 → 6" in last.stderr
+    shutil.rmtree(fairway.folder / ".fairway" / "code")
+    gone = fairway.within("rerun", first)
+    assert gone.returncode == 2
+    assert f"the code snapshot of {first} no longer exists" in gone.stderr
 
 
 def test_changes_are_shown_before_it_starts(
@@ -111,31 +116,6 @@ def test_rerun_with_refused_changes_starts_nothing(fairway: Fairway) -> None:
         assert len(list((fairway.folder / ".fairway" / "runs").glob("[!.]*"))) == 1
 
 
-def test_from_python(fairway: Fairway) -> None:
-    run = fairway.submit(fairway.job("echo {{ params.x }}", template="plain", params={"x": 1}))
-    program = (
-        "import sys, fairway_hpc\n"
-        "new = fairway_hpc.rerun(sys.argv[1], set=['params.x=2'], tags=['second'])\n"
-        "new.wait()\n"
-        "print(new.log_text().strip(), new.tags)"
-    )
-    assert _printed(fairway, program, run) == "2 ('second',)\n"
-
-
-def _printed(fairway: Fairway, program: str, *words: str) -> str:
-    """Output of a Python program in the project."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words],
-        cwd=fairway.folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_a_job_of_python_whose_spans_have_no_units(fairway: Fairway) -> None:
     """Nobody has written them by hand; jobs of releases before may have them as well."""
     program = (
@@ -148,7 +128,9 @@ def test_a_job_of_python_whose_spans_have_no_units(fairway: Fairway) -> None:
         "new.wait()\n"
         "print(new.log_text())"
     )
-    assert _printed(fairway, program) == "2\n\n"
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=fairway.folder, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "2\n\n", done.stderr
 
 
 def test_rerun_and_retry_check_the_launcher_program_again(

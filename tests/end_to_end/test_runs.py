@@ -319,12 +319,6 @@ class TestTheLifeOfARun:
             pipe.rest()
         assert not [stray for stray in strays if stray.exists() and how != "is lost"]
 
-    def test_cancel_of_a_finished_run_leaves_it_as_it_is(self, fairway: Fairway) -> None:
-        fairway.watch(fairway.job("echo hello"))
-        [run] = json.loads(fairway.within("list", "--json").stdout)
-        cancelled = fairway("cancel", run["run_id"])
-        assert (cancelled.returncode, cancelled.stdout) == (0, f"{run['run_id']} succeeded\n")
-
     def test_cancel_right_after_the_start(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
         run = fairway.submit(fairway.job(held(pipe, gate), processes_per_node=2))
         assert fairway("cancel", run).stdout == f"{run} cancelled\n"
@@ -384,19 +378,6 @@ class TestTheLifeOfARun:
             assert process.communicate(timeout=300)[0].startswith("last\n")
             assert process.returncode == 0
 
-    def test_waiting_ends_by_its_timeout_and_the_run_goes_on(
-        self, fairway: Fairway, pipe: Pipe, gate: Gate
-    ) -> None:
-        run = fairway.submit(fairway.job(held(pipe, gate), template="plain"))
-        pipe.lines(1)
-        waited = fairway.within("wait", run, "--timeout", "1s")
-        assert (waited.returncode, waited.stdout) == (5, "")
-        assert f"{run} is still running after 1s [wait-timeout]" in waited.stderr
-        assert f"fairway cancel {run}" in waited.stderr
-        gate.open()
-        waited = fairway.within("wait", run, "--timeout", "1h")
-        assert (waited.returncode, waited.stdout) == (0, f"{run} succeeded\n")
-
     def test_a_job_is_started_once_where_nothing_can_be_printed(self, fairway: Fairway) -> None:
         command = fairway.command("submit", fairway.job("true", template="plain"))
         closed = subprocess.run(
@@ -409,45 +390,3 @@ class TestTheLifeOfARun:
         assert (closed.returncode, closed.stderr) == (0, "")
         [run] = json.loads(fairway.within("list", "--json").stdout)
         assert fairway.within("wait", run["run_id"]).returncode == 0
-
-    @pytest.mark.nightly
-    def test_a_run_that_prints_nothing_or_much(self, fairway: Fairway) -> None:
-        run = fairway.submit(fairway.job("true"))
-        assert fairway.within("wait", run).returncode == 0
-        assert fairway.within("logs", run).stdout == ""
-        run = fairway.submit(fairway.job("seq 100000"))
-        log = fairway("logs", run, "-f").stdout
-        assert log == "".join(f"{n}\n" for n in range(1, 100_001))
-
-    @pytest.mark.nightly
-    def test_two_submits_at_once(self, fairway: Fairway) -> None:
-        job = fairway.job("echo $FAIRWAY_RUN")
-        programs = [fairway.start("submit", job, "--watch", "--json") for _ in range(3)]
-        runs = set()
-        for program in programs:
-            out, err = program.communicate(timeout=300)
-            assert program.returncode == 0, err
-            run = json.loads(out)["run_id"]
-            assert err == f"{run}\n"
-            runs.add(run)
-        assert len(runs) == 3
-        listed = json.loads(fairway.within("list", "--json").stdout)
-        assert {run["run_id"] for run in listed} == runs
-        assert {run["state"] for run in listed} == {"succeeded"}
-        part = fairway.within("show", "job-")
-        assert part.returncode == 2
-        assert "`job-` is ambiguous: it matches 3 runs [ambiguous-run]" in part.stderr
-        assert "one of: job-" in part.stderr
-
-    @pytest.mark.parametrize(
-        ("command", "state", "code"), [("true", "succeeded", 0), ("exit 6", "failed", 6)]
-    )
-    def test_watch_prints_one_object_with_json(
-        self, fairway: Fairway, command: str, state: str, code: int
-    ) -> None:
-        job = fairway.job(f"echo noise; {command}")
-        run = fairway("submit", job, "--watch", "--json")
-        assert run.returncode == code
-        facts = json.loads(run.stdout)
-        assert (facts["state"], facts["tasks"], facts["target"]) == (state, 1, "local")
-        assert "noise" in run.stderr

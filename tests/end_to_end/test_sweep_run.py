@@ -11,7 +11,6 @@ import os
 import pty
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -279,27 +278,6 @@ class TestAgain:
         assert fairway.within("logs", run, "--task", "0").stdout == "up\n"
         assert fairway.show(run)["reason"] is None
 
-    def test_rerun_is_the_same_whatever_changed(self, fairway: Fairway) -> None:
-        (fairway.folder / "train.sh").write_text("echo version 1")
-        (fairway.folder / "data").mkdir()
-        job = fairway.job("bash train.sh {{ params.x }}", **sweep(1, 2))
-        first = ended(fairway, job)
-        (fairway.folder / "train.sh").write_text("echo version 2")
-        job.unlink()
-        again = fairway("rerun", first, "--json")
-        assert again.returncode == 0, again.stderr
-        second = json.loads(again.stdout)["run_id"]
-        assert second != first
-        assert fairway.within("wait", second).returncode == 0
-        assert fairway.within("logs", second).stdout == "[0] version 1\n[1] version 1\n"
-        folder = fairway.folder / ".fairway" / "runs" / second
-        assert json.loads((folder / "provenance.json").read_text())["rerun_of"] == first
-        shutil.rmtree(fairway.folder / ".fairway" / "code")
-        gone = fairway("rerun", first)
-        assert gone.returncode == 2
-        assert f"the code snapshot of {first} no longer exists" in gone.stderr
-        assert len(json.loads(fairway.within("list", "--json").stdout)) == 2
-
 
 SECRET = "s3cr3t-\"'$value\nits second line"
 
@@ -349,29 +327,6 @@ class TestSecrets:
         run = fairway("submit", job, "--watch", MINE="long enough")
         assert run.returncode == 0, run.stdout + run.stderr
         assert "own: 2\nparent: 0\n" in run.stdout
-
-    def test_too_short_to_be_kept_out(self, fairway: Fairway) -> None:
-        job = fairway.job("true", secrets={"TOKEN": "env:MINE"})
-        run = fairway("submit", job, MINE="abc")
-        assert run.returncode == 2
-        assert "too short to be masked" in run.stderr
-        assert "job.yaml:1:" in run.stderr
-        assert not (fairway.folder / ".fairway" / "runs").exists()
-
-
-def test_fetch_report_and_clean(fairway: Fairway) -> None:
-    command = 'echo {{ params.x }} >"$FAIRWAY_OUTPUT_MODEL/x"; echo loss={{ params.x }}'
-    job = fairway.job(command, outputs={"model": {}}, metrics=METRICS, **sweep(1, 2))
-    run = ended(fairway, job)
-    fetched = fairway.within("fetch", run, "--to", "here")
-    assert fetched.returncode == 0, fetched.stderr
-    assert "4 files" in fetched.stdout
-    assert (fairway.folder / "here" / "1" / "model" / "x").read_text() == "2\n"
-    report = fairway.within("report", run)
-    assert "<svg" in (fairway.folder / report.stdout.strip()).read_text()
-    assert fairway("clean", run).returncode == 3
-    assert fairway("clean", run, "-y").stdout.startswith("removed 1 run, 1 unused copies of code")
-    assert fairway.within("show", run).returncode == 2
 
 
 @pytest.mark.nightly
