@@ -9,8 +9,10 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ from registries import Registry, registry
 from waiting import PATIENCE, until
 
 from fairway_agent import processes
+from fairway_agent.fanout.launchers import free_port
 from fairway_agent.task.task import Nodes
 from fairway_cli import main as cli
 from fairway_core.findings import UserError
@@ -28,7 +31,7 @@ from fairway_runner.engines.remote import ssh
 from fairway_runner.runs.store import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 LABELLING = ("openmpi", "horovod", "torchrun", "deepspeed", "tensorflow", "every-node")
@@ -288,6 +291,52 @@ def signs(tmp_path: Path) -> Iterator[Signs]:
     signs = Signs(tmp_path / "signs")
     yield signs
     signs.close()
+
+
+_HELLO = """
+import http.server, sys
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200), self.end_headers(), self.wfile.write(b"hello")
+server = http.server.HTTPServer(("127.0.0.1", 0), Hello)
+open(sys.argv[1], "w").write(f"{server.server_port}\\n")
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def hello(fairway: Fairway, signs: Signs) -> Callable[..., str]:
+    """A run on a target whose port comes here by `fairway tunnel`, until that is interrupted."""
+
+    def heard(port: int) -> bytes:
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=5) as said,
+        ):
+            return bytes(said.read())
+        return b""
+
+    def is_refused(port: int) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) != 0
+
+    def through(*target: str) -> str:
+        (fairway.folder / "hello.py").write_text(_HELLO)
+        job = fairway.job(f"exec python hello.py {signs}", "hello.yaml", template="plain")
+        run = fairway.submit(job, *target)
+        [port] = signs.lines(1)
+        here = free_port()
+        tunnel = fairway.start("tunnel", run, port, "--local-port", str(here))
+        assert tunnel.stdout is not None
+        assert f"localhost:{here}" in tunnel.stdout.readline()
+        assert until(lambda: heard(here)) == b"hello"
+        tunnel.send_signal(signal.SIGINT)
+        tunnel.communicate(timeout=PATIENCE)
+        assert tunnel.returncode == 130
+        until(lambda: is_refused(here))
+        return run
+
+    return through
 
 
 @pytest.fixture

@@ -88,28 +88,6 @@ class TestFailures:
         assert "tvm-sim-1_d could not be prepared" in str(run.status.reason)
 
 
-class TestSweeps:
-    """One task a point, and what comes after all."""
-
-    def test_no_more_tasks_at_a_time_than_the_job_allows(
-        self, batch: Batch, pipe: Pipe, gate: Gate
-    ) -> None:
-        command = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
-        job = batch.fairway.job(
-            command,
-            template="plain",
-            params={"n": 0},
-            sweep={"points": [{"grid": {"n": [0, 1, 2]}}], "max_parallel": 2},
-        )
-        run = batch.submit(job)
-        pipe.lines(2)
-        run.refresh()
-        assert run.status.tasks == {"running": 2, "queued": 1}
-        gate.open(3)
-        run.wait()
-        assert run.state == "succeeded"
-
-
 class TestCancel:
     """A run is ended early."""
 

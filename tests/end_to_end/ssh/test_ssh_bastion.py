@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import pytest
 from waiting import PATIENCE, until
 
-from fairway_agent.fanout.launchers import free_port
 from fairway_core.target import Target
 from fairway_runner.data.transfer import BLOCK
 from fairway_runner.engines.engine import engine_for
@@ -28,7 +27,7 @@ from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ADDRESS = "10.231.77.4"
@@ -86,41 +85,11 @@ def test_a_shell_opens_and_closes_the_way(fairway: Any, bastion: Bastion) -> Non
 
 
 def test_a_port_comes_here_and_is_gone_with_the_command(
-    fairway: Any, bastion: Bastion, tmp_path: Path
+    bastion: Bastion, hello: Callable[..., str]
 ) -> None:
     """By a connection of its own."""
-    ready = tmp_path / "port"
-    program = f"""
-import pathlib, socket
-with socket.create_server(("127.0.0.1", 0)) as server:
-    draft = pathlib.Path({str(ready)!r} + ".new")
-    draft.write_text(str(server.getsockname()[1]))
-    draft.rename({str(ready)!r})
-    while True:
-        client, _ = server.accept()
-        client.sendall(b"hello")
-        client.close()
-"""
-    (fairway.folder / "serve.py").write_text(program)
-    run = fairway.submit(fairway.job("exec python serve.py", template="plain"), "-t", "box")
-    until(ready.exists)
-    here = free_port()
-    tunnel = fairway.start("tunnel", run, ready.read_text(), "--local-port", str(here))
-    until(lambda: _greeting(here) == b"hello")
-    tunnel.send_signal(signal.SIGINT)
-    tunnel.communicate(timeout=PATIENCE)
-    assert tunnel.returncode == 130
-    until(lambda: _greeting(here) is None)
+    hello("-t", "box")
     _await_end(bastion)
-
-
-def _greeting(port: int) -> bytes | None:
-    """First bytes that a port here sends; None where nobody listens."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
-            return client.recv(16)
-    except OSError:
-        return None
 
 
 def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) -> None:

