@@ -132,43 +132,6 @@ def test_programs_submit_them_too(fairway: Fairway) -> None:
     assert done.stdout.split() == ["failed", "3", "night", "failed", "succeeded"], done.stderr
 
 
-CONDITIONS = {
-    "works": {"command": "true"},
-    "fails": {"command": "exit 3"},
-    "good": {"command": "true", "after": "works"},
-    "repairs": {"command": "true", "after": {"fails": "failed"}},
-    "code": {"command": "true", "after": {"fails": {"exit_code": [3, 4]}}},
-    "other": {"command": "true", "after": {"fails": {"exit_code": 4}}},
-    "both": {"command": "true", "after": ["works", "fails"]},
-    "none": {"command": "true", "after": "both"},
-    "always": {"command": "true", "after": {"both": "ended", "fails": "ended"}},
-}
-
-
-@pytest.mark.nightly
-def test_steps_are_left_out_by_the_end_of_their_predecessors(fairway: Fairway) -> None:
-    done = fairway("submit", write(fairway, CONDITIONS), "--run-id", "pipe-a", "--watch")
-    assert done.returncode == 3
-    assert "(the step fails failed with exit code 3)" in done.stdout
-    found = states(fairway, "pipe-a")
-    left_out = {name for name, state in found.items() if state == "cancelled"}
-    assert left_out == {"other", "both", "none"}
-    assert {name for name, state in found.items() if state == "failed"} == {"fails"}
-    reasons = {e["params"]["step"]: e["reason"] for e in fairway.show("pipe-a")["task_list"]}
-    assert reasons["both"] == "left out: fails failed with exit code 3"
-    assert reasons["none"] == "left out: both did not begin"
-    assert fairway.show("pipe-a")["task_states"] == {"succeeded": 5, "failed": 1, "cancelled": 3}
-
-
-@pytest.mark.nightly
-def test_a_branch_that_is_left_out_is_no_failure(fairway: Fairway) -> None:
-    named = {
-        "train": {"command": "true"},
-        "repair": {"command": "true", "after": {"train": "failed"}},
-    }
-    assert fairway("submit", write(fairway, named), "--watch").returncode == 0
-
-
 _NOT_THERE = [
     ({"from": "step", "step": "train"}, "task 0 of pipe-a-train has kept no file in `model`"),
     (
