@@ -224,47 +224,6 @@ class TestTheLifeOfARun:
         again = fairway("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
 
-    @pytest.mark.nightly
-    def test_a_grace_may_be_very_long(self, fairway: Fairway, pipe: Pipe) -> None:
-        trap = f"trap 'echo saved; exit 0' TERM; echo up >{pipe.path}; while :; do sleep 0.1; done"
-        job = fairway.job(trap, template="plain", timeout="30d", checkpoint={"grace": "30d"})
-        run = fairway.submit(job)
-        pipe.lines(1)
-        assert fairway("cancel", run).stdout == f"{run} cancelled\n"
-        assert "saved\n" in fairway.within("logs", run).stdout
-
-    @pytest.mark.parametrize(
-        "wrapped",
-        [
-            pytest.param("trap 'trap : TERM; echo saved; exit 0' TERM; {wait}", id="a shell's"),
-            pytest.param("{python}; echo after", id="a program that a shell waits for"),
-            pytest.param("./train.sh", id="a program that a script waits for"),
-        ],
-    )
-    @pytest.mark.nightly
-    def test_cancel_reaches_what_a_shell_runs(
-        self, fairway: Fairway, pipe: Pipe, wrapped: str
-    ) -> None:
-        (fairway.folder / "saves.py").write_text(SAVES)
-        saved = fairway.folder / "saved"
-        words = [sys.executable, fairway.folder / "saves.py", pipe.path, saved, 3]
-        python = shlex.join(map(str, words))
-        script = fairway.folder / "train.sh"
-        script.write_text(f"#!/bin/bash\n{python}\necho after\n")
-        script.chmod(0o755)
-        wait = f"exec 9>{pipe.path}; sleep 600 & echo up >&9; while :; do wait; done"
-        job = fairway.job(wrapped.format(wait=wait, python=python), processes_per_node=2)
-        run = fairway.submit(job)
-        pipe.lines(2)
-        assert fairway("cancel", run).stdout == f"{run} cancelled\n"
-        assert pipe.rest() == "up\nup\n"
-        log = fairway.within("logs", run).stdout
-        if "trap" in wrapped:
-            assert log.count("saved") == 2
-        else:
-            assert [(fairway.folder / f"saved{n}").exists() for n in (0, 1)] == [True, True]
-            assert log.count("after") == 2
-
     def test_cancel_ends_what_has_process_groups_of_its_own(
         self, fairway: Fairway, pipe: Pipe
     ) -> None:
@@ -358,25 +317,6 @@ class TestTheLifeOfARun:
             "failed",
             code,
         )
-
-    @pytest.mark.nightly
-    def test_two_may_wait_and_two_may_follow(
-        self, fairway: Fairway, pipe: Pipe, gate: Gate
-    ) -> None:
-        run = fairway.submit(fairway.job("echo first; " + held(pipe, gate, "echo last; exit 4")))
-        pipe.lines(1)
-        waiting = [fairway.start("wait", run) for _ in range(2)]
-        following = [fairway.start("logs", run, "-f") for _ in range(2)]
-        for process in following:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "first\n"
-        gate.open()
-        for process in waiting:
-            assert process.communicate(timeout=300)[0] == f"{run} failed\n"
-            assert process.returncode == 4
-        for process in following:
-            assert process.communicate(timeout=300)[0].startswith("last\n")
-            assert process.returncode == 0
 
     def test_a_job_is_started_once_where_nothing_can_be_printed(self, fairway: Fairway) -> None:
         command = fairway.command("submit", fairway.job("true", template="plain"))

@@ -152,8 +152,8 @@ def batch(make_batch: Callable[..., Batch]) -> Batch:
 class Two(Batch):
     """The targets `full`, whose pool gets no nodes, and `free`."""
 
-    def declare(self, **changes: dict[str, Any]) -> None:
-        """Writes both, each with these fields in place of its own."""
+    def declare(self) -> None:
+        """Writes both."""
         pools = {"full": "large", "free": "sim"}
         targets = [
             {
@@ -163,7 +163,6 @@ class Two(Batch):
                 "mounts": {"data": str(self.data)},
                 "storage": {"containers": ["datasets", "outputs", "code"]},
                 "batch": {"pool": pool, "identity": IDENTITY},
-                **changes.get(name, {}),
             }
             for name, pool in pools.items()
         ]

@@ -74,26 +74,6 @@ def test_a_quota_of_jobs_that_is_used_up_is_no_end(two: Two) -> None:
     assert two.ran() == ["none sim"]
 
 
-def test_batch_fallback_same_submission_again_is_the_same_run(two: Two) -> None:
-    words = ("submit", two.job(), *BOTH, "--run-id", "same")
-    two.ok(*words)
-    two.ok("wait", "same")
-    two.ok(*words)
-    assert two.ran() == ["same sim"]
-    done = two.fairway.within(*words, "-s", "env.A=1")
-    assert done.returncode == 2
-    assert "the run `same` is of another job, or on another target" in done.stderr
-
-
-def test_batch_fallback_refuses_a_job_that_a_later_target_cannot_run(two: Two) -> None:
-    two.declare(free={"mounts": {}})
-    job = two.job(inputs={"words": "data:/words"})
-    done = two.fairway.within("submit", job, *BOTH)
-    assert done.returncode == 2
-    assert "the target `free` has no mount `data`" in done.stderr
-    assert two.runs() == []
-
-
 def test_killed_at_any_point_it_runs_once(two: Two) -> None:
     """`kill -9` of the command that submits and follows; another one goes on."""
     chance, job, faults = random.Random(7), two.job(), two.service.faults

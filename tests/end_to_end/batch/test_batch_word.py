@@ -48,20 +48,6 @@ def test_of_a_run_that_is_cancelled(
     assert (said["state"], said["tasks"]) == ("cancelled", {"cancelled": 2})
 
 
-@pytest.mark.nightly
-def test_of_a_retry_the_tasks_that_were_done_count(batch: Batch, receiver: Receiver) -> None:
-    command = 'test {{ params.x }} = 0 || test "$FAIRWAY_ATTEMPT" = 1'
-    sweep = {"points": [{"grid": {"x": [0, 1]}}]}
-    notify = {"webhook": receiver.url, "on": ["failed", "succeeded"]}
-    job = batch.fairway.job(command, template="plain", sweep=sweep, notify=notify)
-    run = batch.submit(job)
-    assert receiver.next()["tasks"] == {"succeeded": 1, "failed": 1}
-    run.wait()
-    batch.ok("retry", run.id)
-    said = receiver.next()
-    assert (said["state"], said["tasks"]) == ("succeeded", {"succeeded": 2})
-
-
 def test_a_default_of_the_project_leaves_out_what_nobody_sees(
     batch: Batch, receiver: Receiver
 ) -> None:
