@@ -170,95 +170,72 @@ class Fairway:
         return [str(Path(sys.executable).with_name("fairway")), *map(str, arguments)]
 
 
-class Pipe:
-    """A named pipe that programs write to: what they say, and when the last of them is gone."""
+class Fifo:
+    """A named pipe, which is open here until it is closed."""
+
+    # For reading and writing, so that opening it waits for nobody, and it does not end when nobody
+    # else has it open.
+    MODE = os.O_RDWR
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         path.chmod(0o666)  # also for tasks that run as another user
         self.path = path
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        self._poll = select.poll()
-        self._poll.register(self._descriptor, select.POLLIN)
-        self._text = b""
-
-    def lines(self, count: int) -> list[str]:
-        """Waits until there are `count` lines in all."""
-        while self._text.count(b"\n") < count:
-            assert self._ready() & select.POLLIN, f"ended after {self._text!r}"
-            self._text += os.read(self._descriptor, 65536)
-        return self._text.decode().splitlines()
-
-    def rest(self) -> str:
-        """Waits until no process has it open for writing; all that was ever said."""
-        while True:
-            if self._ready() & select.POLLIN:
-                self._text += os.read(self._descriptor, 65536)
-            else:
-                return self._text.decode()
-
-    def _ready(self) -> int:
-        found = self._poll.poll(PATIENCE * 1000)
-        assert found, f"nothing came through {self.path.name} after {self._text!r}"
-        return found[0][1]
-
-    def close(self) -> None:
-        """Stops listening."""
-        os.close(self._descriptor)
-
-
-class Signs:
-    """A named pipe in which programs on any machine say how far they are, a line each."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.path = path
-        # Open for writing too, so that it does not end when nobody else has it open.
-        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-        self._text = b""
+        self.descriptor = os.open(path, self.MODE)
+        self.poll = select.poll()
+        self.poll.register(self.descriptor, select.POLLIN)
+        self.text = b""
 
     def __str__(self) -> str:
         return str(self.path)
 
     def lines(self, count: int) -> list[str]:
         """Waits until there are `count` lines in all."""
-        while self._text.count(b"\n") < count:
-            assert self._read(PATIENCE), f"nothing came after {self._text!r}"
-        return self._text.decode().splitlines()
+        while self.text.count(b"\n") < count:
+            assert self.read(), f"ended after {self.text!r}"
+        return self.text.decode().splitlines()
+
+    def read(self) -> bool:
+        """Waits for more; False where no process has it open any more."""
+        found = self.poll.poll(PATIENCE * 1000)
+        assert found, f"nothing came through {self.path.name} after {self.text!r}"
+        more = bool(found[0][1] & select.POLLIN)
+        self.text += os.read(self.descriptor, 65536) if more else b""
+        return more
+
+    def close(self) -> None:
+        """Nobody listens or waits here any more."""
+        os.close(self.descriptor)
+
+
+class Pipe(Fifo):
+    """A named pipe that programs write to: what they say, and when the last of them is gone."""
+
+    MODE = os.O_RDONLY | os.O_NONBLOCK
+
+    def rest(self) -> str:
+        """Waits until no process has it open for writing; all that was ever said."""
+        while self.read():
+            pass
+        return self.text.decode()
+
+
+class Signs(Fifo):
+    """A named pipe in which programs on any machine say how far they are, a line each."""
 
     def all(self) -> list[str]:
         """Lines that have come up to now."""
-        while self._read(0):
-            pass
-        return self._text.decode().splitlines()
-
-    def _read(self, seconds: float) -> bool:
-        ready = bool(select.select([self._descriptor], [], [], seconds)[0])
-        if ready:
-            self._text += os.read(self._descriptor, 65536)
-        return ready
-
-    def close(self) -> None:
-        """Stops listening."""
-        os.close(self._descriptor)
+        while self.poll.poll(0):
+            self.read()
+        return self.text.decode().splitlines()
 
 
-class Gate:
+class Gate(Fifo):
     """A named pipe that programs read a line from: they wait until it is opened."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.path = path
-        # Open for reading too, so that opening it waits for nobody on either side.
-        self._descriptor = os.open(path, os.O_RDWR)
 
     def open(self, count: int = 1) -> None:
         """Lets `count` programs go on."""
-        os.write(self._descriptor, b"go\n" * count)
-
-    def close(self) -> None:
-        """Nobody waits here any more."""
-        os.close(self._descriptor)
+        os.write(self.descriptor, b"go\n" * count)
 
 
 @pytest.fixture
@@ -272,25 +249,22 @@ def fairway(tmp_path: Path) -> Iterator[Fairway]:
 @pytest.fixture
 def pipe(tmp_path: Path) -> Iterator[Pipe]:
     """Pipe that the job's programs write to, in the job's folder under the name `pipe`."""
-    pipe = Pipe(tmp_path / "pipe")
-    yield pipe
-    pipe.close()
+    with contextlib.closing(Pipe(tmp_path / "pipe")) as pipe:
+        yield pipe
 
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Gate]:
     """Gate that the job's programs wait at, in the job's folder under the name `gate`."""
-    gate = Gate(tmp_path / "gate")
-    yield gate
-    gate.close()
+    with contextlib.closing(Gate(tmp_path / "gate")) as gate:
+        yield gate
 
 
 @pytest.fixture
 def signs(tmp_path: Path) -> Iterator[Signs]:
     """Signs of programs through the named pipe `signs` in the test's folder."""
-    signs = Signs(tmp_path / "signs")
-    yield signs
-    signs.close()
+    with contextlib.closing(Signs(tmp_path / "signs")) as signs:
+        yield signs
 
 
 _HELLO = """
