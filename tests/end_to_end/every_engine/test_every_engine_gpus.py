@@ -15,10 +15,9 @@ import pytest
 from waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Fairway, Gate, Pipe, Place
+    from conftest import Fairway, Gate, Place, Signs
 
 # What a task says: `up` with all that it has, and `down` before it ends.
 PROGRAM = """
@@ -40,30 +39,22 @@ say("down " + json.dumps(has))
 """
 
 
-@pytest.fixture
-def pipe(pipe: Pipe) -> Iterator[Pipe]:
-    """A pipe that does not end when no task has it open."""
-    held = os.open(pipe.path, os.O_WRONLY)
-    yield pipe
-    os.close(held)
-
-
 HERE = pytest.mark.parametrize("node", ["local"], indirect=True)
 # A run on an ssh cluster holds whole nodes.
 SHARED = pytest.mark.parametrize("node", ["local", "slurm", "batch", "kubernetes"], indirect=True)
 
 
-def sweep(fairway: Fairway, pipe: Pipe, gate: Gate, tasks: int, **fields: Any) -> Path:
+def sweep(fairway: Fairway, signs: Signs, gate: Gate, tasks: int, **fields: Any) -> Path:
     """A job of `tasks` tasks."""
     (fairway.folder / "program.py").write_text(PROGRAM)
     points = {"points": {"grid": {"x": list(range(tasks))}}}
-    command = f"python3 program.py {pipe.path} {gate.path} {{{{ params.x }}}}"
+    command = f"python3 program.py {signs} {gate.path} {{{{ params.x }}}}"
     return fairway.job(command, template="plain", sweep=points, **fields)
 
 
-def said(pipe: Pipe, count: int) -> list[tuple[str, dict[str, Any]]]:
+def said(signs: Signs, count: int) -> list[tuple[str, dict[str, Any]]]:
     """Lines of the tasks: what each did, and what it has."""
-    lines = [line.partition(" ") for line in pipe.lines(count)]
+    lines = [line.partition(" ") for line in signs.lines(count)]
     return [(word, json.loads(facts)) for word, _, facts in lines]
 
 
@@ -78,26 +69,26 @@ def _running(fairway: Fairway, run: str) -> list[str]:
 
 
 def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
-    fairway: Fairway, node: Place, pipe: Pipe, gate: Gate
+    fairway: Fairway, node: Place, signs: Signs, gate: Gate
 ) -> None:
     """Eight at a time, none of which has what another has. The ninth begins when one of them has
     ended, on its GPU, and so on: none waits until all eight have ended."""
-    job = sweep(fairway, pipe, gate, 12, gpus=1)
+    job = sweep(fairway, signs, gate, 12, gpus=1)
     run = fairway.submit(job, "--target", node.name)
-    first = said(pipe, 8)
+    first = said(signs, 8)
     assert [word for word, _ in first] == ["up"] * 8
     assert sorted(has["FAIRWAY_GPUS"] for _, has in first) == list("01234567")
     # A pod's programs run before its node says so.
     until(lambda: sorted(_running(fairway, run)) == list("01234567"))
     assert "GPUS" in fairway.within("show", run).stdout
     gate.open()
-    (down, ended), (up, ninth) = said(pipe, 10)[8:]
+    (down, ended), (up, ninth) = said(signs, 10)[8:]
     assert (down, up) == ("down", "up")
     assert ninth["FAIRWAY_GPUS"] == ended["FAIRWAY_GPUS"]
     gate.open(3)
-    assert sorted(word for word, _ in said(pipe, 16)[10:]) == ["down"] * 3 + ["up"] * 3
+    assert sorted(word for word, _ in said(signs, 16)[10:]) == ["down"] * 3 + ["up"] * 3
     gate.open(8)
-    lines = said(pipe, 24)
+    lines = said(signs, 24)
     assert fairway.within("wait", run).returncode == 0
     busy: dict[str, str] = {}
     most = 0
@@ -128,30 +119,30 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
 
 @SHARED
 @pytest.mark.one_engine("local")
-def test_two_runs_share_the_node(fairway: Fairway, node: Place, pipe: Pipe, gate: Gate) -> None:
+def test_two_runs_share_the_node(fairway: Fairway, node: Place, signs: Signs, gate: Gate) -> None:
     """The second has what the first leaves, says what it waits for, and one more when that ends."""
-    fairway.submit(sweep(fairway, pipe, gate, 1, gpus=6), "--target", node.name)
-    assert said(pipe, 1)[0][1]["FAIRWAY_GPUS"] == "0,1,2,3,4,5"
-    fairway.submit(sweep(fairway, pipe, gate, 1, gpus=2), "--target", node.name)
-    assert said(pipe, 2)[1][1]["FAIRWAY_GPUS"] == "6,7"
-    third = fairway.submit(sweep(fairway, pipe, gate, 1, gpus=1), "--target", node.name)
+    fairway.submit(sweep(fairway, signs, gate, 1, gpus=6), "--target", node.name)
+    assert said(signs, 1)[0][1]["FAIRWAY_GPUS"] == "0,1,2,3,4,5"
+    fairway.submit(sweep(fairway, signs, gate, 1, gpus=2), "--target", node.name)
+    assert said(signs, 2)[1][1]["FAIRWAY_GPUS"] == "6,7"
+    third = fairway.submit(sweep(fairway, signs, gate, 1, gpus=1), "--target", node.name)
     waits = fairway.show_waiting(third)
     assert waits["state"] == "queued"
     if node.engine == "local":  # elsewhere the service has a queue of its own
         assert "waits for 1 GPU of" in waits["reason"]
     gate.open()
-    *_, (word, has) = said(pipe, 4)
+    *_, (word, has) = said(signs, 4)
     assert (word, has["FAIRWAY_GPUS"]) in (("up", "0"), ("up", "6"))
     gate.open(2)
     assert fairway.within("wait", third).returncode == 0
 
 
 @HERE
-def test_cores_alone(fairway: Fairway, node: Place, pipe: Pipe, gate: Gate) -> None:
+def test_cores_alone(fairway: Fairway, node: Place, signs: Signs, gate: Gate) -> None:
     """No GPU, and only what else a node has."""
     cores = sorted(os.sched_getaffinity(0))
-    run = fairway.submit(sweep(fairway, pipe, gate, len(cores), cores=1), "--target", node.name)
-    has = [facts for _, facts in said(pipe, len(cores))]
+    run = fairway.submit(sweep(fairway, signs, gate, len(cores), cores=1), "--target", node.name)
+    has = [facts for _, facts in said(signs, len(cores))]
     assert sorted(facts["cores"] for facts in has) == [[core] for core in cores]
     assert {facts["CUDA_VISIBLE_DEVICES"] for facts in has} == {""}
     gate.open(len(cores))
@@ -161,14 +152,14 @@ def test_cores_alone(fairway: Fairway, node: Place, pipe: Pipe, gate: Gate) -> N
 
 @HERE
 def test_a_supervisor_that_is_killed_holds_nothing(
-    fairway: Fairway, node: Place, pipe: Pipe, gate: Gate
+    fairway: Fairway, node: Place, signs: Signs, gate: Gate
 ) -> None:
     """The next run has its GPUs once its tasks are gone."""
-    run = fairway.submit(sweep(fairway, pipe, gate, 8, gpus=1), "--target", node.name)
-    said(pipe, 8)
+    run = fairway.submit(sweep(fairway, signs, gate, 8, gpus=1), "--target", node.name)
+    said(signs, 8)
     os.kill(fairway.record(run)["supervisor"], signal.SIGKILL)
-    second = fairway.submit(sweep(fairway, pipe, gate, 1, gpus=8), "--target", node.name)
-    *_, (word, has) = said(pipe, 9)
+    second = fairway.submit(sweep(fairway, signs, gate, 1, gpus=8), "--target", node.name)
+    *_, (word, has) = said(signs, 9)
     assert (word, has["FAIRWAY_GPUS"]) == ("up", "0,1,2,3,4,5,6,7")
     gate.open()
     assert fairway.within("wait", second).returncode == 0
@@ -180,11 +171,11 @@ WHY = "its GPUs were below 5 % for 1s"
 
 @pytest.mark.one_engine("local")
 def test_a_run_whose_gpus_do_nothing_is_ended(
-    fairway: Fairway, node: Place, smi: Path, pipe: Pipe
+    fairway: Fairway, node: Place, smi: Path, signs: Signs
 ) -> None:
     """The attempts that it has left change nothing."""
     (smi / "idle").touch()
-    held = f"echo up; exec 9>{pipe.path}; sleep 600"
+    held = f"echo up; exec 9>{signs}; sleep 600"
     fields = {"retries": 3, "sample_every": "0.5s", "idle_gpu": IDLE, "env": NO_TOPOLOGY}
     job = fairway.job(held, template="plain", **fields)
     done = fairway("submit", job, "--target", node.name, "--watch", "--json")
@@ -201,11 +192,11 @@ def test_a_run_whose_gpus_do_nothing_is_ended(
 
 @HERE
 def test_idle_gpu_of_two_tasks_on_a_node_ends_the_idle_one_only(
-    fairway: Fairway, node: Place, pipe: Pipe, gate: Gate
+    fairway: Fairway, node: Place, signs: Signs, gate: Gate
 ) -> None:
-    job = sweep(fairway, pipe, gate, 2, gpus=1, sample_every="0.5s", idle_gpu=IDLE)
+    job = sweep(fairway, signs, gate, 2, gpus=1, sample_every="0.5s", idle_gpu=IDLE)
     run = fairway.submit(job, "--target", node.name)
-    tasks = said(pipe, 2)
+    tasks = said(signs, 2)
     idle = next(has["task"] for _, has in tasks if has["FAIRWAY_GPUS"] == "0")
     until(lambda: fairway.show(run)["task_states"].get("failed") == 1)
     gate.open()
@@ -218,15 +209,15 @@ def test_idle_gpu_of_two_tasks_on_a_node_ends_the_idle_one_only(
 
 @pytest.mark.one_engine("local")
 def test_a_run_whose_gpus_do_nothing_is_warned_of(
-    fairway: Fairway, node: Place, smi: Path, pipe: Pipe, gate: Gate
+    fairway: Fairway, node: Place, smi: Path, signs: Signs, gate: Gate
 ) -> None:
     (smi / "idle").touch()
-    held = f"echo up >{pipe.path}; read -r _ <{gate.path}"
+    held = f"echo up >{signs}; read -r _ <{gate.path}"
     warn = {**IDLE, "then": "warn"}
     fields = {"sample_every": "0.5s", "idle_gpu": warn, "env": NO_TOPOLOGY}
     job = fairway.job(held, template="plain", **fields)
     run = fairway.submit(job, "--target", node.name)
-    assert pipe.lines(1) == ["up"]
+    assert signs.lines(1) == ["up"]
     until(lambda: fairway.show(run)["task_list"][0]["reason"] == WHY)
     gate.open()
     assert fairway.within("wait", run).returncode == 0
