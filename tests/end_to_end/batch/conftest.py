@@ -76,16 +76,20 @@ class Batch:
 
     def target(self, **changes: Any) -> None:
         """Writes the target, with these fields in place of its own."""
-        target = {
+        self.targets(changes)
+
+    def targets(self, *changes: dict[str, Any]) -> None:
+        """Writes a target for each of these fields."""
+        usual = {
             "name": "batch-sim",
             "engine": "batch",
             "nodes": {"min": 0, "max": 4},
             "mounts": {"data": str(self.data)},
             "storage": {"containers": ["datasets", "outputs", "code"]},
             "batch": {"pool": "sim", "identity": IDENTITY},
-            **changes,
         }
-        (self.fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        made = {"targets": [{**usual, **each} for each in changes]}
+        (self.fairway.folder / "fairway.yaml").write_text(json.dumps(made))
 
 
 @pytest.fixture
@@ -152,22 +156,6 @@ def batch(make_batch: Callable[..., Batch]) -> Batch:
 class Two(Batch):
     """The targets `full`, whose pool gets no nodes, and `free`."""
 
-    def declare(self) -> None:
-        """Writes both."""
-        pools = {"full": "large", "free": "sim"}
-        targets = [
-            {
-                "name": name,
-                "engine": "batch",
-                "nodes": {"min": 0, "max": 4},
-                "mounts": {"data": str(self.data)},
-                "storage": {"containers": ["datasets", "outputs", "code"]},
-                "batch": {"pool": pool, "identity": IDENTITY},
-            }
-            for name, pool in pools.items()
-        ]
-        (self.fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
-
     def job(self, **fields: Any) -> Path:
         """A job that adds a line to a file for each time that it runs."""
         line = 'echo "$FAIRWAY_RUN $AZ_BATCH_POOL_ID" >> ' + str(self.data / "ran")
@@ -187,5 +175,8 @@ def two(make_batch: Callable[..., Batch]) -> Two:
     made.service.add_pool("large", enableAutoScale=True, autoScaleFormula=formula)
     made.service.limit_pool(0, pool="large")
     two = Two(made.service, made.fairway)
-    two.declare()
+    pools = {"full": {"pool": "large"}, "free": {"pool": "sim"}}
+    two.targets(
+        *({"name": n, "batch": {**pool, "identity": IDENTITY}} for n, pool in pools.items())
+    )
     return two
