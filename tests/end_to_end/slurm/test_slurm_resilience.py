@@ -251,26 +251,11 @@ class TestCutOff:
         gate.open()
         outcome(fairway, run)
 
-    def test_a_scheduler_that_restarts_is_waited_for(
-        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
-    ) -> None:
-        command = f"echo one; read <{gate.path}; echo two"
-        run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
-        following = fairway.start("logs", run, "--follow")
-        assert following.stdout is not None
-        assert following.stdout.readline() == "one\n"
-        slurm.stop_scheduler()
-        gate.open()
-        slurm.start_scheduler()
-        assert following.stdout.read() == "two\n"
-        assert following.wait(PATIENCE) == 0
-        outcome(fairway, run)
-
-    def test_a_scheduler_that_is_down_is_said(
+    def test_a_scheduler_that_is_down_is_said_and_waited_for(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
     ) -> None:
         """A run that has begun goes on, and what is known of it is shown."""
-        command = f"echo one; read <{gate.path}"
+        command = f"echo one; read <{gate.path}; echo two"
         run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
         following = fairway.start("logs", run, "--follow")
         assert following.stdout is not None
@@ -284,6 +269,11 @@ class TestCutOff:
         refused = fairway("submit", fairway.job("true", template="plain"), *TARGET)
         assert refused.returncode == 5
         assert "slurmctld does not answer" in refused.stderr
+        gate.open()
+        slurm.start_scheduler()
+        assert following.stdout.read() == "two\n"
+        assert following.wait(PATIENCE) == 0
+        outcome(fairway, run)
 
 
 def _is_at(folder: Path, stage: str) -> bool:
