@@ -140,29 +140,6 @@ def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
         assert "Accepted publickey" in log, name
 
 
-@pytest.mark.nightly
-def test_a_run_is_followed_over_a_tunnel_that_is_cut(
-    fairway: Any, bastion: Bastion, tmp_path: Path
-) -> None:
-    """Output from before the cut is shown once, and what comes afterwards too."""
-    go = tmp_path / "go"
-    run = fairway.submit(
-        fairway.job(f"echo before; until [ -e {go} ]; do sleep 0.1; done; echo after"),
-        "-t",
-        "box",
-    )
-    follow = fairway.start("logs", "--follow", run)
-    assert follow.stdout.readline() == "before\n"
-    before = len(bastion.calls)
-    for session in bastion.sessions:
-        os.kill(int(session), signal.SIGKILL)
-    until(lambda: len(bastion.calls) > before)
-    go.touch()
-    out, errors = follow.communicate(timeout=PATIENCE)
-    assert (follow.returncode, out) == (0, "after\n"), errors
-    assert fairway.within("show", run).returncode == 0
-
-
 @dataclass
 class Account:
     """A storage account in the host's network, in which alone it has a name and an address."""

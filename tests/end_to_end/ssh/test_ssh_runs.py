@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,34 +73,6 @@ def test_ssh_each_node_runs_the_command_verbatim(fairway: Any, cluster: SshClust
             "FAIRWAY_WORLD_SIZE": "3",
             "TOLD": "yes",
         }
-
-
-@pytest.mark.nightly
-def test_cancel_tells_the_programs_on_all_hosts(
-    fairway: Any, cluster: SshCluster, signs: Any
-) -> None:
-    """Each has its grace, ends by itself, and the run is cancelled."""
-    program = f"""
-import os, signal
-host, signs = os.uname().nodename, open({str(signs)!r}, "w", buffering=1)
-def end(*_):
-    print("told", host, file=signs)
-    raise SystemExit(0)
-signal.signal(signal.SIGTERM, end)
-print("up", host, file=signs)
-while True:
-    signal.pause()
-"""
-    (fairway.folder / "program.py").write_text(program)
-    job = fairway.job("python program.py", template=EACH, nodes=3)
-    run = fairway.submit(job, "-t", "pair")
-    assert sorted(signs.lines(3)) == ["up n1", "up n2", "up n3"]
-    assert fairway("cancel", run).returncode == 0
-    assert sorted(set(signs.all()[3:])) == ["told n1", "told n2", "told n3"]
-    facts = fairway.show(run)
-    assert facts["state"] == "cancelled"
-    assert leftovers(cluster) == []
-    assert fairway.within("wait", run).returncode == 130
 
 
 def test_a_host_that_dies_fails_the_run_which_says_so(
@@ -235,13 +206,6 @@ def test_ssh_submit_refuses_jobs_that_the_cluster_cannot_run(
 def test_shell_commands_reach_the_main_host_and_the_others(
     fairway: Any, cluster: SshCluster
 ) -> None:
-    for node, expected in (("n1", "n1"), ("n3", "n3")):
-        ran = subprocess.run(
-            fairway.command("ssh", "pair", node, "--", "hostname"),
-            cwd=fairway.folder,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert (ran.returncode, ran.stdout.strip()) == (0, expected), ran.stderr
+    for node in ("n1", "n3"):
+        ran = fairway("ssh", "pair", node, "--", "hostname")
+        assert (ran.returncode, ran.stdout.strip()) == (0, node), ran.stderr
