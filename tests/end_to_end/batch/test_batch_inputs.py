@@ -9,55 +9,61 @@ import pytest
 from azure.storage.blob import ContainerClient
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Batch
 
     from fairway_simulator.batch import StorageAccess
+
+    Put = Callable[..., str]
+
+
+@pytest.fixture
+def put(batch: Batch, storage: StorageAccess) -> Put:
+    """Puts blobs, each of which holds its own name, below a path of the test's own."""
+    container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
+
+    def put(folder: str, *names: str) -> str:
+        place = f"{batch.fairway.folder.name}/{folder}"
+        for name in names:
+            container.upload_blob(f"{place}/{name}", f"{name}\n")
+        return place
+
+    return put
 
 
 class TestInputs:
     """Data from storage."""
 
-    @pytest.mark.parametrize("stage", ["scratch", "shared"])
+    @pytest.mark.parametrize(
+        ("how", "kept"),
+        [
+            ({"stage": "scratch"}, ""),
+            ({"stage": "shared"}, "fairway/inputs/datasets/{place}"),
+            ({"stage": "shared", "to": "data:/sets/words"}, "sets/words"),
+        ],
+        ids=["scratch", "shared", "where the job says"],
+    )
     def test_blobs_are_there_before_the_task(
-        self, batch: Batch, storage: StorageAccess, stage: str
+        self, batch: Batch, put: Put, how: dict[str, str], kept: str
     ) -> None:
-        place = f"{batch.fairway.folder.name}/words"
-        container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
-        for name in ("a", "deep/b"):
-            container.upload_blob(f"{place}/{name}", f"{name}\n")
+        place = put("words", "a", "deep/b")
         job = batch.fairway.job(
             "cd $FAIRWAY_INPUT_WORDS && cat a deep/b",
             template="plain",
-            inputs={"words": {"from": f"datasets:{place}", "stage": stage}},
+            inputs={"words": {"from": f"datasets:{place}", **how}},
         )
         code, printed = batch.watch(job)
         assert code == 0, printed
         assert "a\ndeep/b\n" in printed
-        shared = batch.data / "fairway" / "inputs" / "datasets" / place / "a"
-        assert shared.exists() is (stage == "shared")
-
-    def test_they_go_where_the_job_says(self, batch: Batch, storage: StorageAccess) -> None:
-        place = f"{batch.fairway.folder.name}/imagenet"
-        container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
-        container.upload_blob(f"{place}/train/1.jpg", "an image\n")
-        staged = {"from": f"datasets:{place}", "stage": "shared", "to": "data:/sets/imagenet"}
-        job = batch.fairway.job(
-            "cat $FAIRWAY_INPUT_DATA/train/1.jpg", template="plain", inputs={"data": staged}
-        )
-        code, printed = batch.watch(job)
-        assert code == 0, printed
-        assert "an image\n" in printed
-        image = batch.data / "sets" / "imagenet" / "train" / "1.jpg"
-        assert image.read_text() == "an image\n"
+        there = {path.parent for path in batch.data.rglob("a") if path.is_file()}
+        assert there == ({batch.data / kept.format(place=place)} if kept else set())
 
     def test_batch_sweep_over_input_files_makes_a_task_for_each_file(
-        self, batch: Batch, storage: StorageAccess
+        self, batch: Batch, put: Put
     ) -> None:
-        place = f"{batch.fairway.folder.name}/images"
-        container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
-        for name in ("b.txt", "deep/a.txt", "deep/a.jpg", ".hidden.txt"):
-            container.upload_blob(f"{place}/{name}", f"{name}\n")
-        container.upload_blob(f"{place}-others/c.txt", "c\n")
+        place = put("images", "b.txt", "deep/a.txt", "deep/a.jpg", ".hidden.txt")
+        put("images-others", "c.txt")
         job = batch.fairway.job(
             "cat $FAIRWAY_INPUT_IMAGES/{{ params.file }}",
             template="plain",
@@ -72,16 +78,12 @@ class TestInputs:
         assert batch.ok("logs", run, "--task", "0") == "b.txt\n"
         assert batch.ok("logs", run, "--task", "1") == "deep/a.txt\n"
 
-    def test_data_is_staged_by_a_job_on_the_pool(
-        self, batch: Batch, storage: StorageAccess
-    ) -> None:
-        place = f"{batch.fairway.folder.name}/staged"
-        container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
-        container.upload_blob(f"{place}/a/b", "staged\n")
+    def test_data_is_staged_by_a_job_on_the_pool(self, batch: Batch, put: Put) -> None:
+        place = put("staged", "a/b")
         words = ("data", "stage", "batch-sim", f"datasets:{place}", "data:/staged", "--watch")
         batch.ok(*words)
         staged = batch.data / "staged" / "a" / "b"
-        assert staged.read_text() == "staged\n"
+        assert staged.read_text() == "a/b\n"
         before = staged.stat().st_mtime_ns
         batch.ok(*words)
         assert staged.stat().st_mtime_ns == before, "what is there is not copied again"

@@ -20,18 +20,8 @@ class TestSchedules:
             template="plain",
             outputs={"words": {}},
         )
-        made = (
-            "schedule",
-            "create",
-            job,
-            "--every",
-            "6h",
-            "--name",
-            "nightly",
-            "--target",
-            "batch-sim",
-        )
-        assert "nightly runs on batch-sim" in batch.ok(*made)
+        words = ["--every", "6h", "--name", "nightly", "--target", "batch-sim"]
+        assert "nightly runs on batch-sim" in batch.ok("schedule", "create", job, *words)
         assert batch.runs() == []
         batch.service.wait_for_job("nightly:job-1")
         batch.service.advance(6 * 3600)

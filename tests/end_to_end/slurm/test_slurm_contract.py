@@ -20,14 +20,6 @@ TARGET = ("--target", "slurm-sim")
 _REPORT = "env -0 | grep -z ^FAIRWAY_ >$FAIRWAY_SHARED_DIR/$FAIRWAY_NODE_RANK; hostname; pwd"
 _DIRECTORIES = ("SHARED_DIR", "CHECKPOINT_DIR", "SCRATCH_DIR", "OUTPUT_MODEL")
 
-_WORLD = """
-from mpi4py import MPI
-world = MPI.COMM_WORLD
-names = world.gather(MPI.Get_processor_name())
-if world.rank == 0:
-    print(world.size, ",".join(sorted(set(names))))
-"""
-
 # Says how it was called, and runs the command where it is.
 _APPTAINER = """#!/bin/bash
 printf '%s\\n' "apptainer $*" >>{log}
@@ -69,14 +61,6 @@ def test_the_contract_on_every_node(fairway: Fairway, slurm: SlurmCluster) -> No
     # What is on a node's own disk goes with the task.
     left = [slurm.folder / f"temporary.{node}" for node in slurm.node_names()]
     assert not [path for node in left for path in node.glob("fairway-*/tasks/*")]
-
-
-@pytest.mark.nightly
-def test_ranks_on_every_node_are_one_world(fairway: Fairway, slurm: SlurmCluster) -> None:
-    """A launcher that started single processes would lie, and end with 0 all the same."""
-    (fairway.folder / "world.py").write_text(_WORLD)
-    job = fairway.job("python world.py", nodes=3, processes_per_node=2)
-    assert f"6 {','.join(slurm.node_names())}" in fairway.watch(job, *TARGET)
 
 
 @pytest.mark.parametrize("package", ["mpich", "intelmpi"])
