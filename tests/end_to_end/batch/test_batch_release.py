@@ -2,66 +2,57 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Batch, Gate, Pipe, Receiver
+    from conftest import Batch, Gate, Receiver, Signs
 
 
-@pytest.fixture
-def pipe(pipe: Pipe) -> Iterator[Pipe]:
-    """One that stays open between those who write to it."""
-    writer = os.open(pipe.path, os.O_WRONLY | os.O_NONBLOCK)
-    yield pipe
-    os.close(writer)
-
-
-def setup(pipe: Pipe, kept: str = "kept") -> dict[str, str]:
+def setup(signs: Signs, kept: str = "kept") -> dict[str, str]:
     """A setup that leaves a file on its node, and a release that says what it finds there."""
     return {
         "command": f"echo {kept} > ../left",
-        "release": f'echo "$(cat ../left) of $FAIRWAY_RUN: $FAIRWAY_TASK" >{pipe.path}',
+        "release": f'echo "$(cat ../left) of $FAIRWAY_RUN: $FAIRWAY_TASK" >{signs}',
     }
 
 
 @pytest.mark.parametrize("command", ["true", "exit 3"])
-def test_batch_release_runs_on_each_node_of_the_run(batch: Batch, pipe: Pipe, command: str) -> None:
-    job = batch.fairway.job(command, template="plain", nodes=2, setup=setup(pipe))
+def test_batch_release_runs_on_each_node_of_the_run(
+    batch: Batch, signs: Signs, command: str
+) -> None:
+    job = batch.fairway.job(command, template="plain", nodes=2, setup=setup(signs))
     run = batch.submit(job)
-    assert pipe.lines(2) == [f"kept of {run.id}: release"] * 2
+    assert signs.lines(2) == [f"kept of {run.id}: release"] * 2
     run.wait()
     assert run.exit_code == (0 if command == "true" else 3)
 
 
 def test_batch_release_runs_after_cancel_and_after_failed_setup(
-    batch: Batch, pipe: Pipe, gate: Gate
+    batch: Batch, signs: Signs, gate: Gate
 ) -> None:
-    held = f"echo up >{pipe.path}; read -r _ <{gate.path}"
-    run = batch.submit(batch.fairway.job(held, template="plain", setup=setup(pipe)))
-    pipe.lines(1)
+    held = f"echo up >{signs}; read -r _ <{gate.path}"
+    run = batch.submit(batch.fairway.job(held, template="plain", setup=setup(signs)))
+    signs.lines(1)
     batch.ok("cancel", run.id)
-    assert pipe.lines(2)[1] == f"kept of {run.id}: release"
-    failing = setup(pipe, "half")
+    assert signs.lines(2)[1] == f"kept of {run.id}: release"
+    failing = setup(signs, "half")
     failing["command"] += "; exit 5"
     other = batch.submit(batch.fairway.job("true", template="plain", setup=failing))
-    assert pipe.lines(3)[2] == f"half of {other.id}: release"
+    assert signs.lines(3)[2] == f"half of {other.id}: release"
     other.wait()
     assert other.exit_code == 5
 
 
 def test_a_notification_does_not_wait_for_it(
-    batch: Batch, pipe: Pipe, gate: Gate, receiver: Receiver
+    batch: Batch, signs: Signs, gate: Gate, receiver: Receiver
 ) -> None:
     batch.service.lead_nodes_to(receiver.port)
-    held = setup(pipe)
+    held = setup(signs)
     held["release"] = f"read -r _ <{gate.path}; {held['release']}"
     notify = {"webhook": receiver.url, "on": ["succeeded"]}
     run = batch.submit(batch.fairway.job("true", template="plain", setup=held, notify=notify))
     assert receiver.next()["run"] == run.id
     gate.open()
-    assert pipe.lines(1) == [f"kept of {run.id}: release"]
+    assert signs.lines(1) == [f"kept of {run.id}: release"]

@@ -13,9 +13,9 @@ from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Fairway, Gate, Pipe
+    from conftest import Fairway, Gate, Signs
 
-COMMAND = 'echo "$FAIRWAY_RUN" >/mnt/data/pipe; read -r _ </mnt/data/gate'
+COMMAND = 'echo "$FAIRWAY_RUN" >/mnt/data/signs; read -r _ </mnt/data/gate'
 NODE = {"cpu": "30", "memory": "200Gi"}
 
 
@@ -45,11 +45,11 @@ URGENT = {
 def cluster(
     running: KubernetesCluster,
     fairway: Fairway,
-    pipe: Pipe,
+    signs: Signs,
     gate: Gate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[None]:
-    """A target for each queue; its pods find pipe and gate in their mount."""
+    """A target for each queue; its pods find signs and gate in their mount."""
     targets = []
     for name in ("open", "closed"):
         facts = prepared.target().record()
@@ -60,23 +60,21 @@ def cluster(
     for name, value in running.environment.items():
         monkeypatch.setenv(name, value)
     mount = running.folder / "volumes" / "default" / prepared.CLAIM
-    for name, path in (("pipe", pipe.path), ("gate", gate.path)):
+    for name, path in (("signs", signs.path), ("gate", gate.path)):
         os.link(path, mount / name)
-    held = os.open(pipe.path, os.O_WRONLY)  # it does not end when no task has it open
     yield
-    os.close(held)
-    for name in ("pipe", "gate"):
+    for name in ("signs", "gate"):
         (mount / name).unlink()
 
 
 def test_kubernetes_queue_reason_counts_jobs_of_higher_priority(
-    fairway: Fairway, pipe: Pipe, gate: Gate
+    fairway: Fairway, signs: Signs, gate: Gate
 ) -> None:
     """And an urgent job does."""
     job = fairway.job(COMMAND, template="plain")
     to = ("--target", "open")
     first = fairway.submit(job, *to)
-    assert pipe.lines(1) == [first]
+    assert signs.lines(1) == [first]
     second = fairway.submit(job, *to)
     waits = fairway.show_waiting(second)["reason"]
     assert waits.startswith("waiting for quota: ")
@@ -87,20 +85,20 @@ def test_kubernetes_queue_reason_counts_jobs_of_higher_priority(
     listed = fairway.within("list", "--state", "queued").stdout
     assert "1 other job comes first" in listed
     gate.open(3)
-    assert pipe.lines(3) == [first, urgent, second]
+    assert signs.lines(3) == [first, urgent, second]
     for run in (first, urgent, second):
         assert fairway.within("wait", run).returncode == 0
 
 
 def test_a_queue_that_admits_nobody_is_passed_over(
-    fairway: Fairway, pipe: Pipe, gate: Gate
+    fairway: Fairway, signs: Signs, gate: Gate
 ) -> None:
     gate.open()
     job = fairway.job(COMMAND, template="plain", target=["closed", "open"])
     done = fairway("submit", job, "--watch", "--json")
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)["run_id"]
-    assert pipe.lines(1) == [run]
+    assert signs.lines(1) == [run]
     facts = fairway.show(run)
     assert (facts["target"], facts["state"]) == ("open", "succeeded")
     assert list(facts["passed_over"]) == ["closed"]
