@@ -1,0 +1,68 @@
+"""A real API server takes all that an environment has applied in its cluster: the one that
+FAIRWAY_KUBECONFIG names, which stores nothing of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from fairway_simulator.kubernetes.cluster import kubectl_program
+
+if TYPE_CHECKING:
+    from tests.stacks.documents import Written
+
+pytestmark = pytest.mark.nightly
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = [
+    file
+    for file in (*ROOT.glob("stacks/environments/*.yaml"), *ROOT.glob("tests/stacks/sections/*"))
+    if "engine: kubernetes" in file.read_text()
+]
+# Kinds of what others install in the cluster: Flux, NVIDIA's operators and Kueue.
+FOREIGN = {f"{each}.toolkit.fluxcd.io" for each in ("source", "helm", "kustomize")}
+FOREIGN |= {"mellanox.com", "nfd.k8s-sigs.io", "kueue.x-k8s.io"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_kubernetes_server_takes_every_manifest_of_an_environment(
+    written: Written, file: Path
+) -> None:
+    kubeconfig = os.environ.get("FAIRWAY_KUBECONFIG")
+    if kubeconfig is None:
+        pytest.skip("only a real control plane can be asked this")
+    blobs = written(file)["compute"]["resource"]["azurerm_storage_blob"].values()
+    taken = [each for blob in blobs for each in _manifests(blob["source_content"])]
+    assert {each["kind"] for each in taken} >= {"DaemonSet", "ValidatingAdmissionPolicy", "Role"}
+
+    def apply(items: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+        words = ["--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server"]
+        command = [kubectl_program(), "--kubeconfig", kubeconfig, "apply", *words, "-f", "-"]
+        sent = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        return subprocess.run(command, input=sent, capture_output=True, text=True, timeout=600)
+
+    done = apply(taken)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(taken)
+    # An expression that does not parse, and a field that there is not.
+    (policy, *_) = (each for each in taken if each["kind"] == "ValidatingAdmissionPolicy")
+    policy["spec"]["validations"][0]["expression"] = "object.("
+    assert "Syntax error" in apply([policy]).stderr
+    (pods, *_) = (each for each in taken if each["kind"] == "DaemonSet")
+    pods["spec"]["template"]["spec"]["hostNetworks"] = True
+    assert "hostNetworks" in apply([pods]).stderr
+
+
+def _manifests(text: str) -> list[dict[str, Any]]:
+    """Reads those of Kubernetes' own kinds, in a namespace that is there: theirs is not stored."""
+    found = list(filter(None, YAML(typ="safe", pure=True).load_all(text.replace("$${", "${"))))
+    for each in found:
+        if "namespace" in each["metadata"]:
+            each["metadata"]["namespace"] = "default"
+    return [each for each in found if each["apiVersion"].partition("/")[0] not in FOREIGN]
