@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import tarfile
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,11 @@ from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import cancelling, client, poller
-from fairway_runner.engines.batch.adoption import adopt, write_history
+from fairway_runner.engines.batch.adoption import adopt, note_later, write_history
 from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State
+from fairway_runner.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +98,66 @@ def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., 
     storage: Any = SimpleNamespace(blobs=lambda *_: ())
     Poller(account, storage).refresh([run], logs=False)
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
+
+
+def test_what_another_command_has_seen_since_is_kept_or_written_again(
+    made: Callable[..., Run],
+) -> None:
+    run, nobody = made(), SimpleNamespace()
+    state, going = State("r-1", 0, complete=True), RunState("running")
+    state.write(run)
+    late, other = (Poller(nobody, nobody) for _ in range(2))  # type: ignore[arg-type]
+    runs = TaskState("running", attempt=1, started=5.0)
+    other._write(run, state, {0: runs}, going)
+    late._write(run, state, {0: TaskState("queued", attempt=0)}, going)
+    assert run.task_status(0) == runs, "that was an attempt ago"
+    # Batch may have queued it again, and does not say when: whoever looks next knows.
+    late._write(run, state, {0: TaskState("queued", attempt=1)}, going)
+    assert run.task_status(0).state == "queued"
+    other._write(run, state, {0: runs}, going)
+    assert run.task_status(0) == runs
+    ended = replace(runs, state="succeeded", exit_code=0)
+    other._write(run, state, {0: ended}, going)
+    late._write(run, state, {0: runs}, going)
+    assert run.task_status(0) == ended
+
+
+def test_the_end_of_a_setup_that_another_command_has_seen_stays(made: Callable[..., Run]) -> None:
+    run = made()
+    folder = run.folder / "setup"
+    (run.folder / "setup.jsonl").touch()
+
+    def preparation(_: str) -> list[Any]:
+        state_files.write(folder, TaskState("succeeded", attempt=0, exit_code=0))
+        info = {"startTime": "2026-01-01T00:00:00Z", "state": "running"}
+        return [{"nodeId": "n", "jobPreparationTaskExecutionInfo": info}]
+
+    folder.mkdir()
+    account: Any = SimpleNamespace(preparation=preparation)
+    poller._watch_setup(run, account, "r-1", ended=False)
+    found = state_files.read_task(folder)
+    assert found is not None
+    assert found.state == "succeeded"
+
+
+def test_a_list_from_before_a_retry_does_not_take_it_back(
+    made: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made()
+    State("r-1", 0, complete=True).write(run)
+    take_lock = RunFolder.take_lock
+
+    def retry_before(folder: RunFolder) -> int:
+        State("r-1.2", 2, complete=True).write(run)
+        return take_lock(folder)
+
+    monkeypatch.setattr(RunFolder, "take_lock", retry_before)
+    account: Any = SimpleNamespace(target=SimpleNamespace(engine="batch"))
+    job = {"id": "r-1.1", "metadata": [{"name": client.SUBMISSION, "value": "1"}]}
+    note_later(RunFolder(run.folder), account, SimpleNamespace(), [job])  # type: ignore[arg-type]
+    state = State.read(run)
+    assert state is not None
+    assert (state.job, state.submission) == ("r-1.2", 2)
 
 
 @pytest.mark.parametrize(

@@ -110,16 +110,22 @@ def note_later(
 ) -> None:
     """Goes on to the last of a run's jobs, where that is one that was submitted elsewhere."""
     try:
-        state = State.read(run) if run.record.engine == account.target.engine else None
-        if state is None or max(map(submission_of, jobs)) <= state.submission:
+        if run.record.engine != account.target.engine or not _is_behind(run, jobs):
             return
         lock = run.take_lock()
     except (UserError, OSError):
         return  # it is damaged, is being removed, or is about to be retried here too
     try:
-        _take_over(run, account, storage, jobs)
+        # Somebody here may have retried it once more since the jobs were listed.
+        if _is_behind(run, jobs):
+            _take_over(run, account, storage, jobs)
     finally:
         os.close(lock)
+
+
+def _is_behind(run: RunFolder, jobs: Sequence[Mapping[str, Any]]) -> bool:
+    state = State.read(run)
+    return state is not None and max(map(submission_of, jobs)) > state.submission
 
 
 def _take_over(

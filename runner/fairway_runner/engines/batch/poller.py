@@ -215,7 +215,8 @@ class Poller:
             folder = run.task_folder(number)
             key = (run.id, number)
             begun = status.state != "queued" or status.attempts > 0
-            if not begun or self.written.get(key) == status:
+            # Of one that goes on another command may have written since what it saw before.
+            if not begun or (status.is_final and self.written.get(key) == status):
                 continue
             folder.mkdir(parents=True, exist_ok=True)
             before = known_task(folder)
@@ -236,10 +237,11 @@ def limited(known: RunState, over: Over) -> RunState:
 
 
 def _is_older(status: TaskState, known: TaskState | None) -> bool:
-    """True if another command has meanwhile seen the end of an attempt that is active here."""
-    if known is None or not known.is_final or status.is_final:
+    """True if another command has meanwhile seen a later attempt, or the end of one that is active
+    here."""
+    if known is None or status.is_final:
         return False
-    return known.attempts >= status.attempts
+    return known.attempts > status.attempts - known.is_final
 
 
 def write_state(run: RunFolder, state: RunState) -> None:
@@ -282,7 +284,9 @@ def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) 
         nodes = list(account.preparation(job_id))
         folder.mkdir(exist_ok=True)
         status = setup_status(nodes, account, folder / "log.txt", ended=ended)
-        state_files.write(folder, status)
+        known = known_task(folder)
+        if known is None or not known.is_final:  # another command may have seen its end
+            state_files.write(folder, status)
     code = status.exit_code
     return f"the setup failed with exit code {code}" if code else ""
 
