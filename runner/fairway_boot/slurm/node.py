@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
+# Seconds from a name to a slurmd whose boot Slurm takes to have been after it asked for the node.
+# Source: Slurm, get_up_time in src/slurmd/slurmd/get_mach_stat.c.
+_ROUNDING = 2.0
 # Where daemons are, which are not on everybody's PATH.
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 _INSTALLED_BY = "/var/log/cloud-init-output.log"
@@ -101,7 +104,8 @@ def start(settings: Settings, name: str) -> None:
     """Starts slurmd under that name, which the machine then has too, as MPI expects it.
 
     The first time slurmd says that the machine has just booted: it may have waited for its
-    name, and Slurm takes no node that booted before it was asked for.
+    name, and Slurm takes no node that booted before it was asked for. It counts whole seconds, of
+    which one may pass within a few milliseconds.
     """
     options = f"-N {name} --conf-server {settings.scheduler}"
     new = f'SLURMD_OPTIONS="{options}"\n'
@@ -110,6 +114,7 @@ def start(settings: Settings, name: str) -> None:
         file.write_text(new, encoding="utf-8")
     Path(settings.first_file).write_text('SLURMD_FIRST="-b"\n', encoding="utf-8")
     subprocess.run([*settings.set_host_name, name], check=True)
+    time.sleep(_ROUNDING)
     subprocess.run(settings.start, check=True)
 
 

@@ -13,6 +13,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -193,6 +194,21 @@ class TestClaims:
         (lab.folder / "munge-restarted").unlink()
         assert lab.run("node").returncode == 0
         assert not (lab.folder / "munge-restarted").exists(), "the key is the same"
+
+    def test_slurmd_starts_in_a_later_second_than_its_node_was_asked_for(
+        self, service: Settings, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Slurm takes a node that booted before it was asked for to be lost."""
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            assert not (lab.folder / "slurmd-started").exists()
+            slept.append(seconds)
+
+        monkeypatch.setattr(node, "time", SimpleNamespace(sleep=sleep))
+        node.start(service, "nd-0")
+        assert (lab.folder / "slurmd-started").exists()
+        assert sum(slept) >= 2
 
     def test_a_node_waits_for_the_key_and_for_its_name(self, service: Settings, lab: Lab) -> None:
         process = start_node(lab)
