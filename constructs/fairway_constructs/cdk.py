@@ -138,6 +138,7 @@ class App(CdktfApp):
         Raises UserError for a dependency on what is in another stack.
         """
         _raised.clear()
+        _hand_down(self, Aspects.of(self).all)
         try:
             super().synth()
             # cdktf itself asks the variable alone, and would leave JSON in `cdk.tf`.
@@ -156,6 +157,16 @@ class App(CdktfApp):
                 folder.joinpath("cdk.tf").write_text(written["hcl"], encoding="utf-8")
                 metadata = json.dumps(written["metadata"], indent=1)
                 folder.joinpath("metadata.json").write_text(metadata, encoding="utf-8")
+
+
+def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> None:
+    """Gives stacks the aspects of what is around them: cdktf asks only those of stacks."""
+    for child in scope.node.children:
+        if isinstance(child, Stack):
+            for aspect in aspects:
+                Aspects.of(child).add(aspect)
+        else:
+            _hand_down(child, [*aspects, *Aspects.of(child).all])
 
 
 def refuse(error: UserError) -> None:

@@ -213,6 +213,25 @@ def test_an_app_of_either_library_takes_our_constructs(tmp_path: Path, library: 
     assert [body["tags"]["owner"] for each in groups for body in each.values()] == ["me", "me"]
 
 
+@pytest.mark.parametrize("library", ["cdktf", "cdktn"])
+def test_aspects_of_an_app_reach_its_stacks(tmp_path: Path, library: str) -> None:
+    program = """\
+import sys
+import fairway_constructs as az
+
+app = az.App(outdir=sys.argv[1])
+for name in ("one", "two"):
+    az.EnvironmentStack(az.Construct(app, f"of-{name}"), name, location="westeurope")
+az.Tags.of(app).add("owner", "me")
+app.synth()
+"""
+    environ = {**os.environ, "FAIRWAY_CDK": library}
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, env=environ)
+    found = [json.loads(file.read_text()) for file in tmp_path.glob("stacks/*/cdk.tf.json")]
+    groups = [each["resource"]["azurerm_resource_group"] for each in found]
+    assert [body["tags"]["owner"] for each in groups for body in each.values()] == ["me", "me"]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [("aws-cdk", "FAIRWAY_CDK is `aws-cdk`"), ("cdktn", "cdktn is not installed")],
