@@ -107,8 +107,7 @@ def tunnel(
         int, Argument(metavar="PORT", min=1, max=65535, help="Port that the program listens on.")
     ],
     local_port: Annotated[
-        int | None,
-        Option(min=1, max=65535, help="Port on this machine; by default the same."),
+        int | None, Option(min=1, max=65535, help="Port on this machine; by default the same.")
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:
@@ -200,8 +199,7 @@ dev = Typer(
 def start(
     target: TargetArgument,
     job: Annotated[
-        str | None,
-        Option(metavar="JOB", help="Job whose code, environment and container to use."),
+        str | None, Option(metavar="JOB", help="Job whose code, environment and container to use.")
     ] = None,
     set_: SetOption = None,
     nodes: Annotated[

@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 _TargetOption = Annotated[
     str | None,
-    Option(
-        "--target",
-        "-t",
-        help="Only runs on this target.",
-        autocompletion=complete_targets,
-    ),
+    Option("--target", "-t", help="Only runs on this target.", autocompletion=complete_targets),
 ]
 _TagOption = Annotated[
     list[str] | None,

@@ -47,8 +47,7 @@ def logs(
         Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines of each log."),
     ] = None,
     grep: Annotated[
-        str | None,
-        Option(metavar="PATTERN", help="Only lines that match this regular expression."),
+        str | None, Option(metavar="PATTERN", help="Only lines that match this regular expression.")
     ] = None,
     json_: Annotated[
         bool, Option("--json", help="Print JSON: one object per line of the log.")

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.schedules import Recurrence
 
 schedule = Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="Run a job on a recurring schedule.",
+    add_completion=False, no_args_is_help=True, help="Run a job on a recurring schedule."
 )
 
 _NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")]

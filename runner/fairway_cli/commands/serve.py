@@ -37,20 +37,16 @@ def serve(
         ),
     ] = False,
     public_url: Annotated[
-        str | None,
-        Option(metavar="URL", help="The URL that people open, https://…"),
+        str | None, Option(metavar="URL", help="The URL that people open, https://…")
     ] = None,
     tenant: Annotated[
-        str | None,
-        Option(metavar="ID", help="The Entra ID tenant in which they sign in."),
+        str | None, Option(metavar="ID", help="The Entra ID tenant in which they sign in.")
     ] = None,
     audience: Annotated[
-        str | None,
-        Option(metavar="ID", help="The client ID of the application they sign in to."),
+        str | None, Option(metavar="ID", help="The client ID of the application they sign in to.")
     ] = None,
     address: Annotated[
-        str | None,
-        Option(metavar="IP", help="Listen on this address instead of loopback."),
+        str | None, Option(metavar="IP", help="Listen on this address instead of loopback.")
     ] = None,
     _deadline: DeadlineOption = None,
 ) -> None:

@@ -43,9 +43,7 @@ def has_colours(out: TextIO | None = None) -> bool:
 
 
 def columns(
-    header: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    colours: Mapping[str, str] = _COLOURS,
+    header: Sequence[str], rows: Iterable[Sequence[str]], colours: Mapping[str, str] = _COLOURS
 ) -> str:
     """The rows under their header; columns that are empty in every row are left out. `colours` are
     those of cells by their text; control characters in a cell are replaced."""
