@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import InRange as InRange
     from fairway_constructs.network_access import SubnetRef as SubnetRef
     from fairway_constructs.nfs_server import NfsServer as NfsServer
-    from fairway_constructs.nodes import NodeSpec as NodeSpec
     from fairway_constructs.peering import Peering as Peering
     from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints

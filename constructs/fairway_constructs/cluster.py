@@ -8,7 +8,6 @@ from fairway_constructs.cdk import surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.identity import Identity, IIdentity
-from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.single_vm import SingleVm
 from fairway_constructs.targets import TakesJobs
 from fairway_core import catalog
@@ -34,7 +33,7 @@ class Cluster(TakesJobs):
     once the rules and the way out of their subnet, their file systems and their roles are there.
 
     `spot` makes them of spare capacity; with `repair` Azure repairs those that are unwell. What
-    else there is to say is an argument of a `NodeSpec` for `GpuCluster` or `SingleVm`.
+    else there is to say is an argument of `GpuCluster` or `SingleVm`.
 
     >>> h100 = Cluster(stack, "h100", size="Standard_ND96isr_H100_v5", nodes=2, network=network,
     ...                mounts=[home])  # doctest: +SKIP
@@ -68,24 +67,25 @@ class Cluster(TakesJobs):
         self.identity: IIdentity = identity or Identity(self, name)
         self._is_private = network is not None and network.endpoints is not None
         row = catalog.vm_size(size)
-        spec = NodeSpec(
-            size=row,
-            image=catalog.image(image) if image else catalog.default_image(row),
-            subnet=subnet or network.subnet("compute"),  # type: ignore[union-attr]  # see above
-            identity_id=self.identity.id,
-            mounts=[each.mount for each in mounts],
-            spot=spot,
-            os_gib=os_gib,
-            monitored=monitored,
-        )
+        subnet = subnet or network.subnet("compute")  # type: ignore[union-attr]  # see above
+        props: dict[str, Any] = {
+            "size": row,
+            "image": catalog.image(image) if image else catalog.default_image(row),
+            "subnet": subnet,
+            "identity_id": self.identity.id,
+            "mounts": [each.mount for each in mounts],
+            "spot": spot,
+            "os_gib": os_gib,
+            "monitored": monitored,
+        }
         self.machines: GpuCluster | SingleVm
         if nodes == 1 and repair is None:
-            self.machines = SingleVm(self, name, spec=spec)
+            self.machines = SingleVm(self, name, **props)
             made = self.machines.virtual_machine.node
         else:
-            self.machines = GpuCluster(self, name, spec=spec, nodes=nodes, repair=repair)
+            self.machines = GpuCluster(self, name, nodes=nodes, repair=repair, **props)
             made = self.machines.scale_set.node
-        self.range = spec.subnet.range
+        self.range = subnet.range
         stack = surroundings(self).stack
         for each in (self.identity, *mounts):
             if surroundings(each).stack is stack:

@@ -46,9 +46,15 @@ from fairway_core.catalog import limit
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init import Mount
     from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
+    from fairway_constructs.network_access import SubnetRef
+    from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Repair, Spot
 
 
@@ -110,10 +116,13 @@ class GpuCluster(TakesJobs):
     partition key of its own: so there is no argument for any of it. Nodes have no public
     address. What they do when they boot is in `cloud_init/node.sh`.
 
-    The system disk is on the node itself where that has room, unless `spec` says otherwise. With
-    `repair` Azure repairs nodes that say that they are unwell; with `resized` something else
-    changes their number, and Terraform leaves it alone. With `slurm` each gets its name from a
-    scheduler, which changes their number.
+    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of the
+    Marketplace. The system disk, of `os_gib` or else what the image needs, is on the node itself
+    where that has room, unless `local_os_disk` says otherwise. With `monitored` nodes have the
+    Azure Monitor agent, and say how busy their GPUs are. `accounts` are people's own. Nodes stop
+    themselves that nobody has used for `idle` seconds. With `repair` Azure repairs nodes that say
+    that they are unwell; with `resized` something else changes their number, and Terraform leaves
+    it alone. With `slurm` each gets its name from a scheduler, which changes their number.
 
     `main_host` is the address of its first instance, and `other_hosts` those of some more:
     references, which are empty until Azure has made these.
@@ -122,11 +131,10 @@ class GpuCluster(TakesJobs):
     fit the size, for a system disk that does not fit the node, and for more boot data than Azure
     takes.
 
-    >>> nodes = NodeSpec(size=vm_size("Standard_ND96isr_H100_v5"), mounts=[server.mount],
-    ...                  image=image("ubuntu-hpc-2404"), subnet=network.subnets["compute"],
-    ...                  identity_id=identity.id,
-    ...                  spot=Spot(restore="1h"))  # doctest: +SKIP
-    >>> GpuCluster(stack, "pair", spec=nodes, nodes=2)  # doctest: +SKIP
+    >>> GpuCluster(stack, "pair", nodes=2, size=vm_size("Standard_ND96isr_H100_v5"),
+    ...            image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
+    ...            identity_id=identity.id, mounts=[server.mount],
+    ...            spot=Spot(restore="1h"))  # doctest: +SKIP
     """
 
     def __init__(
@@ -134,12 +142,26 @@ class GpuCluster(TakesJobs):
         scope: Construct,
         name: str,
         *,
-        spec: NodeSpec,
         nodes: int,
+        size: VmSize,
+        image: Image,
+        subnet: SubnetRef,
+        identity_id: str,
+        mounts: Sequence[Mount] = (),
+        spot: Spot | None = None,
+        image_id: str | None = None,
+        accept_terms: bool = False,
+        local_os_disk: bool | None = None,
+        os_gib: int | None = None,
+        proximity_placement_group_id: str | None = None,
+        monitored: bool = False,
+        accounts: Accounts | None = None,
+        idle: float | None = None,
         repair: Repair | None = None,
         resized: bool = False,
         slurm: SlurmNode | None = None,
     ) -> None:
+        spec = NodeSpec.of(locals())
         super().__init__(scope, f"cluster-{name}")
         place = self.place
         _check_number(name, nodes, least=0 if resized else 1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.marketplace_agreement import MarketplaceAgreement
@@ -66,16 +66,7 @@ _EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 @checked
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """The nodes of a cluster, as a scale set or a single VM.
-
-    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of
-    the Marketplace. `os_gib` is the size of the system disk, by default that of the image;
-    `local_os_disk` puts it on the node itself or on a managed disk. With `monitored` nodes have
-    the Azure Monitor agent, and say how busy their GPUs are. A single VM may be taken from the
-    reserved capacity of `capacity_reservation_group_id`. `accounts` are people's own; `signed_in`
-    are the object ids of who signs in to a single VM by Entra ID, and whether they may use sudo.
-    Nodes stop themselves that nobody has used for `idle` seconds.
-    """
+    """The arguments of `GpuCluster` and `SingleVm` about their nodes, from which these boot."""
 
     size: VmSize
     image: Image
@@ -91,8 +82,19 @@ class NodeSpec:
     capacity_reservation_group_id: str | None = None
     monitored: bool = False
     accounts: Accounts | None = None
-    signed_in: Mapping[str, bool] = field(default_factory=dict)
+    signed_in: Mapping[str, bool] | None = None
     idle: float | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        """The nodes of a construct with these arguments, whatever else it takes."""
+        names = [each.name for each in fields(cls) if each.name in arguments]
+        return cls(**{name: arguments[name] for name in names})
+
+    def of_scale_set(self) -> dict[str, Any]:
+        """The arguments of a `GpuCluster` with these nodes: all but those of a single VM."""
+        alone = ("capacity_reservation_group_id", "signed_in")
+        return {name: value for name, value in vars(self).items() if name not in alone}
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:

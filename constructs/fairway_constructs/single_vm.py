@@ -37,9 +37,14 @@ from fairway_constructs.server_vm import private_interface
 from fairway_constructs.targets import TakesJobs, node_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.network_access import SubnetRef
+    from fairway_core.catalog import Image, VmSize
+    from fairway_core.environment import Spot
 
 
 _NAME = "AADSSHLoginForLinux"
@@ -83,20 +88,46 @@ class SingleVm(TakesJobs):
     """A VM with the image, mounts, identity and boot of a cluster's node, and no public address.
 
     Its private address belongs to a network interface of its own, and its system disk is a
-    managed one: both are the same after it was stopped overnight. With `spec.local_os_disk` the
+    managed one: both are the same after it was stopped overnight. With `local_os_disk` the
     disk is on the VM itself, which can then not be stopped without losing it. Either way the
     VM is replaced when its image, keys or mounts change: what must stay belongs on a mount.
+
+    It may be taken from the reserved capacity of `capacity_reservation_group_id`. `signed_in` are
+    the object ids of who signs in by Entra ID, and whether they may use sudo. All else is as of a
+    `GpuCluster`.
 
     Raises UserError for an image that does not fit the size, and for a system disk that does
     not fit the VM.
 
-    >>> spec = NodeSpec(size=vm_size("Standard_NC24ads_A100_v4"), image=image("ubuntu-hpc-2404"),
-    ...                 subnet=network.subnets["compute"], identity_id=identity.id)
-    ... # doctest: +SKIP
-    >>> SingleVm(stack, "box", spec=spec).main_host  # doctest: +SKIP
+    >>> box = SingleVm(stack, "box", size=vm_size("Standard_NC24ads_A100_v4"),
+    ...                image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
+    ...                identity_id=identity.id)  # doctest: +SKIP
+    >>> box.main_host  # doctest: +SKIP
     """
 
-    def __init__(self, scope: Construct, name: str, *, spec: NodeSpec) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        size: VmSize,
+        image: Image,
+        subnet: SubnetRef,
+        identity_id: str,
+        mounts: Sequence[Mount] = (),
+        spot: Spot | None = None,
+        image_id: str | None = None,
+        accept_terms: bool = False,
+        local_os_disk: bool | None = None,
+        os_gib: int | None = None,
+        proximity_placement_group_id: str | None = None,
+        capacity_reservation_group_id: str | None = None,
+        monitored: bool = False,
+        accounts: Accounts | None = None,
+        signed_in: Mapping[str, bool] | None = None,
+        idle: float | None = None,
+    ) -> None:
+        spec = NodeSpec.of(locals())
         super().__init__(scope, f"cluster-{name}")
         check_image(name, spec)
         self._name, self._spec = name, spec

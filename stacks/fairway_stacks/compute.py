@@ -188,8 +188,10 @@ class ComputeStack(RoleStack):
             return self._slurm.partition(name, nodes)
         if spec.nodes == 1:
             reserved = replace(nodes, capacity_reservation_group_id=spec.capacity_reservation)
-            return az.SingleVm(self, name, spec=reserved)
-        return az.GpuCluster(self, name, spec=nodes, nodes=spec.nodes, repair=spec.repair)
+            return az.SingleVm(self, name, **vars(reserved))
+        return az.GpuCluster(
+            self, name, nodes=spec.nodes, repair=spec.repair, **nodes.of_scale_set()
+        )
 
     def _pool(self, name: str, spec: BatchCluster, network: INetwork, other_host: str) -> Target:
         account = self._data.batch

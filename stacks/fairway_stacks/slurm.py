@@ -131,7 +131,7 @@ class SlurmResources:
         cluster = GpuCluster(
             self._stack,
             name,
-            spec=replace(nodes, identity_id=self._foundation.nodes.id),
+            **replace(nodes, identity_id=self._foundation.nodes.id).of_scale_set(),
             nodes=0,
             resized=True,
             slurm=SlurmNode(

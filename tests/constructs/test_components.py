@@ -32,7 +32,6 @@ from fairway_constructs.lustre import Lustre
 from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.peering import Peering
 from fairway_constructs.scope import place_in_group
 from fairway_constructs.storage import Storage
@@ -229,9 +228,11 @@ def test_a_mistake_is_named_where_it_is_made(
 
 
 def test_a_name_of_the_catalogue_is_not_its_row(stack: Stack) -> None:
-    with pytest.raises(UserError, match=r'`size` of NodeSpec takes.*\n  write vm_size\("Standard_'):
+    with pytest.raises(
+        UserError, match=r'`size` of GpuCluster takes.*\n  write vm_size\("Standard_'
+    ):
         _cluster(stack, size="Standard_ND96isr_H100_v5")
-    with pytest.raises(UserError, match=r'`image` of NodeSpec takes .*\n  write image\("ubuntu-'):
+    with pytest.raises(UserError, match=r'`image` of GpuCluster takes .*\n  write image\("ubuntu-'):
         _cluster(stack, image="ubuntu-hpc-2404")
 
 
@@ -242,7 +243,7 @@ def _cluster(stack: Construct, **wrong: Any) -> GpuCluster:
         "subnet": SUBNET,
         "identity_id": "identity-id",
     }
-    return GpuCluster(stack, "pair", spec=NodeSpec(**{**settings, **wrong}), nodes=2)
+    return GpuCluster(stack, "pair", nodes=2, **{**settings, **wrong})
 
 
 def test_peerings_of_two_networks_may_have_one_name(by_path: Synthesize) -> None:
@@ -447,7 +448,7 @@ def test_components_argument_types_are_exported() -> None:
         if re.match(r"fairway_constructs\.(?!azurerm\.)", each.__module__)
         for name in _types_of_arguments(each)
     }
-    assert {"SubnetRef", "NodeSpec", "MachineProxy", "Disks", "Spot", "Naming"} <= found
+    assert {"SubnetRef", "MachineProxy", "Disks", "Spot", "Naming"} <= found
     # What cdktf knows by the first name is any construct; the other is a choice of texts.
     assert found - set(fairway_constructs.__all__) == {"ITerraformDependable", "Replication"}
 

@@ -16,7 +16,7 @@ from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.nodes import NodeSpec, sends_gpu_metrics
+from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_constructs.storage import Storage
 from fairway_constructs.vault import Vault
 from fairway_core.catalog import default_image, vm_size
@@ -253,13 +253,11 @@ def test_nodes_have_the_agent_from_their_first_boot(
             stack,
             "pair",
             nodes=2,
-            spec=NodeSpec(
-                size=vm_size(size),
-                image=default_image(vm_size(size)),
-                subnet=SubnetRef("/subnet", IPv4Network("10.0.0.0/17")),
-                identity_id="/identity",
-                monitored=monitored,
-            ),
+            size=vm_size(size),
+            image=default_image(vm_size(size)),
+            subnet=SubnetRef("/subnet", IPv4Network("10.0.0.0/17")),
+            identity_id="/identity",
+            monitored=monitored,
         )
 
     kind = "azurerm_linux_virtual_machine_scale_set"

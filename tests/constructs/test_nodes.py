@@ -19,7 +19,6 @@ from fairway_constructs.cloud_init.idle import HEALTH_PORT
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.nodes import NodeSpec
 from fairway_constructs.single_vm import SingleVm
 from fairway_core.catalog import default_image, image, vm_size, vm_sizes
 from fairway_core.environment import Repair, Spot
@@ -40,7 +39,7 @@ ON_OFFER = [size.name for size in vm_sizes().values() if size.rdma and size.stat
 GALLERY = "/subscriptions/s/…/images/trained/versions/1.0.0"
 
 
-def _spec(size: str, **arguments: Any) -> NodeSpec:
+def _spec(size: str, **arguments: Any) -> dict[str, Any]:
     values: dict[str, Any] = {
         "size": vm_size(size),
         "image": default_image(vm_size(size)),
@@ -48,12 +47,12 @@ def _spec(size: str, **arguments: Any) -> NodeSpec:
         "identity_id": "/identities/nodes",
         "mounts": [MOUNT],
     }
-    return NodeSpec(**{**values, **arguments})
+    return {**values, **arguments}
 
 
 def _cluster(synthesize: Synthesize, size: str = H100, **arguments: Any) -> dict[str, Any]:
     own = {key: arguments.pop(key) for key in ("nodes", "repair", "resized") if key in arguments}
-    values: dict[str, Any] = {"nodes": 2, **own, "spec": _spec(size, **arguments)}
+    values: dict[str, Any] = {"nodes": 2, **own, **_spec(size, **arguments)}
 
     def build(stack: Stack) -> GpuCluster:
         return GpuCluster(stack, "pair", **values)
@@ -65,7 +64,7 @@ def _cluster(synthesize: Synthesize, size: str = H100, **arguments: Any) -> dict
 
 def _box(synthesize: Synthesize, size: str = A100, **arguments: Any) -> dict[str, Any]:
     def build(stack: Stack) -> SingleVm:
-        return SingleVm(stack, "box", spec=_spec(size, **arguments))
+        return SingleVm(stack, "box", **_spec(size, **arguments))
 
     document = synthesize(build)
     machine = document["resource"]["azurerm_linux_virtual_machine"]["cluster-box"]
@@ -117,8 +116,8 @@ class TestImages:
         spec = _spec(H100, image=image("almalinux-hpc-8"), accept_terms=True)
 
         def build(stack: Stack) -> None:
-            GpuCluster(stack, "pair", nodes=2, spec=spec)
-            SingleVm(stack, "box", spec=spec)
+            GpuCluster(stack, "pair", nodes=2, **spec)
+            SingleVm(stack, "box", **spec)
 
         resources = synthesize(build)["resource"]
         (terms,) = resources["azurerm_marketplace_agreement"].values()
@@ -312,7 +311,7 @@ class TestSingleVm:
         hosts: list[str] = []
 
         def build(stack: Stack) -> None:
-            hosts.append(SingleVm(stack, "box", spec=_spec(A100)).main_host)
+            hosts.append(SingleVm(stack, "box", **_spec(A100)).main_host)
 
         resources = synthesize(build)["resource"]
         interface = resources["azurerm_network_interface"]["interface-box"]
@@ -371,7 +370,7 @@ class TestSingleVm:
         cluster, box = (
             set(inspect.signature(kind.__init__).parameters) for kind in (GpuCluster, SingleVm)
         )
-        assert box <= cluster
+        assert box - cluster == {"capacity_reservation_group_id", "signed_in"}
         assert cluster - box == {"nodes", "repair", "resized", "slurm"}
 
 
@@ -400,7 +399,6 @@ def test_infiniband_is_kept_on_every_size_that_has_it(synthesize: Synthesize, si
 
 def test_gpu_cluster_takes_no_argument_that_could_lose_placement_or_nodes() -> None:
     arguments = set(inspect.signature(GpuCluster.__init__).parameters)
-    arguments |= set(inspect.signature(NodeSpec).parameters)
     assert not arguments & {"single_placement_group", "zones", "overprovision", "capacity"}
 
 

@@ -306,13 +306,13 @@ def test_every_kind_of_cluster_takes_jobs(tmp_path: Path) -> None:
     for service in (slurm, batch):
         service.private_endpoints(net)
     nodes = az.Identity(lab, "nodes")
-    spec = az.NodeSpec(
-        size=vm_size("Standard_HB120rs_v3"),
-        image=image("ubuntu-hpc-2404"),
-        subnet=subnet,
-        identity_id=nodes.id,
-        mounts=[home.mount],
-    )
+    spec: dict[str, Any] = {
+        "size": vm_size("Standard_HB120rs_v3"),
+        "image": image("ubuntu-hpc-2404"),
+        "subnet": subnet,
+        "identity_id": nodes.id,
+        "mounts": [home.mount],
+    }
     scheduler = az.SlurmScheduler(
         lab,
         partitions={"hb": az.SlurmPartition(size="Standard_HB120rs_v3", nodes=16)},
@@ -343,8 +343,8 @@ def test_every_kind_of_cluster_takes_jobs(tmp_path: Path) -> None:
     )
     gateway = az.Gateway(lab, size="Standard_D2s_v6", subnet=net.subnet("management"))
     clusters: list[az.TakesJobs] = [
-        az.GpuCluster(lab, "pair", spec=spec, nodes=2),
-        az.SingleVm(lab, "box", spec=spec),
+        az.GpuCluster(lab, "pair", nodes=2, **spec),
+        az.SingleVm(lab, "box", **spec),
         scheduler.partition("hb"),
         _pool(lab, batch, subnet, mounts=[home.mount], name="many"),
         pool,
