@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import without_delays
 
 from fairway_cli.main import Commands
 from fairway_simulator.kubernetes import missing
@@ -170,7 +171,7 @@ class _Reader:
         elif step.line.endswith(" &"):
             self._start(step.line.removesuffix(" &"))
         else:
-            printed = self._run(step.line).strip()
+            printed = without_delays(self._run(step.line)).strip()
             fits = re.fullmatch(_pattern(step.printed), printed, re.DOTALL)
             assert fits or not step.printed.strip(), f"$ {step.line}\nprinted:\n{printed}"
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,3 +25,9 @@ def until(condition: Callable[[], Found], why: Callable[[], object] = lambda: No
         assert time.monotonic() < deadline, why()
         time.sleep(0.02)
     return found
+
+
+def without_delays(printed: str) -> str:
+    """Leaves out that a target takes its time: on a busy machine one may take longer than a person
+    is left without a word."""
+    return re.sub(r"^\S+ does not answer.*; trying until .*\n", "", printed, flags=re.MULTILINE)

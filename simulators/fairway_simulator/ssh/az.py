@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import signal
 import socket
 import sys
 import threading
@@ -79,9 +78,12 @@ def main(folder: Path, words: list[str]) -> int:
         target=_serve, args=(server, host, int(asked["--resource-port"]), session), daemon=True
     )
     work.start()
-    signal.signal(signal.SIGINT, lambda *_: _close(session))
-    while work.is_alive():  # the main thread is who hears of Ctrl-C
-        work.join(0.1)
+    # As the extension waits, which hears of no Ctrl-C if it was started to ignore that.
+    try:
+        while work.is_alive():
+            work.join(0.1)
+    except KeyboardInterrupt:
+        _close(session)
     return 0
 
 
@@ -143,9 +145,8 @@ def _serve(server: socket.socket, host: dict[str, str] | None, port: int, sessio
         except OSError:
             traceback.print_exc()
             client.close()
+            session.unlink()
             return
-        finally:
-            session.unlink(missing_ok=True)
 
 
 def _connected(host: dict[str, str] | None, port: int) -> socket.socket:

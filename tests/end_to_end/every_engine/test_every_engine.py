@@ -7,12 +7,11 @@ Batch service that runs real processes; each is started once for the tests that 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-from waiting import until
+from waiting import until, without_delays
 
 from fairway_runner.runs.store import FINAL_STATES
 
@@ -37,9 +36,7 @@ def watched(fairway: Fairway, place: Place, *arguments: str, **fields: Any) -> t
     )
     facts = json.loads(done.stdout.splitlines()[-1])
     assert facts["exit_code"] == done.returncode, done.stderr
-    # A busy machine may take longer to answer than a person is left without a word.
-    log = re.sub(r"^\S+ does not answer; trying until .*\n", "", done.stderr, flags=re.MULTILINE)
-    return done.returncode, facts["run_id"], log
+    return done.returncode, facts["run_id"], without_delays(done.stderr)
 
 
 def sampled(fairway: Fairway, run: str, nodes: int) -> list[dict[str, Any]]:

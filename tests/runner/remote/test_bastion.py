@@ -101,12 +101,18 @@ def test_bastion_tunnel_passes_all_bytes_both_ways(bastion: Bastion, echo: None)
     until(lambda: _is_over(bastion))
 
 
+@pytest.mark.parametrize("is_ignored", [False, True], ids=["", "ctrl-c-ignored"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
 def test_az_ends_with_it_however_it_ends(
-    bastion: Bastion, echo: None, number: signal.Signals
+    bastion: Bastion, echo: None, number: signal.Signals, is_ignored: bool
 ) -> None:
-    """And is told so as by Ctrl-C, since its session stays open at the service otherwise."""
-    with _start(bastion) as process:
+    """And is told so as by Ctrl-C, since its session stays open at the service otherwise; also if a
+    shell has started ssh in the background, with Ctrl-C ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_ignored else None
+    started = _start(bastion)
+    if before is not None:
+        signal.signal(signal.SIGINT, before)
+    with started as process:
         assert process.stdout.readline() == b"hello\n"
         assert bastion.sessions
         process.send_signal(number)

@@ -88,6 +88,11 @@ def test_the_wall_clock_time_of_a_job_ends_it(service: Any, client: Any) -> None
     assert client.get_job("j").execution_info.termination_reason == "MaxWallClockTimeExpiry"
 
 
+def test_batch_clock_never_goes_back(service: Any) -> None:
+    with pytest.raises(ValueError, match="a clock goes forward only"):
+        service.advance(-1)
+
+
 def on(start: int, end: int) -> dict[str, Any]:
     """Dependencies on the tasks with these numbers."""
     return {"taskIdRanges": [{"start": start, "end": end}]}
