@@ -111,7 +111,7 @@ def test_what_another_command_has_seen_since_is_kept_or_written_again(
     other._write(run, state, {0: runs}, going)
     late._write(run, state, {0: TaskState("queued", attempt=0)}, going)
     assert run.task_status(0) == runs, "that was an attempt ago"
-    # Batch may have queued it again, and does not say when: whoever looks next knows.
+    # Batch may have queued it again, and does not say when: the next look tells.
     late._write(run, state, {0: TaskState("queued", attempt=1)}, going)
     assert run.task_status(0).state == "queued"
     other._write(run, state, {0: runs}, going)
