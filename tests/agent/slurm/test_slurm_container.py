@@ -95,6 +95,15 @@ def test_the_hpc_image_has_docker_which_will_do(run: Path, monkeypatch: pytest.M
     assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
 
 
+@pytest.mark.parametrize("has_pyxis", [False], indirect=True)
+@pytest.mark.usefixtures("has_pyxis")
+def test_enroot_alone_will_do_without_pyxis(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"enroot": "/usr/bin/enroot"}
+    monkeypatch.setattr(container.shutil, "which", lambda name, **_: there.get(name))
+    entry = container.entry_of(run, "/data/code", [])
+    assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
+
+
 @pytest.mark.usefixtures("has_pyxis")
 def test_shared_memory_is_the_nodes_own(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
