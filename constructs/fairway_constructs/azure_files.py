@@ -11,6 +11,7 @@ from fairway_constructs.file_system import FileSystem
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Service
+from fairway_constructs.storage import encrypted_by
 from fairway_core.environment import AzureFiles as AzureFilesSpec
 from fairway_core.naming import unique_suffix
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.file_system import Site
+    from fairway_constructs.vault import CustomerManagedKey
 
 # Source: Azure documentation, mount an NFS Azure file share on Linux.
 _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
@@ -29,7 +31,8 @@ class AzureFiles(FileSystem, Service):
 
     NFS knows no identities: anyone who reaches the share may use it, so it is reached by private
     endpoints, or from `subnet_ids`, and by nobody else. In a stack with `protect` neither Terraform
-    nor Azure deletes it; `lock` decides about Azure alone.
+    nor Azure deletes it; `lock` decides about Azure alone. With `customer_managed_key` the account
+    is encrypted by that.
 
     >>> files = AzureFiles(stack, "home", path="/home")  # doctest: +SKIP
     >>> files.private_endpoints(network)  # doctest: +SKIP
@@ -47,6 +50,7 @@ class AzureFiles(FileSystem, Service):
         gib: int | None = None,
         replication: Literal["LRS", "ZRS"] | None = None,
         subnet_ids: Sequence[str] = (),
+        customer_managed_key: CustomerManagedKey | None = None,
         lock: bool | None = None,
     ) -> None:
         spec = AzureFilesSpec.with_defaults(
@@ -71,6 +75,7 @@ class AzureFiles(FileSystem, Service):
             # NFS is no HTTPS: with it Azure refuses every mount.
             https_traffic_only_enabled=False,
             min_tls_version="TLS1_2",
+            **encrypted_by(customer_managed_key),
             public_network_access_enabled=bool(subnet_ids),
             network_rules=NetworkRules(
                 default_action="Deny",

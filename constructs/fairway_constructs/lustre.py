@@ -17,6 +17,7 @@ from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import give_role
 from fairway_constructs.protection import delete_lock, kept
+from fairway_constructs.service import Diagnostics, Service
 from fairway_core.environment import Lustre as LustreSpec
 from fairway_core.environment.filesystems_managed import lustre_log_container
 from fairway_core.findings import UserError
@@ -53,7 +54,7 @@ class BlobImport:
     ready: Sequence[ITerraformDependable] = ()
 
 
-class Lustre(FileSystem):
+class Lustre(FileSystem, Service):
     """A parallel file system in a subnet of its kind, in the zone of `place`.
 
     With `blob_import` a file for each blob is there from the start, and is read when it is first
@@ -69,6 +70,8 @@ class Lustre(FileSystem):
     ... # doctest: +SKIP
     >>> lustre.mount, lustre.throughput_mbps  # doctest: +SKIP
     """
+
+    DIAGNOSTICS = Diagnostics(metrics=True)
 
     def __init__(
         self,
@@ -113,6 +116,7 @@ class Lustre(FileSystem):
             lifecycle=kept(self),
             depends_on=ready,
         )
+        self.id = self.file_system.id
         delete_lock(self, id=id, on=self.file_system, lock=lock)
         self.mount = Mount(
             name=name,

@@ -11,6 +11,7 @@ from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import once, place_of
+from fairway_constructs.service import Diagnostics, Service
 from fairway_core.environment import NetApp as NetAppSpec
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
 
 
-class NetApp(FileSystem):
+class NetApp(FileSystem, Service):
     """A volume with a capacity pool of its own, in the environment's NetApp account.
 
     It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new volume to
@@ -34,6 +35,9 @@ class NetApp(FileSystem):
     ...                 path="/data", tib=4)  # doctest: +SKIP
     >>> volume.mount, volume.throughput_mbps  # doctest: +SKIP
     """
+
+    # Who opened which file; Azure documentation, "Manage file access logs in Azure NetApp Files".
+    DIAGNOSTICS = Diagnostics(categories=("ANFFileAccess",), metrics=True)
 
     def __init__(
         self,
@@ -96,6 +100,7 @@ class NetApp(FileSystem):
             ],
             lifecycle=kept(self),
         )
+        self.id = self.volume.id
         delete_lock(self, id=f"netapp-{name}-volume", on=self.volume, lock=lock)
         self.mount = nfs_mount(
             name=name,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.azurerm.backup_policy_vm import Backup as BackupTime
 from fairway_constructs.azurerm.backup_policy_vm import BackupPolicyVm, RetentionDaily
 from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
+from fairway_constructs.azurerm.disk_encryption_set import DiskEncryptionSet, Identity
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
 from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
@@ -19,6 +20,7 @@ from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import client_config, once, place_of
 from fairway_constructs.server_vm import private_interface, server_vm
+from fairway_constructs.service import Service
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.environment import NfsServer as NfsServerSpec
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.file_system import Site
+    from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
+    from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.environment import Backup, Disks
 
 
@@ -120,7 +124,7 @@ def _vault(scope: Construct) -> RecoveryServicesVault:
 _THREADS_A_CORE = 4
 
 
-class NfsServer(FileSystem):
+class NfsServer(FileSystem, Service):
     """A VM that stripes data disks and exports them over NFS to `clients` only.
 
     These are the ranges of nodes in the network of `subnet`, where they are not given.
@@ -128,7 +132,8 @@ class NfsServer(FileSystem):
     Disks and network interface are resources of their own: the VM may be replaced, as it is for
     each further disk, and what it holds and its address stay. In a stack with `protect` neither
     Terraform nor Azure deletes a disk, and `lock` decides about Azure alone; with `monitored` the
-    VM has the Azure Monitor agent.
+    VM has the Azure Monitor agent. With `customer_managed_key` the data disks are encrypted by
+    that; `managed_identities` are those of what else runs on the VM.
 
     >>> server = NfsServer(stack, "data", subnet=network.subnet("storage"), path="/data",
     ...                    disks=Disks(count=4, gib=2048))  # doctest: +SKIP
@@ -150,6 +155,8 @@ class NfsServer(FileSystem):
         backup: Backup | None = None,
         clients: Sequence[IPv4Network] | None = None,
         monitored: bool = False,
+        customer_managed_key: CustomerManagedKey | None = None,
+        managed_identities: Sequence[IIdentity] = (),
         lock: bool | None = None,
     ) -> None:
         spec = NfsServerSpec.with_defaults(
@@ -157,14 +164,16 @@ class NfsServer(FileSystem):
         )
         super().__init__(scope, f"nfs-{name}", spec)
         clients = subnet.nodes if clients is None else clients
-        self._name = name
+        self._serves = name
         self._spec = spec
+        self._encryption_id = _encryption(self, name, customer_managed_key)
         interface = private_interface(
             self, f"nfs-{name}-nic", name=name, size=vm_size(spec.size), subnet_id=subnet.id
         )
         identity_id = None
         if monitored:  # it may do nothing: the agent only signs in with it
             identity_id = ManagedIdentity(self, f"nfs-{name}-server-id").id
+        identity_ids = [*filter(None, [identity_id]), *(each.id for each in managed_identities)]
         size_row = vm_size(spec.size)
         machine_name = self.place.name("linux_virtual_machine", name)
         self.virtual_machine = server_vm(
@@ -183,10 +192,11 @@ class NfsServer(FileSystem):
                 versions=spec.versions,
                 proxy=self.place.proxy,
             ),
-            identity_id=identity_id,
+            identity_ids=identity_ids,
             ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
             depends_on=subnet.ready_for(self),
         )
+        self.id = self.virtual_machine.id
         if identity_id:
             agent_on_machine(
                 self, name, virtual_machine_id=self.virtual_machine.id, identity_id=identity_id
@@ -225,7 +235,7 @@ class NfsServer(FileSystem):
             attachments.append(
                 VirtualMachineDataDiskAttachment(
                     self,
-                    f"nfs-{self._name}-attachment-{lun}",
+                    f"{self._name}-attachment-{lun}",
                     managed_disk_id=disk_id,
                     virtual_machine_id=machine_id,
                     lun=lun,
@@ -233,7 +243,7 @@ class NfsServer(FileSystem):
                     caching="None",
                 )
             )
-            id = f"nfs-{self._name}-disk-{lun}"  # noqa: A001
+            id = f"{self._name}-disk-{lun}"  # noqa: A001
             delete_lock(self, id=id, on=disk, lock=lock)
             disks.append(disk)
         return disks, attachments
@@ -243,16 +253,35 @@ class NfsServer(FileSystem):
         kind = disk_kind(spec.kind)
         return ManagedDisk(
             self,
-            f"nfs-{self._name}-disk-{lun}",
-            name=place.name("managed_disk", self._name, str(lun)),
-            **place.common_of("nfs-disk", self._name),
+            f"{self._name}-disk-{lun}",
+            name=place.name("managed_disk", self._serves, str(lun)),
+            **place.common_of("nfs-disk", self._serves),
             zone=None if place.zone is None else str(place.zone),
             storage_account_type=kind.sku,
             create_option="Empty",
             disk_size_gb=spec.gib,
             disk_iops_read_write=spec.disk_iops if kind.provisioned else None,
             disk_mbps_read_write=spec.disk_mbps if kind.provisioned else None,
+            disk_encryption_set_id=self._encryption_id,
             network_access_policy="DenyAll",
             public_network_access_enabled=False,
             lifecycle=kept(self),
         )
+
+
+def _encryption(scope: Construct, name: str, key: CustomerManagedKey | None) -> str | None:
+    """The id of what encrypts managed disks with the key, and follows it when it rotates."""
+    if key is None:
+        return None
+    place = place_of(scope)
+    return DiskEncryptionSet(
+        scope,
+        f"nfs-{name}-encryption",
+        name=place.name("disk_encryption_set", name),
+        **place.common,
+        key_vault_key_id=key.url,
+        auto_key_rotation_enabled=True,
+        identity=Identity(type="UserAssigned", identity_ids=[key.identity_id]),
+        lifecycle=kept(scope),
+        depends_on=key.ready,
+    ).id

@@ -63,8 +63,7 @@ def server_vm(
     size: VmSize,
     interface_id: str,
     cloud_init: str | None = None,
-    identity_id: str | None = None,
-    more_identity_ids: Sequence[str] = (),
+    identity_ids: Sequence[str] = (),
     host_name: str | None = None,
     ultra_disks: bool = False,
     more_tags: Mapping[str, str] | None = None,
@@ -106,9 +105,7 @@ def server_vm(
         boot_diagnostics=BootDiagnostics(),
         custom_data=None if cloud_init is None else custom_data(cloud_init),
         identity=(
-            Identity(type="UserAssigned", identity_ids=[identity_id, *more_identity_ids])
-            if identity_id
-            else None
+            Identity(type="UserAssigned", identity_ids=list(identity_ids)) if identity_ids else None
         ),
         depends_on=depends_on,
     )

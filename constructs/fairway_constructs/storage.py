@@ -182,7 +182,8 @@ class Storage(IStorage):
             account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
             **_sign_in(account_keys=account_keys),
             **_reached_from(subnet_ids, public_addresses(allowed), public=public),
-            **_encrypted(customer_managed_key),
+            infrastructure_encryption_enabled=True,
+            **encrypted_by(customer_managed_key),
             # What was deleted or overwritten can be brought back for a while.
             blob_properties=BlobProperties(
                 versioning_enabled=True,
@@ -284,11 +285,11 @@ def _reached_from(
     }
 
 
-def _encrypted(key: CustomerManagedKey | None) -> dict[str, Any]:
+def encrypted_by(key: CustomerManagedKey | None) -> dict[str, Any]:
+    """Returns the arguments by which a storage account uses a key."""
     if key is None:
-        return {"infrastructure_encryption_enabled": True}
+        return {}
     return {
-        "infrastructure_encryption_enabled": True,
         "identity": Identity(type="UserAssigned", identity_ids=[key.identity_id]),
         "customer_managed_key": KeyBlock(
             key_vault_key_id=key.url, user_assigned_identity_id=key.identity_id

@@ -380,6 +380,67 @@ def test_a_node_pool_without_an_image_is_no_target(tmp_path: Path) -> None:
         az.Targets(lab, [pool])
 
 
+def test_file_servers_have_the_interfaces_of_verified_modules(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    net = az.Network(
+        lab,
+        address_space="10.40.0.0/16",
+        private_endpoints=True,
+        filesystems=["netapp", "lustre"],
+    )
+    vault = az.Vault(lab)
+    vault.private_endpoints(net)
+    agent, subnet = az.Identity(lab, "agent"), net.subnet("storage")
+    home = az.AzureFiles(
+        lab, "home", path="/home", customer_managed_key=vault.customer_managed_key("home")
+    )
+    home.private_endpoints(net)
+    data = az.NfsServer(
+        lab,
+        "data",
+        subnet=subnet,
+        path="/data",
+        customer_managed_key=vault.customer_managed_key("data"),
+        managed_identities=[agent],
+    )
+    volume = az.NetApp(lab, "volume", path="/volume", tib=4, subnet=net.subnet("netapp"))
+    fast = az.Lustre(lab, "fast", path="/lustre", tib=48, subnet=net.subnet("lustre"))
+    monitoring = az.Monitoring.from_id(lab, "logs", EXISTING["logs"][1])
+    team = az.RoleAssignment(
+        role_definition_id_or_name="Reader", principal_id="11111111", description="Looks"
+    )
+    services: list[Any] = [home, data, volume, fast]
+    for each in services:
+        each.role_assignments({"team": team})
+    for each in (volume, fast):
+        each.diagnostic_settings(monitoring)
+        with pytest.raises(UserError, match="has no `private_endpoints`\n  leave the call out"):
+            each.private_endpoints(net)
+    document = _written(app, tmp_path)
+    resources = document["resource"]
+    looks = [
+        each["scope"]
+        for each in resources["azurerm_role_assignment"].values()
+        if each["role_definition_name"] == "Reader"
+    ]
+    assert {each.split(".")[0].removeprefix("${azurerm_") for each in looks} == {
+        "storage_account",
+        "linux_virtual_machine",
+        "netapp_volume",
+        "managed_lustre_file_system",
+    }
+    encryption = _one(document, "azurerm_disk_encryption_set")
+    assert encryption["auto_key_rotation_enabled"] is True
+    assert encryption["key_vault_key_id"].endswith("keys/data")
+    disks = resources["azurerm_managed_disk"].values()
+    assert all("azurerm_disk_encryption_set." in each["disk_encryption_set_id"] for each in disks)
+    account = _one(document, "azurerm_storage_account")
+    assert account["customer_managed_key"]["key_vault_key_id"].endswith("keys/home")
+    (identity,) = _one(document, "azurerm_linux_virtual_machine")["identity"]["identity_ids"]
+    assert "agent" in identity
+    assert len(resources["azurerm_monitor_diagnostic_setting"]) == 2
+
+
 def test_a_cluster_needs_a_network(tmp_path: Path) -> None:
     _, lab = _lab(tmp_path)
     with pytest.raises(UserError, match="cluster `h100` stands in no network"):

@@ -79,8 +79,7 @@ class SlurmLoginNode(Component):
                 ],
                 proxy=place.proxy,
             ),
-            identity_id=foundation.nodes.id,
-            more_identity_ids=[each.id for each in managed_identities],
+            identity_ids=[foundation.nodes.id, *(each.id for each in managed_identities)],
         )
         self.id = self.virtual_machine.id
         if accounts is not None:

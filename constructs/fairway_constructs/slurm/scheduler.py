@@ -134,7 +134,7 @@ class SlurmScheduler(Component):
                 subnet=subnet,
                 mounts=mounts,
             ),
-            identity_id=foundation.scheduler.id,
+            identity_ids=[foundation.scheduler.id],
             more_tags={SLURM_TAG: self.cluster.packages.version},
             depends_on=subnet.ready_for(self),
         )
