@@ -75,7 +75,7 @@ def from_section(
         arguments["subnet"] = site.network.subnets[section.subnet_role]
     make: Callable[..., FileSystem] = kind
     made = make(scope, name, **kind._arguments(arguments, site))
-    if isinstance(made, Service) and site.network.endpoints:
+    if isinstance(made, Service) and made.LINKS and site.network.endpoints:
         made.private_endpoints(site.network)
     return made
 
