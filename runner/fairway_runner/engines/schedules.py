@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from fairway_runner.submit.prepare import PreparedRun
 
 
 @dataclass(frozen=True)
@@ -120,8 +118,9 @@ class Schedule:
 class Schedules(Protocol):
     """The schedules of one target."""
 
-    def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
-        """Makes the schedule, named as the run that was prepared; returns that name. UserError
+    def create(self, prepared: Any, recurrence: Recurrence) -> str:
+        """Makes the schedule, named as the run that was prepared, a `PreparedRun`, whose module
+        imports engines; returns that name. UserError
         where the service cannot start such a job by itself, or has such a schedule."""
 
     def all(self) -> Sequence[Schedule]:

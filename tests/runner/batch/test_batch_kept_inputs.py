@@ -146,14 +146,13 @@ def test_a_copy_goes_with_the_run_or_the_schedule_that_has_it(make_run: MakeRun)
         run = make_run(name)
         planned(run, outputs.staged_input(run.id, "init", own, pool()))
         outputs.bring_inputs(run, storage)
-    engine: Any = SimpleNamespace(
-        account=SimpleNamespace(order=lambda *_: None), storage=storage, target=pool()
-    )
+    account: Any = SimpleNamespace(order=lambda *_: None)
+    schedules = BatchSchedules(account, storage, pool())
     left = []
     for remove in (
         lambda: outputs.delete_stored("score-a", storage),
-        lambda: BatchSchedules(engine).act("delete", "nightly"),
-        lambda: BatchSchedules(engine).act("delete", "nightly-2"),
+        lambda: schedules.act("delete", "nightly"),
+        lambda: schedules.act("delete", "nightly-2"),
     ):
         remove()
         left.append({name.split("/")[1] for name in storage.known})

@@ -95,7 +95,7 @@ def test_a_schedule_starts_one_task_on_a_whole_node(
         return SimpleNamespace(job=job, plan=SimpleNamespace(tasks=tasks))
 
     with pytest.raises(UserError, match=f"one task on one node, not {what}"):
-        BatchSchedules(NOBODY).create(prepared(tasks, **fields), every(3600))
+        BatchSchedules(NOBODY, NOBODY, NOBODY).create(prepared(tasks, **fields), every(3600))
     _require_one_task(prepared(1))
 
 

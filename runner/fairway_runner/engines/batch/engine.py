@@ -183,7 +183,7 @@ class BatchEngine(Engine):
         """Job schedules of the account, for this pool."""
         from fairway_runner.engines.batch.schedules import BatchSchedules
 
-        return BatchSchedules(self)
+        return BatchSchedules(self.account, self.storage, self.target)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
         """Through the pool's remote login settings, as a user who is there for a while."""

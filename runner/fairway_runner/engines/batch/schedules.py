@@ -7,6 +7,7 @@ it starts the next job when the one before has ended.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,9 @@ from fairway_runner.submit import snapshot as code
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fairway_runner.engines.batch.engine import BatchEngine
+    from fairway_core.target import Target
+    from fairway_runner.engines.azure.storage import Storage
+    from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.schedules import Recurrence
     from fairway_runner.submit.prepare import PreparedRun
 
@@ -38,29 +41,30 @@ _OF_A_JOB = (
 )
 
 
+@dataclass
 class BatchSchedules:
     """The job schedules of a target's pool; see `engines.schedules.Schedules`."""
 
-    def __init__(self, engine: BatchEngine) -> None:
-        self._engine = engine
+    account: Account
+    storage: Storage
+    target: Target
 
     def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
         """Sends code and key of the run, and makes a job schedule."""
-        engine = self._engine
         _require_one_task(prepared)
         with tempfile.TemporaryDirectory() as folder:
             store = RunFolders(Path(folder))
             snapshot = code.snapshot(prepared.code, store.base / "code")
             run, _ = store.create(prepared.record, prepared.all_files())
             state = State(client.job_id(run.id), 0)
-            submission = Submission(run, engine.account, engine.storage, state)
+            submission = Submission(run, self.account, self.storage, state)
             payload = submission.pack(snapshot)
             submission.upload(payload, snapshot)
             task = next(iter(payload.tasks))
         spec = _spec(run.id, payload.job, task, recurrence)
-        create: Any = engine.account.client.create_job_schedule
+        create: Any = self.account.client.create_job_schedule
         try:
-            engine.account.calls.call("a new schedule", lambda: create(spec))
+            self.account.calls.call("a new schedule", lambda: create(spec))
         except ServiceError as error:
             kinds = {"JobScheduleExists": "schedule", "JobWithSameIdExists": "job"}
             if error.code not in kinds:
@@ -71,7 +75,7 @@ class BatchSchedules:
 
     def all(self) -> list[Schedule]:
         """Lists the schedules whose jobs are for the target's pool."""
-        account = self._engine.account
+        account = self.account
         found = []
         for each in account.calls.pages("schedules", account.client.list_job_schedules()):
             pool = (each["jobSpecification"].get("poolInfo") or {}).get("poolId")
@@ -92,20 +96,20 @@ class BatchSchedules:
 
     def act(self, action: str, name: str) -> None:
         """`delete` removes key, record and copied inputs too, but no outputs of its runs."""
-        engine, path = self._engine, f"/jobschedules/{name}"
+        path = f"/jobschedules/{name}"
         try:
             if action == "delete":
-                engine.account.order("to delete it", "DELETE", path)
+                self.account.order("to delete it", "DELETE", path)
             else:
-                engine.account.order(f"to {action} it", "POST", f"{path}/{action}")
+                self.account.order(f"to {action} it", "POST", f"{path}/{action}")
         except ServiceError as error:
             if not error.is_missing:
                 raise
-            hint = f"its schedules: fairway schedule list --target {engine.target.name}"
-            message = f"`{engine.target.name}` has no schedule `{name}`"
+            hint = f"its schedules: fairway schedule list --target {self.target.name}"
+            message = f"`{self.target.name}` has no schedule `{name}`"
             raise UserError.of("unknown-schedule", message, hint) from None
         if action == "delete":
-            outputs.delete_stored(name, engine.storage)
+            outputs.delete_stored(name, self.storage)
 
 
 def _require_one_task(prepared: PreparedRun) -> None:
