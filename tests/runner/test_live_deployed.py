@@ -88,21 +88,14 @@ def azure() -> Any:
     mine = {"tags": {"environment": "lab"}}
     others = {"tags": {"environment": "other"}}
     roles = [{"name": id_, "properties": {"roleName": name}} for name, id_ in GUIDS.items()]
-    found = Azure(
-        {
-            "providers/Microsoft.Compute/virtualMachines": {
-                "value": [
-                    {"id": f"{VMS}/x", "name": "lab-vm-box", **others},
-                    {"id": BOX, "name": "lab-vm-box", **mine},
-                ]
-            },
-            "providers/Microsoft.Storage/storageAccounts": {
-                "value": [{"id": f"{STORAGE}2", **others}, {"id": STORAGE, **mine}]
-            },
-            "providers/Microsoft.Batch/batchAccounts": {"value": [{"id": BATCH, **mine}]},
-            "providers/Microsoft.Authorization/roleDefinitions": {"value": roles},
-        }
-    )
+    vms = [{"id": f"{VMS}/x", "name": "lab-vm-box", **others}]
+    there = {
+        "Compute/virtualMachines": [*vms, {"id": BOX, "name": "lab-vm-box", **mine}],
+        "Storage/storageAccounts": [{"id": f"{STORAGE}2", **others}, {"id": STORAGE, **mine}],
+        "Batch/batchAccounts": [{"id": BATCH, **mine}],
+        "Authorization/roleDefinitions": roles,
+    }
+    found = Azure({f"providers/Microsoft.{kind}": {"value": of} for kind, of in there.items()})
     found.power("running")
     return found
 

@@ -317,16 +317,9 @@ class Cluster:
         return [Finding("damaged-run", "one cannot be read", severity=Severity.WARNING)]
 
 
-CLUSTER = {
-    "version": 1,
-    "name": "nd",
-    "engine": "slurm",
-    "vm_size": SIZE,
-    "environment": "lab",
-    "nodes": {"min": 0, "max": 4},
-    "region": "southcentralus",
-    "slurm": {"host": "192.0.2.1", "user": "me", "partition": "nd", "shared": "/data/fairway"},
-}
+SLURM = {"host": "192.0.2.1", "user": "me", "partition": "nd", "shared": "/data/fairway"}
+CLUSTER = {"name": "nd", "engine": "slurm", "nodes": {"min": 0, "max": 4}, "slurm": SLURM}
+CLUSTER |= {"vm_size": SIZE, "environment": "lab", "region": "southcentralus"}
 
 
 @pytest.fixture

@@ -79,23 +79,14 @@ def test_a_kubeconfig_is_looked_for_beside_the_file_that_names_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, written: str, found: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    target = {
-        "name": "lab",
-        "engine": "kubernetes",
-        "nodes": {"min": 0, "max": 1},
-        "mounts": {"data": "/data"},
-        "kubernetes": {
-            "kubeconfig": written,
-            "image": "train:1",
-            "shared": "/data/fairway",
-            "volumes": {"data": "claim"},
-        },
-    }
+    target: dict[str, Any] = {"name": "lab", "engine": "kubernetes", "nodes": {"min": 0, "max": 1}}
+    access = {"image": "train:1", "shared": "/data/fairway", "volumes": {"data": "claim"}}
+    target |= {"mounts": {"data": "/data"}, "kubernetes": {**access, "kubeconfig": written}}
     (folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
     (folder / "jobs").mkdir()
     monkeypatch.chdir(folder / "jobs")
-    access = find_target("lab").kubernetes
-    assert access.kubeconfig == found.format(folder=folder, home="/home/me")
+    kubeconfig = find_target("lab").kubernetes.kubeconfig
+    assert kubeconfig == found.format(folder=folder, home="/home/me")
 
 
 @pytest.mark.parametrize(
@@ -127,15 +118,8 @@ BASTION = (
 
 def _cluster(host: str, **fields: Any) -> dict[str, Any]:
     access = {"host": host, "user": "azureuser", "shared": "/data/fairway"}
-    nodes = {"min": 2, "max": 2}
-    return {
-        "name": "pair",
-        "environment": "lab",
-        "engine": "ssh",
-        "nodes": nodes,
-        "ssh": access,
-        **fields,
-    }
+    facts = {"name": "pair", "environment": "lab", "engine": "ssh", "nodes": {"min": 2, "max": 2}}
+    return {**facts, "ssh": access, **fields}
 
 
 def _recorded(make_run: MakeRun, record: dict[str, Any]) -> Run:
@@ -289,10 +273,8 @@ def test_environment_that_is_not_deployed_is_named(
 ) -> None:
     stack = _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
     _terraform(tmp_path, monkeypatch, answer)
-    with pytest.raises(UserError) as caught:
-        read_targets(tmp_path / "out")
-    (finding,) = caught.value.findings
-    assert (caught.value.exit_code, finding.id) == (2, "not-deployed")
+    finding = refused(lambda: read_targets(tmp_path / "out"))
+    assert finding.id == "not-deployed"
     assert "`lab`" in finding.message
     assert finding.hint.splitlines()[0] == "fairway deploy lab"
     assert f"terraform -chdir={stack} init" in finding.hint
