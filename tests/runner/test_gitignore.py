@@ -144,11 +144,8 @@ def test_the_commit_is_known_where_other_files_take_too_long_to_list(
 ) -> None:
     git(tree, "commit", "-q", "--allow-empty", "-m", "first")
     ask = snapshot.ask_git
-    monkeypatch.setattr(
-        snapshot,
-        "ask_git",
-        lambda folder, *words: None if "--others" in words else ask(folder, *words),
-    )
+    silent = lambda folder, *words: None if "--others" in words else ask(folder, *words)  # noqa: E731
+    monkeypatch.setattr(snapshot, "ask_git", silent)
     facts, _ = snapshot.git_facts(tree)
     assert (bool(facts["commit"]), facts["untracked"]) == (True, [])
 

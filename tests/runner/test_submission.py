@@ -13,6 +13,7 @@ from fairway_agent.spec import Budget, Staged
 from fairway_core.cost.meters import VARIABLE
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.folder import TakenId
@@ -229,14 +230,9 @@ def test_only_what_is_about_to_start_connects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, asks: bool, copies: bool, connects: int
 ) -> None:
     """Neither a dry run nor a job that may go to several targets; nor one that is refused."""
-    from fairway_runner.engines.remote.engine import RemoteEngine
-    from fairway_runner.runs.store import RunStore
-    from fairway_runner.submit.prepare import prepare
-
     begun: list[str] = []
-    monkeypatch.setattr(
-        RemoteEngine, "begin_connection", lambda engine: begun.append(engine.target.name)
-    )
+    noted = lambda engine: begun.append(engine.target.name)  # noqa: E731
+    monkeypatch.setattr(RemoteEngine, "begin_connection", noted)
     access = {"host": "h", "user": "u", "partition": "p", "shared": "/data/fairway"}
     record = {"name": "nd", "engine": "slurm", "nodes": {"min": 0, "max": 4}, "slurm": access}
     target = Target.model_validate(record)
@@ -260,9 +256,8 @@ def test_rerun_says_nothing_of_targets_that_the_earlier_run_passed_over(
     for more in ((), ("-s", "timeout=1h")):
         code, out, _ = here("rerun", "a-1", *more, "--json")
         assert code == 0
-        facts = json.loads(
-            (store.folder / json.loads(out)["run_id"] / "provenance.json").read_text()
-        )
+        file = store.folder / json.loads(out)["run_id"] / "provenance.json"
+        facts = json.loads(file.read_text())
         assert facts["rerun_of"] == "a-1"
         assert "passed_over" not in facts
 
