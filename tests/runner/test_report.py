@@ -128,7 +128,7 @@ def test_scaling_is_measured_against_the_smallest_task(sweep: Run) -> None:
         page(sweep, "speed")
 
 
-def test_report_page_of_one_task_or_of_nothing_is_valid(make_run: MakeRun) -> None:
+def test_report_page_of_one_task_of_nothing_or_of_several_targets(make_run: MakeRun) -> None:
     one = page(make_run("one-a", [task(0)], metrics=METRICS))
     assert one.count("<svg") == 2
     assert "Here they do not" in one
@@ -139,9 +139,6 @@ def test_report_page_of_one_task_or_of_nothing_is_valid(make_run: MakeRun) -> No
     equal = page(make_run("equal-a", lines, metrics=METRICS))
     assert 'class="series c1"' in equal
     assert "NaN" not in equal
-
-
-def test_report_page_names_targets_that_were_passed_over(make_run: MakeRun) -> None:
     run = make_run("job-a", target="spot")
     facts = {"passed_over": {"nd": f"the pool cannot grow: {EVIL}"}}
     (run.folder / "provenance.json").write_text(json.dumps(facts))
