@@ -187,9 +187,8 @@ def test_run_that_another_reads_is_not_removed(
     facts = {"code": "c" * 64, "inputs": {"model": known, "odd": 3, "more": {"run": 1}}}
     (reader.folder / "provenance.json").write_text(json.dumps(facts))
     assert input_facts(reader) == {"model": known}
-    with pytest.raises(
-        UserError, match="score-abc, which has not ended, needs outputs of train-abc"
-    ):
+    needs = "score-abc, which has not ended, needs outputs of train-abc"
+    with pytest.raises(UserError, match=needs):
         removable(store, ["train-abc"])
     assert removable(store) == []
     (reader.folder / "state.json").write_text(json.dumps({"state": "succeeded"}))
