@@ -150,9 +150,8 @@ def test_a_sweep_says_what_it_waits_for(
 
 def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run]) -> None:
     run = make_run("job-aaaaaa", [{"state": "lost"}], state="lost")
-    with pytest.raises(
-        UserError, match="job-aaaaaa is lost: its target no longer knows it"
-    ) as caught:
+    lost = "job-aaaaaa is lost: its target no longer knows it"
+    with pytest.raises(UserError, match=lost) as caught:
         results._require_end(run)
     assert caught.value.exit_code == 5
     assert caught.value.findings[0].hint == "run it again: fairway retry job-aaaaaa"
