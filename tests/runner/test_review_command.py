@@ -78,18 +78,10 @@ def test_json(here: RunFairway) -> None:
     assert code == 3
     assert facts["version"] == 1
     assert facts["digest"].startswith("sha256:")
-    assert facts["data_loss"] == [
-        {
-            "stack": "demo-compute",
-            "address": disk,
-            "action": "replace",
-            "because": ["zone"],
-            "how": f"`{disk}` would be replaced, and with it what it holds: "
-            "zone cannot be changed in place",
-            "allowed": False,
-        }
-        for disk in DISKS
-    ]
+    lost = {"stack": "demo-compute", "action": "replace", "because": ["zone"], "allowed": False}
+    how = "would be replaced, and with it what it holds: zone cannot be changed in place"
+    wanted = [{**lost, "address": disk, "how": f"`{disk}` {how}"} for disk in DISKS]
+    assert facts["data_loss"] == wanted
     assert facts["totals"]["replace"] == 2
     (stack,) = facts["stacks"]
     assert (stack["stack"], stack["state"]) == ("demo-compute", "planned")

@@ -44,9 +44,8 @@ def fault(folder: Path, source: str) -> Finding:
 
 
 def test_a_generator_function(tmp_path: Path) -> None:
-    write(
-        tmp_path, "def f():\n    for n in range(3):\n        yield {'b': n / 4, 'a': ['x', True]}\n"
-    )
+    body = "for n in range(3):\n        yield {'b': n / 4, 'a': ['x', True]}\n"
+    write(tmp_path, f"def f():\n    {body}")
     found = listed(tmp_path)
     assert found == [{"b": n / 4, "a": ["x", True]} for n in range(3)]
     assert list(found[0]) == ["b", "a"]
