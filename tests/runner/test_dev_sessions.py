@@ -191,10 +191,9 @@ class TestCommand:
         code, out, _ = here("dev", "--help")
         assert code == 0
         assert "connect" not in out
-        (tmp_path / "fairway.yaml").write_text(
-            "targets: [{name: lust, engine: ssh, nodes: {min: 1, max: 1},"
-            " ssh: {host: h, user: u, shared: /data}}]\n"
-        )
+        ssh = "ssh: {host: h, user: u, shared: /data}"
+        lust = f"{{name: lust, engine: ssh, nodes: {{min: 1, max: 1}}, {ssh}}}"
+        (tmp_path / "fairway.yaml").write_text(f"targets: [{lust}]\n")
         done = here("dev", "lsit")
         ends(done, 2, "did you mean `fairway dev list`, or the target `lust`?", printed="")
         job = _job(container={"image": "train:1"})
@@ -219,9 +218,8 @@ def _look(make_run: MakeRun, said: str) -> SessionAccess | None:
 
 
 def test_dev_session_access_is_read_from_its_output(make_run: MakeRun) -> None:
-    said = (
-        "motd\n\nfairway-user=me\n\nfairway-folder=/data/a b\n\nfairway-port=\n\nfairway-token=\n"
-    )
+    said = "motd\n\nfairway-user=me\n\nfairway-folder=/data/a b\n\n"
+    said += "fairway-port=\n\nfairway-token=\n"
     assert _look(make_run, said) == SessionAccess("me", "/data/a b", None)
     assert _look(make_run, "motd\n\nfairway-begun=no\n") is None
     token = "0f" * 24

@@ -115,12 +115,7 @@ TEAM = {
     "nodes": {"min": 0, "max": 2},
     "users": {"ada": "/home/ada/fairway", "bob": "/home/bob/fairway"},
     "gateway": {"host": "10.40.0.9", "user": "azureuser"},
-    "slurm": {
-        "host": "10.40.0.4",
-        "user": "azureuser",
-        "partition": "nd",
-        "shared": "/data/fairway",
-    },
+    "slurm": {**WITHOUT_NODES["ssh"], "host": "10.40.0.4", "partition": "nd"},
 }
 
 
@@ -242,11 +237,8 @@ def test_target_without_an_address_is_taken_as_not_ready(tmp_path: Path, here: R
     assert "not ready" in out
     assert "warning: `pair` has no address" in err
     code, out, err = here("targets", "--offline", "--json")
-    assert {each["name"]: each["ready"] for each in json.loads(out)} == {
-        "local": True,
-        "spot": True,
-        "pair": False,
-    }
+    ready = {each["name"]: each["ready"] for each in json.loads(out)}
+    assert ready == {"local": True, "spot": True, "pair": False}
     assert "fairway targets sync" in err
 
 
@@ -260,13 +252,8 @@ def test_target_without_an_address_runs_nothing_on_this_machine(
     assert here("targets", "sync", "--from", str(outputs))[0] == 0
     job = tmp_path / "job.yaml"
     job.write_text(json.dumps({"name": "job", "command": "true", "template": "plain"}))
-    commands = (
-        ["submit", str(job), "-t", "pair"],
-        ["nodes", "list", "pair"],
-        ["ssh", "pair", "--", "id"],
-    )
-    for words in commands:
-        code, _, err = here(*words)
+    for words in (f"submit {job} -t pair", "nodes list pair", "ssh pair -- id"):
+        code, _, err = here(*words.split())
         assert (code, "`pair` has no address" in err) == (2, True), words
     assert not list((tmp_path / ".fairway").glob("runs/*"))
     code, out, _ = here("doctor", "pair")

@@ -70,9 +70,8 @@ def test_values_are_quoted_once_and_in_texts_never() -> None:
 
 def test_names_are_never_methods() -> None:
     params = Names("params", {"items": 1, "get": 2, "0": 3})
-    assert (
-        shell("{{ params.items }} {{ params['get'] }} {{ params['0'] }}", params=params) == "1 2 3"
-    )
+    text = "{{ params.items }} {{ params['get'] }} {{ params['0'] }}"
+    assert shell(text, params=params) == "1 2 3"
     with pytest.raises(TemplateFault, match=r"unknown name `params.keys`"):
         shell("{{ params.keys }}", params=params)
     assert shell("{{ params.lr | default('none') }}", params=params) == "none"
