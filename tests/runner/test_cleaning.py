@@ -28,12 +28,9 @@ def ids(runs: list[Run]) -> list[str]:
 
 def test_clean_selects_runs_by_age_state_and_name(make_run: MakeRun, store: RunStore) -> None:
     day = 86400
-    for name, age, state in (
-        ("old-a", 40, "failed"),
-        ("old-b", 40, "succeeded"),
-        ("new-a", 1, "failed"),
-    ):
-        make_run(name, state=state, created=time.time() - age * day)
+    old = {"created": time.time() - 40 * day}
+    for name, facts in (("old-a", old), ("old-b", old), ("new-a", {"created": time.time() - day})):
+        make_run(name, state="succeeded" if name == "old-b" else "failed", **facts)
     assert ids(removable(store)) == ["new-a", "old-a", "old-b"]
     assert ids(removable(store, older_than=30 * day)) == ["old-a", "old-b"]
     assert ids(removable(store, states=["failed"])) == ["new-a", "old-a"]
