@@ -17,7 +17,7 @@ from tests.stacks.test_filesystems import KINDS
 
 import fairway_constructs as az
 from fairway_constructs.cdk import surroundings
-from fairway_constructs.file_system import Site
+from fairway_constructs.file_system import Site, from_section
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import AnyFileSystem, Schedule
 from fairway_core.environment.filesystems import optional_roles
@@ -125,7 +125,7 @@ def _file_system(section: str) -> tuple[str, Statement]:
             monitored=False,
         )
         kind: type[az.FileSystem] = getattr(az, made)
-        return kind.from_section(scope, name, spec, site)
+        return from_section(kind, scope, name, spec, site)
 
     return made, statement
 
@@ -160,6 +160,9 @@ STATEMENTS: dict[str, Statement] = {
     "Network": lambda s, n: az.Network(s, n, address_space=SPACE, private_endpoints=True),
     "Peering": lambda s, n: az.Peering(
         s, n, network=az.Network(_group(s, n), address_space=SPACE), remote_id=HUB
+    ),
+    "People": lambda s, n: az.People(s, n, object_id=PERSON).grant(
+        "x", "Reader", on="/x", reason="reads"
     ),
     "PrivateEndpoints": lambda s, n: az.PrivateEndpoints(
         s, n, subnet=SUBNET, virtual_network_id="/vnet"
