@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork as INetwork
     from fairway_constructs.network import Network as Network
     from fairway_constructs.network_access import InRange as InRange
+    from fairway_constructs.network_access import Machines as Machines
     from fairway_constructs.network_access import SubnetRef as SubnetRef
     from fairway_constructs.nfs_server import NfsServer as NfsServer
     from fairway_constructs.peering import Peering as Peering

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fairway_constructs.azurerm.bastion_host import BastionHost, IpConfiguration
 from fairway_constructs.azurerm.network_security_group import NetworkSecurityGroup, SecurityRule
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.people import Accounts
-    from fairway_constructs.cluster import Cluster
-    from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.identity import Grantee
-    from fairway_constructs.network_access import SubnetRef
+    from fairway_constructs.network_access import Machines, SubnetRef
     from fairway_constructs.network_rules import Unnumbered
-    from fairway_constructs.single_vm import SingleVm
 
 
 # Azure looks for the subnet by this name.
@@ -89,12 +86,13 @@ class Bastion(Component):
         for admin in admins:
             let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
 
-    def grant_connect(
-        self, grantee: Grantee, nodes: Sequence[Cluster | GpuCluster | SingleVm] = ()
-    ) -> None:
+    def grant_connect(self, grantee: Grantee, nodes: Sequence[Machines] = ()) -> None:
         """Lets people connect through it to these nodes, which still ask for their SSH keys."""
         ends = {"the bastion": self.id}
-        ends |= {f"the nodes of {surroundings(each).path[-1]}": each.id for each in nodes}
+        ends |= {
+            f"the nodes of {surroundings(cast('Construct', each)).path[-1]}": each.id
+            for each in nodes
+        }
         for what, resource_id in ends.items():
             grantee.identity.grant(
                 f"sees-{what.split()[-1]}",

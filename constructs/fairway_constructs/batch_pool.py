@@ -174,7 +174,7 @@ class BatchPool(TakesJobs):
         self._target = {
             "name": name,
             "engine": "batch",
-            "vm_size": size.name,
+            "vm_size": size.text,
             "nodes": NodeRange(min=minimum, max=maximum),
             "spot": spot,
             "mounts": {mount.name: mount.path for mount in mounts},

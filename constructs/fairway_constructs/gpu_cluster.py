@@ -221,7 +221,8 @@ class GpuCluster(TakesJobs):
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 
     def _facts(self) -> dict[str, Any]:
-        return node_facts(self._name, self._spec, self, self._nodes)
+        hosts = (self.main_host, *self.other_hosts)
+        return node_facts(self._name, self._spec, self.id, hosts, self._nodes)
 
     def _addresses(self, nodes: int) -> list[str]:
         """The private addresses of the first instances, read after the scale set was made.

@@ -30,6 +30,15 @@ class InRange(Protocol):
         """Addresses from which it is seen inside the network."""
 
 
+@runtime_checkable
+class Machines(Protocol):
+    """Nodes, such as a `Cluster` has; `id` is that of their scale set or VM."""
+
+    @property
+    def id(self) -> str:
+        """Azure's id."""
+
+
 @checked
 @dataclass(frozen=True)
 class SubnetRef:

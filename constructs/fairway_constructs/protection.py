@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
+from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.management_lock import ManagementLock
 from fairway_constructs.cdk import Lifecycle, Resource, surroundings
 from fairway_constructs.scope import place_of
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 _INSIDE = ("scope", "storage_account_id", "target_resource_id", "recovery_vault_name")
 
 
+@checked
 def kept(scope: Construct) -> Lifecycle | None:
     """The lifecycle of a resource that holds data, where that is protected: Terraform refuses to
     destroy it."""
     return Lifecycle(prevent_destroy=True) if place_of(scope).protect else None
 
 
+@checked
 def delete_lock(
     scope: Construct,
     *,

@@ -182,4 +182,4 @@ class SingleVm(TakesJobs):
             )
 
     def _facts(self) -> dict[str, Any]:
-        return node_facts(self._name, self._spec, self)
+        return node_facts(self._name, self._spec, self.id, [self.main_host])

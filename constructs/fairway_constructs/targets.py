@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.bastion import Gateway
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.gpu_cluster import GpuCluster
     from fairway_constructs.nodes import NodeSpec
-    from fairway_constructs.single_vm import SingleVm
     from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import IVault
     from fairway_core.fields import Reach
@@ -101,27 +99,27 @@ def storage_of(storage: IStorage) -> StorageAccount:
 
 
 def node_facts(
-    name: str, spec: NodeSpec, cluster: GpuCluster | SingleVm, nodes: int | None = None
+    name: str, spec: NodeSpec, resource_id: str, hosts: Sequence[str], nodes: int | None = None
 ) -> dict[str, Any]:
-    """The target of a scale set, or of one VM, that jobs reach over SSH by its first node."""
+    """The target of a scale set, or of one VM, whose `hosts` jobs reach over SSH by the first."""
     shared = shared_folder(spec.mounts)
     keeps_disks = keeps_disk(spec, single=nodes is None)
     queue = spec.accounts.queue if spec.accounts else None
     return {
         "name": name,
         "engine": "ssh",
-        "vm_size": spec.size.name,
+        "vm_size": spec.size.text,
         "nodes": NodeRange.of(nodes or 1),
         "spot": spec.spot is not None,
         "mounts": {mount.name: mount.path for mount in spec.mounts},
         "ssh": SshAccess(
-            host=cluster.main_host,
+            host=hosts[0],
             user=ADMIN_USERNAME,
             shared=shared or LOCAL_FOLDER,
             # Without a folder that they share, what is on the first node is nowhere else.
-            others=tuple(cluster.other_hosts) if shared else (),
+            others=tuple(hosts[1:]) if shared else (),
             # A stopped node loses a system disk that is on itself.
-            machines=cluster.id if keeps_disks else "",
+            machines=resource_id if keeps_disks else "",
             queue=queue.folder if queue else None,
         ),
     }

@@ -161,9 +161,6 @@ STATEMENTS: dict[str, Statement] = {
     "Peering": lambda s, n: az.Peering(
         s, n, network=az.Network(_group(s, n), address_space=SPACE), remote_id=HUB
     ),
-    "People": lambda s, n: az.People(s, n, object_id=PERSON).grant(
-        "x", "Reader", on="/x", reason="reads"
-    ),
     "PrivateEndpoints": lambda s, n: az.PrivateEndpoints(
         s, n, subnet=SUBNET, virtual_network_id="/vnet"
     ).connect(s, n, service="blob", resource_id="/account"),

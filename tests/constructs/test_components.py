@@ -229,10 +229,10 @@ def test_a_mistake_is_named_where_it_is_made(
 
 def test_a_name_of_the_catalogue_is_not_its_row(stack: Stack) -> None:
     with pytest.raises(
-        UserError, match=r'`size` of GpuCluster takes.*\n  write vm_size\("Standard_'
+        UserError, match=r'`size` of GpuCluster takes.*\n  write az.vm_size\("Standard_'
     ):
         _cluster(stack, size="Standard_ND96isr_H100_v5")
-    with pytest.raises(UserError, match=r'`image` of GpuCluster takes .*\n  write image\("ubuntu-'):
+    with pytest.raises(UserError, match=r'`image` of GpuCluster takes .*\n  write az.image\("'):
         _cluster(stack, image="ubuntu-hpc-2404")
 
 

@@ -105,6 +105,13 @@ class VmSize:
     premium_ssd_v2: bool = False
     disk_controller: str = ""
     verified: bool = True
+    described: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text by which `vm_size` finds it: its name, or its description; see
+        `described_size`."""
+        return self.described or self.name
 
     @property
     def rdma(self) -> bool:
@@ -139,7 +146,8 @@ def vm_size(name: str) -> VmSize:
         return _size(name, look_up(name, _rows(), "vm-size", "fairway sizes"))
     like = vm_size(described["like"])
     changes = dict(each.split("=") for each in (described["with"] or "").split(", ") if each)
-    return _changed(described["name"], like, {key: int(value) for key, value in changes.items()})
+    values = {key: int(value) for key, value in changes.items()}
+    return _changed(described["name"], name, like, values)
 
 
 def described_size(name: str, like: str, changes: Mapping[str, int]) -> str:
@@ -165,7 +173,7 @@ def plain_name(size: str) -> str:
     return described["name"] if described else size
 
 
-def _changed(name: str, like: VmSize, changes: Mapping[str, int]) -> VmSize:
+def _changed(name: str, text: str, like: VmSize, changes: Mapping[str, int]) -> VmSize:
     """A size like another with some changes, without the rates and the quota of that one."""
     vcpus, gpus = changes.get("vcpus", like.vcpus), changes.get("gpus")
     cores = vcpus * like.cores // like.vcpus
@@ -173,6 +181,7 @@ def _changed(name: str, like: VmSize, changes: Mapping[str, int]) -> VmSize:
     return replace(
         like,
         name=name,
+        described=text,
         vcpus=vcpus,
         cores=cores,
         quota_vcpus=vcpus,

@@ -11,15 +11,13 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_simulator.azure.cloud import NOBODY, STORAGE_SUFFIX
 from fairway_simulator.azure.resource_ids import ResourcePath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from fairway_simulator.azure.store import ResourceStore
 
 
 # Where the subnet is not known; documentation says which ranges nobody routes (RFC 5737).
@@ -52,13 +50,24 @@ def _pick(network: IPv4Network, key: str) -> str:
 Made = list[tuple[ResourcePath, dict[str, Any]]]
 
 
+class Resources(Protocol):
+    """Look-up of other resources: a `ResourceStore`."""
+
+    @property
+    def vault_host(self) -> str:
+        """The host and port at which vaults are said to be."""
+
+    def get(self, path: ResourcePath) -> dict[str, Any] | None:
+        """The resource, or None."""
+
+
 @dataclass(frozen=True)
 class _New:
     """A resource that was put, to be filled in, and all the others."""
 
     path: ResourcePath
     resource: dict[str, Any]
-    others: ResourceStore
+    others: Resources
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -77,7 +86,7 @@ class _New:
 _Addition = Callable[[_New], Made | None]
 
 
-def complete(path: ResourcePath, resource: dict[str, Any], others: ResourceStore) -> Made:
+def complete(path: ResourcePath, resource: dict[str, Any], others: Resources) -> Made:
     """Fills in what the service adds; answers with the resources that it makes beside it."""
     resource["id"] = path.text
     resource["name"] = path.name

@@ -18,7 +18,7 @@ class ResourceStore:
     """Resources by their paths. Every answer is a copy; threads may share a store."""
 
     def __init__(self, vault_host: str) -> None:
-        self.vault_host: str = vault_host
+        self.vault_host = vault_host
         """The host and port at which vaults are said to be."""
         self._lock = threading.RLock()
         self._resources: dict[str, tuple[ResourcePath, dict[str, Any]]] = {}

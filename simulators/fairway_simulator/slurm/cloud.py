@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_agent.fanout.launchers import free_port
 from fairway_core import slurm
@@ -23,18 +23,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from fairway_simulator.slurm.cluster import SlurmCluster
-
 # Seconds: nodes are soon asked for, and soon deleted.
 _IDLE, _RESUME, _SUSPEND = 5, 60, 2
 _POLL = 0.1
+
+
+class Cluster(Protocol):
+    """Parts of a cluster that its nodes need: a `SlurmCluster`."""
+
+    cloud: int
+    folder: Path
+
+    @property
+    def conf(self) -> Path: ...
+    def start_node(self, name: str, *options: str) -> None: ...
+    def kill_node(self, name: str) -> None: ...
 
 
 @dataclass
 class CloudNodes:
     """The nodes of the partition `cloud`; `instances` live in a thread each."""
 
-    cluster: SlurmCluster
+    cluster: Cluster
     folder: Path
     scale_set: ScaleSet = field(init=False)
     instances: dict[str, tuple[threading.Thread, threading.Event]] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_simulator.batch.agent import environment, layout
 from fairway_simulator.batch.agent.commands import (
@@ -26,14 +26,22 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.job import Task
     from fairway_simulator.batch.model.pool import Node
-    from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
+
+
+class Listener(Protocol):
+    """The life of a task, which hears how an attempt goes on; see `Lifecycle`."""
+
+    def running(self, execution: Execution, /) -> bool: ...
+    def subtask(self, execution: Execution, index: int, outcome: Outcome, /) -> None: ...
+    def will_retry(self, task: Task, outcome: Outcome, /) -> bool: ...
+    def ended(self, execution: Execution, outcome: Outcome | None, /) -> None: ...
 
 
 class Execution:
     """An attempt of a task on its nodes, the main one first."""
 
     def __init__(
-        self, task: Task, nodes: Sequence[Node], agent: NodeAgent, listener: Lifecycle
+        self, task: Task, nodes: Sequence[Node], agent: NodeAgent, listener: Listener
     ) -> None:
         self.task = task
         self.nodes = list(nodes)

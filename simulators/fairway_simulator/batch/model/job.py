@@ -10,7 +10,7 @@ from fairway_simulator.batch.model.entity import Entity, parse_time, wire_time
 from fairway_simulator.batch.wire.bodies import UNLIMITED, seconds
 
 if TYPE_CHECKING:
-    from fairway_simulator.batch.agent.execution import Execution
+    from fairway_simulator.batch.model.outcome import Attempt
 
 _DEFAULTS: dict[str, Any] = {
     "usesTaskDependencies": False,
@@ -148,7 +148,7 @@ class Task(Entity):
         self.info: dict[str, Any] = {"retryCount": 0, "requeueCount": 0}
         self.where: dict[str, Any] = {}
         self.subtasks: list[dict[str, Any]] = []
-        self.execution: Execution | None = None
+        self.execution: Attempt | None = None
         self.files_until: float | None = None
         """The POSIX time at which its files are removed; None while it has not ended."""
         self.files_gone = False

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    import threading
 
 
 @dataclass(frozen=True)
@@ -44,3 +47,17 @@ def satisfies(conditions: dict[str, Any], outcome: Outcome) -> bool:
     names = {"preprocessing": "preProcessingError", "upload": "fileUploadError"}
     options = conditions.get(names.get(outcome.kind, "")) or conditions.get("default") or {}
     return str(options.get("dependencyAction")).lower() == "satisfy"
+
+
+class Attempt(Protocol):
+    """An attempt: when its time is over, how to end it, and whether it has ended."""
+
+    deadline: float | None
+    """The POSIX time at which the task's wall-clock time is over."""
+    done: threading.Event
+
+    def end(self, outcome: Outcome) -> None:
+        """Ends it early; it then counts as having ended so."""
+
+    def abandon(self) -> None:
+        """Ends it early, and nobody asks any more how."""

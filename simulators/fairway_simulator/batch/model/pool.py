@@ -9,10 +9,10 @@ from fairway_simulator.batch.model.entity import Entity, wire_time
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_simulator.batch.agent.execution import Execution
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.entity import Clock
     from fairway_simulator.batch.model.job import Task
+    from fairway_simulator.batch.model.outcome import Attempt
 
 _DEFAULTS: dict[str, Any] = {
     "resizeTimeout": "PT15M",
@@ -98,7 +98,7 @@ class Node(Entity):
         """Its folder as this process sees it; its tasks see it at the agent's `root`."""
         self.schedulable = True
         self.slots_used = 0
-        self.executions: dict[Execution, Task] = {}
+        self.executions: dict[Attempt, Task] = {}
         """The attempts that run on it, each with its task."""
         self.supervisors: set[Supervisor] = set()
         """All that run on it; what they run ends with the node."""

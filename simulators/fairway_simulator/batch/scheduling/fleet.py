@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fairway_simulator.batch.agent.commands import NodeAgent
-    from fairway_simulator.batch.agent.execution import Execution
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.account import Account
+    from fairway_simulator.batch.model.outcome import Attempt
     from fairway_simulator.batch.model.pool import Pool
 
 _NO_CORES = "The account's core quota for this VM family has been reached"
@@ -173,7 +173,7 @@ class Fleet:
 
         self._spawn(wait)
 
-    def _when_done(self, executions: Sequence[Execution], act: Callable[[], None]) -> None:
+    def _when_done(self, executions: Sequence[Attempt], act: Callable[[], None]) -> None:
         def wait() -> None:
             for execution in executions:
                 execution.done.wait()

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fairway_simulator.batch.agent.commands import NodeAgent
-    from fairway_simulator.batch.agent.execution import Execution
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.job import Job, Schedule
+    from fairway_simulator.batch.model.outcome import Attempt
 
 # Seconds for which a job is at least `deleting`: on Azure that lasts, and its id is taken so long.
 _DELETION = 1.0
@@ -93,7 +93,7 @@ class JobEnds:
             job.info["endTime"] = now
             job.become("completed", now)
 
-    def _executions(self, job: Job) -> list[Execution]:
+    def _executions(self, job: Job) -> list[Attempt]:
         with self._account.changed:
             if not job.running:
                 return []

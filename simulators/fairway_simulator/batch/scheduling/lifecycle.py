@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.execution import Execution
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.job import Task
+    from fairway_simulator.batch.model.outcome import Attempt
     from fairway_simulator.batch.model.pool import Node
     from fairway_simulator.batch.scheduling.jobs import JobEnds
 
@@ -158,7 +159,7 @@ class Lifecycle:
             self._jobs.terminate(job, "JMComplete")
         self._jobs.check_complete(job)
 
-    def terminate(self, task: Task, message: str) -> Execution | None:
+    def terminate(self, task: Task, message: str) -> Attempt | None:
         """Ends a task; returns the attempt that is being ended, None where none was running."""
         if task.state == "completed":
             raise ServiceError(409, "TaskCompleted")
@@ -169,7 +170,7 @@ class Lifecycle:
         return None
 
 
-def leave(node: Node, option: str, now: str, *, asked: bool = True) -> list[Execution]:
+def leave(node: Node, option: str, now: str, *, asked: bool = True) -> list[Attempt]:
     """Takes a node's tasks away as a node operation's option says: `requeue`, or `taskcompletion`,
     for which the returned attempts are to be waited for. Not `asked` for: the node is lost."""
     left = dict(node.executions)
