@@ -27,6 +27,7 @@ from fairway_constructs.nodes import refused_as
 from fairway_constructs.targets import TakesJobs
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
+from fairway_core.documents import FieldError
 from fairway_core.environment.batch import pool_image
 from fairway_core.environment.node_rules import (
     check_image,
@@ -86,7 +87,7 @@ class BatchPool(TakesJobs):
     after what its subnet needs and `depends_on`.
 
     Raises UserError for more nodes than such a pool holds, for an image without drivers for that
-    size, and where `mpi` excludes the slots or the formula.
+    size, for a mount at /home, and where `mpi` excludes the slots or the formula.
 
     >>> BatchPool(stack, "spot", account=account, subnet=subnet,
     ...           identity_id=identity.id, size=vm_size("Standard_ND96asr_v4"),
@@ -127,6 +128,9 @@ class BatchPool(TakesJobs):
             check_slots(shape, size)
             check_mix(shape, autoscale)
             check_image(size, image, own=image_id is not None, usual=pool_image)
+            if any(mount.path == "/home" for mount in mounts):
+                message = "a pool cannot mount `/home`: Batch keeps its own users there"
+                raise FieldError(message, "mount it elsewhere, for example at /data")
         fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)

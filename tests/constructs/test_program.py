@@ -369,6 +369,14 @@ def test_every_kind_of_cluster_takes_jobs(tmp_path: Path) -> None:
     assert found[2].nodes.max == 16
 
 
+def test_a_pool_has_no_home_of_others(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    mount = az.Mount(name="home", type="nfs", options="rw", source="s:/home", path="/home")
+    hub = _existing(lab)
+    with pytest.raises(UserError, match=r"pool `hb` cannot mount `/home`.*\n  mount it elsewhere"):
+        _pool(lab, hub["batch"], hub["net"].subnet("compute"), mounts=[mount])
+
+
 def test_a_node_pool_without_an_image_is_no_target(tmp_path: Path) -> None:
     _, lab = _lab(tmp_path)
     aks: Any = SimpleNamespace(id="/k", version=None, upgrades=None, creation_stack=())
