@@ -112,8 +112,7 @@ def _prepared(folder: Path, **fields: Any) -> dict[str, Any]:
     job = folder / "job.yaml"
     job.write_text(json.dumps({"name": "job", "command": "true", "template": "plain", **fields}))
     prepared = prepare(load_job(job), Target.local(), RunStore(folder / ".fairway"))
-    plan: dict[str, Any] = json.loads(prepared.plan.text())
-    return plan
+    return json.loads(prepared.plan.text())
 
 
 def test_the_project_gives_a_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,8 +88,6 @@ def test_a_task_that_saves_and_ends_with_0_because_its_machine_stops_is_lost(
     said, done, error = supervised(run)
     assert (said, done, error) == ("ready", 0, "")
     known, task = state_files.read_run(run), state_files.read_task(run / "tasks" / "0")
-    assert known is not None
-    assert task is not None
     assert (known.state, known.tasks) == (state, {state: 2})
     assert (task.state, task.exit_code) == (state, code)
     assert known.reason == task.reason

@@ -112,8 +112,7 @@ class Fairway:
         """Submits a job that must start, and returns the run's id."""
         run = self("submit", job, "--json", *arguments, **environment)
         assert run.returncode == 0, run.stderr
-        run_id: str = json.loads(run.stdout)["run_id"]
-        return run_id
+        return json.loads(run.stdout)["run_id"]
 
     def watch(self, job: Path, *arguments: str) -> str:
         """Runs a job that must succeed to its end; what was printed."""
@@ -125,8 +124,7 @@ class Fairway:
         """Facts of a run from `fairway show --json`."""
         shown = self.within("show", run, "--json")
         assert shown.returncode == 0, shown.stderr
-        facts: dict[str, Any] = json.loads(shown.stdout)
-        return facts
+        return json.loads(shown.stdout)
 
     def show_waiting(self, run: str) -> dict[str, Any]:
         """Facts of a run that is queued, once it says why: a scheduler looks in its own time."""
@@ -140,8 +138,7 @@ class Fairway:
     def record(self, run: str) -> dict[str, Any]:
         """The run's `state.json`."""
         text = (self.folder / ".fairway" / "runs" / run / "state.json").read_text()
-        facts: dict[str, Any] = json.loads(text)
-        return facts
+        return json.loads(text)
 
     def end(self) -> None:
         """Ends what a failed test left behind."""
@@ -301,7 +298,6 @@ def hello(fairway: Fairway, signs: Signs) -> Callable[..., str]:
         [port] = signs.lines(1)
         here = free_port()
         tunnel = fairway.start("tunnel", run, port, "--local-port", str(here))
-        assert tunnel.stdout is not None
         assert f"localhost:{here}" in tunnel.stdout.readline()
         assert until(lambda: heard(here)) == b"hello"
         tunnel.send_signal(signal.SIGINT)

@@ -93,7 +93,6 @@ def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
     _program(path / "jupyter-lab", _JUPYTER.format(python=sys.executable))
     job = fairway.job("true", env={"MINE": "of the job"})
     process = fairway.start("dev", "local", "--job", str(job), "--jupyter")
-    assert process.stdout is not None
     said = _until(process, "are copied there")
     run = said.split()[0]
     [address] = re.findall(r"http://localhost:\d+/lab", said)
@@ -145,7 +144,6 @@ def test_a_session_of_another_machine_is_not_kept_in_step(fairway: Fairway, path
 def _until(process: subprocess.Popen[str], text: str) -> str:
     """Output of the process up to the line with that text."""
     said = ""
-    assert process.stdout is not None
     for line in process.stdout:
         said += line
         if text in line:

@@ -138,7 +138,6 @@ def test_sigterm_to_one_rank_stops_and_saves_all(digits: Path, tmp_path: Path) -
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
-        assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("epoch=2 "):
                 os.kill(int((tmp_path / "1.pid").read_text()), signal.SIGTERM)

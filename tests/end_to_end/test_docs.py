@@ -214,7 +214,6 @@ class _Reader:
             env=self.variables,
         )
         self.background.append(process)
-        assert process.stdout is not None
         said: list[str] = []
         while not any(text.startswith("ready") for text in said):
             text = process.stdout.readline()

@@ -19,7 +19,6 @@ def test_overnight_example_fails_once_continues_and_notifies(fairway: Fairway) -
     shutil.copytree(EXAMPLE, folder)
     words = [sys.executable, str(folder / "listen.py"), "1", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as listener:
-        assert listener.stdout is not None
         url = listener.stdout.readline().split()[-1]
         run = fairway.submit(folder / "job.yaml", "-s", f"notify.webhook={url}")
         assert listener.stdout.readline().startswith(f"{run} succeeded after ")

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 def _record(fairway: Fairway, run: str, name: str) -> dict[str, object]:
     path: Path = fairway.folder / ".fairway" / "runs" / run / name
-    facts: dict[str, object] = json.loads(path.read_text())
-    return facts
+    return json.loads(path.read_text())
 
 
 def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
@@ -175,5 +174,4 @@ def _drawn(fairway: Fairway, run: str) -> list[float]:
 
 
 def _listed(fairway: Fairway) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(fairway.within("list", "--json").stdout)
-    return found
+    return json.loads(fairway.within("list", "--json").stdout)

@@ -81,8 +81,7 @@ def kept_model(folder: Path) -> dict[str, Any]:
     [path] = [
         each for each in folder.rglob("model.pt") if "work" not in each.relative_to(folder).parts
     ]
-    weights: dict[str, Any] = torch.load(path, weights_only=True)["model"]
-    return weights
+    return torch.load(path, weights_only=True)["model"]
 
 
 def losses(output: str) -> list[float]:
@@ -120,7 +119,6 @@ def test_a_stopped_training_goes_on_with_the_same_bits(folder: Path, tmp_path: P
     images = ("--data", str(make_images(tmp_path / "train")), "--workers=1")
     endless = train(folder, *images, "--steps=1000000", "--report-every=2", CHECKPOINT_DIR=saved)
     with ended(endless):
-        assert endless.stdout is not None
         while not endless.stdout.readline().startswith("step="):
             assert endless.poll() is None
         os.killpg(endless.pid, signal.SIGTERM)  # its reader of images is told too

@@ -35,8 +35,7 @@ def sweep(*values: object, **more: Any) -> dict[str, Any]:
 def ended(fairway: Fairway, job: Path, *arguments: str) -> str:
     """Runs a job to its end, whatever that is; the run's id."""
     run = fairway("submit", job, "--watch", "--quiet", "--json", *arguments)
-    run_id: str = json.loads(run.stdout)["run_id"]
-    return run_id
+    return json.loads(run.stdout)["run_id"]
 
 
 def states(fairway: Fairway, run: str) -> list[str]:
@@ -169,7 +168,6 @@ class TestLogs:
         job = fairway.job(command, setup="echo set up", **sweep("a", "b"))
         run = fairway.submit(job)
         following = fairway.start("logs", run, "-f")
-        assert following.stdout is not None
         assert following.stdout.readline() == "[setup] set up\n"
         pipe.lines(2 if len(os.sched_getaffinity(0)) > 1 else 1)
         gate.open(2)

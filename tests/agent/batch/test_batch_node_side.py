@@ -189,8 +189,7 @@ class TestAddresses:
 
 def setup_of(script: str) -> dict[str, Any]:
     """The line of a job's setup."""
-    found: dict[str, Any] = json.loads(TaskSpec("setup", script=script).line())
-    return found
+    return json.loads(TaskSpec("setup", script=script).line())
 
 
 @pytest.fixture

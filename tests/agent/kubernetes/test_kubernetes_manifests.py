@@ -50,8 +50,7 @@ def made(part: Part, plan: RunPlan = PLAN, settings: Settings = SETTINGS) -> dic
 
 
 def pod_of(job: dict[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = job["spec"]["template"]["spec"]
-    return spec
+    return job["spec"]["template"]["spec"]
 
 
 QUEUED = replace(SETTINGS, queue="nd", shm_size="64Gi")

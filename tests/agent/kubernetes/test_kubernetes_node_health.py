@@ -66,8 +66,7 @@ class Server:
                 "nodeInfo": {"bootID": self.boot},
             },
         }
-        copied: dict[str, Any] = json.loads(json.dumps(found))
-        return copied
+        return json.loads(json.dumps(found))
 
     def call(self, method: str, path: str, change: Any) -> None:
         assert method == "PATCH"

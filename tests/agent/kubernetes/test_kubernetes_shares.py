@@ -46,7 +46,6 @@ def task(tmp_path: Path, host: Host, **spec: Any) -> Task:
 
 
 def share_of(host: Host) -> Any:
-    assert host.share is not None
     return host.share
 
 

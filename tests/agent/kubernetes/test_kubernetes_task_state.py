@@ -162,12 +162,10 @@ class TestWaiting:
             for number in range(4)
         ]
         found = view_of(Objects({NAME: job()}, {NAME: [waiting]}, broken=nodes), SWEEP, 2)
-        assert found is not None
         broken = "nd-0: 7 of 8 GPUs; nd-1: 7 of 8 GPUs; nd-2: 7 of 8 GPUs and 1 more"
         assert found[0].reason == f"waiting for a node: 9 unfit; broken: {broken}"
         others = Objects({NAME: job()}, {NAME: [waiting]}, broken=nodes[4:])
         found = view_of(others, SWEEP, 2)
-        assert found is not None
         assert found[0].reason == "waiting for a node: 9 unfit"
 
     def test_kubernetes_task_without_a_pod_waits_for_its_turn(self) -> None:
@@ -189,7 +187,6 @@ class TestWaiting:
         assert lacking(found, GANG) == (f"1 of its 3 pods run: {why}", 60.0)
         pods[0] = pod(0, "Pending", **none)
         facts = view_of(found, GANG, 3)
-        assert facts is not None
         assert facts[0].reason == why.replace("2", "3")
         assert lacking(Objects({NAME: job()}, {NAME: [pod(0, "Running")]}), SWEEP) == ("", 0.0)
 

@@ -45,7 +45,6 @@ def test_pyxis_goes_before_apptainer(
 ) -> None:
     monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
     entry = container.entry_of(run, "/data/code", [str(run)])
-    assert entry is not None
     if has_pyxis:
         assert entry.prefix == ()
         assert entry.step == (
@@ -71,7 +70,6 @@ def test_nccl_finds_the_images_settings_and_topology_files(
     monkeypatch.setattr(container, "IMAGE_FILES", [str(path) for path in there])
     monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
     entry = container.entry_of(run, "/data/code", [])
-    assert entry is not None
     words = " ".join(entry.step if has_pyxis else entry.prefix)
     assert f"{there[0]}:{there[0]}:ro,{there[1]}:{there[1]}:ro" in words
     assert str(there[2]) not in words

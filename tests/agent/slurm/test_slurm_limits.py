@@ -160,8 +160,7 @@ def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[st
         runs, "jobs_named", lambda _: [_element(*each) for each in enumerate(states)]
     )
     runs.reconcile_all([run])
-    value: dict[str, Any] = json.loads((run / "state.json").read_text())
-    return value
+    return json.loads((run / "state.json").read_text())
 
 
 def test_the_run_says_which_limit_it_was_over(

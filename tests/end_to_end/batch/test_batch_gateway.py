@@ -96,9 +96,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
 
 
 def _port(url: str) -> int:
-    port = urlsplit(url).port
-    assert port is not None
-    return port
+    return urlsplit(url).port
 
 
 def test_data_travels_by_names_that_are_known_inside_alone(

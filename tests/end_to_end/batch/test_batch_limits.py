@@ -16,8 +16,7 @@ def held(pipe: Pipe, gate: Gate) -> str:
 
 
 def task_of(batch: Batch, run: str) -> dict[str, Any]:
-    task: dict[str, Any] = json.loads(batch.ok("show", run, "--json"))["task_list"][0]
-    return task
+    return json.loads(batch.ok("show", run, "--json"))["task_list"][0]
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,6 @@ class TestNodes:
         environment = {**os.environ, "TMPDIR": str(private)}
         words = ("tunnel", run.id, port, "--local-port", str(here))
         tunnel = batch.fairway.start(*words, env=environment)
-        assert tunnel.stdout is not None
         assert f"localhost:{here}" in tunnel.stdout.readline()
         # It listens once this is said.
         with urllib.request.urlopen(f"http://localhost:{here}/page.txt") as answer:

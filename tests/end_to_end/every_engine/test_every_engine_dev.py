@@ -33,13 +33,11 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
 
 def until(process: Process, word: str) -> list[str]:
     """The lines that it prints, up to one with that word."""
-    assert process.stdout is not None
     lines: list[str] = []
     for line in process.stdout:
         lines.append(line.rstrip("\n"))
         if word in line:
             return lines
-    assert process.stderr is not None
     raise AssertionError(f"it ended after {lines}: {process.stderr.read()}")
 
 

@@ -161,7 +161,6 @@ def test_the_best_is_chosen_where_tasks_run(fairway: Fairway, place: Place, gate
 def _serving(fairway: Fairway) -> Popen[str]:
     """A server of the project, once it answers."""
     server = fairway.start("serve", "--socket", fairway.folder / "page.sock")
-    assert server.stdout is not None
     assert server.stdout.readline().startswith("ready: ")
     return server
 
@@ -209,5 +208,4 @@ def _until_begun(fairway: Fairway, run: str, server: Popen[str]) -> None:
 
 def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:
     """Facts of each step."""
-    found: list[dict[str, Any]] = fairway.show(run)["task_list"]
-    return found
+    return fairway.show(run)["task_list"]

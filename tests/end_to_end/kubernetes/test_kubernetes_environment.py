@@ -177,7 +177,6 @@ def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
     served = tmp_path / "served"
     served.mkdir()
     os.link(pipe.path, served / "pipe")
-    assert FAST.kubernetes is not None
     size = {"cpu": "96", "memory": "1900Gi", "nvidia.com/gpu": "8"}
     nodes = [NodeSpec("nd-0", size, {"agentpool": "nd"}, [TAINT], nvme=True), NodeSpec("system-0")]
     (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [FAST.record()]}))
@@ -196,14 +195,12 @@ def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
         run = fairway.submit(job, "--target", "nd")
         assert pipe.lines(1) == ["ready"]
         disks = cluster.kubelet.disks("nd-0")
-        assert disks is not None
         [scratch] = (disks / "fairway").iterdir()
         assert [*scratch.glob("fairway-*/tasks/*/mine")]
         assert _left(disks) == [scratch]
         part = f"fairway.dev/run={run},fairway.dev/part=0"
         name = cluster.kubectl("-n", SPACE, "get", "pods", "-l", part, "-o", "name").strip()
         killed = cluster.kubelet.pod(SPACE, name.removeprefix("pod/"))
-        assert killed is not None
         killed.kill("", "OOMKilled")
         failed = "--for=jsonpath={.status.phase}=Failed"
         cluster.kubectl("-n", SPACE, "wait", failed, name, "--timeout=280s")

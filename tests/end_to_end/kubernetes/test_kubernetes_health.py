@@ -35,7 +35,6 @@ VM = (
 )
 SELECTOR = {"agentpool": "sim"}
 TARGET = prepared.target()
-assert TARGET.kubernetes is not None
 POOL = TARGET.model_copy(
     update={
         "name": "sim",
@@ -97,8 +96,7 @@ class Pool:
         )
 
     def node(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.cluster.kubectl("get", "node", name, "-o", "json"))
-        return found
+        return json.loads(self.cluster.kubectl("get", "node", name, "-o", "json"))
 
     def status(self, name: str) -> tuple[str, bool]:
         """Status of the node's condition HardwareFault, and True if the node takes no pods."""

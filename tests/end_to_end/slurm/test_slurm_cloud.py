@@ -42,7 +42,6 @@ def test_nodes_come_for_a_run_and_go_after_it(fairway: Fairway, cluster: SlurmCl
     until(lambda: fairway.show(run)["reason"] == "its nodes are starting")
     assert fairway.within("wait", run).returncode == 0
     assert sorted(fairway.within("logs", run).stdout.split()) == ["cloud-0", "cloud-1"]
-    assert cluster.nodes_of_cloud is not None
     scale_set = cluster.nodes_of_cloud.scale_set
     until(lambda: states(cluster) == {"idle~"} and not scale_set.instances, lambda: states(cluster))
     assert scale_set.capacity == 0

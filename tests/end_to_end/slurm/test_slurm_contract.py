@@ -41,7 +41,6 @@ def test_the_contract_on_every_node(fairway: Fairway, slurm: SlurmCluster) -> No
     )
     run = fairway.submit(job, *TARGET)
     assert fairway.within("wait", run).returncode == 0, fairway("logs", run).stdout
-    assert slurm.shared is not None
     folder = slurm.shared / "runs" / run
     for rank in range(3):
         words = (folder / "shared" / str(rank)).read_text().split("\0")
@@ -91,7 +90,6 @@ def test_inputs_are_staged_and_secrets_read_on_the_nodes(
         SlurmCluster(nodes=3, variables={"FAIRWAY_METADATA_URL": there.url}) as slurm,
     ):
         monkeypatch.setenv("FAIRWAY_SSH_CONFIG", slurm.environment["FAIRWAY_SSH_CONFIG"])
-        assert slurm.shared is not None
         folders = slurm.shared, slurm.folder / "state"
         check_staging(fairway, there, slurm.target, slurm.node_names(), *folders)
 

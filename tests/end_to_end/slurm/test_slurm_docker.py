@@ -86,7 +86,6 @@ def docker(slurm: SlurmCluster) -> Iterator[Path]:
     daemon = subprocess.Popen(
         [*words, sys.executable, "-c", _DAEMON, str(socket)], stdout=subprocess.PIPE, text=True
     )
-    assert daemon.stdout is not None
     assert daemon.stdout.readline() == "up\n"
     yield client
     daemon.kill()

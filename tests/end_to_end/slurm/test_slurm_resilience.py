@@ -33,7 +33,6 @@ COUNTS = (
 
 def job_of(slurm: SlurmCluster, run: str) -> str:
     """Slurm's id of the run's first job."""
-    assert slurm.shared is not None
     orders = json.loads((slurm.shared / "runs" / run / "control.json").read_text())
     return str(orders["parts"][0]["job"])
 
@@ -195,7 +194,6 @@ class TestCutOff:
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs, stage: str
     ) -> None:
         job = fairway.job(f"echo started >>{signs}", template="plain")
-        assert slurm.shared is not None
         folder = slurm.shared / "runs" / "mine"
         process = fairway.start("submit", job, *TARGET, "--run-id", "mine")
         until(lambda: _is_at(folder, stage))
@@ -238,7 +236,6 @@ class TestCutOff:
     ) -> None:
         job = fairway.job(f"read <{gate.path}", template="plain")
         run = fairway.submit(job, *TARGET)
-        assert slurm.shared is not None
         path = slurm.shared / "runs" / run / "control.json"
         orders = json.loads(path.read_text())
         mine = orders["parts"][0]["job"]
@@ -258,7 +255,6 @@ class TestCutOff:
         command = f"echo one; read <{gate.path}; echo two"
         run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
         following = fairway.start("logs", run, "--follow")
-        assert following.stdout is not None
         assert following.stdout.readline() == "one\n"
         slurm.stop_scheduler()
         for words in (("show", run), ("logs", run)):

@@ -19,9 +19,7 @@ TARGET = ("--target", "slurm-sim")
 
 def orders(slurm: SlurmCluster, run: str) -> dict[str, Any]:
     """Record of what was asked of Slurm for a run."""
-    assert slurm.shared is not None
-    found: dict[str, Any] = json.loads((slurm.shared / "runs" / run / "control.json").read_text())
-    return found
+    return json.loads((slurm.shared / "runs" / run / "control.json").read_text())
 
 
 def failed(fairway: Fairway, job: Path, code: int, *arguments: str) -> dict[str, Any]:

@@ -34,8 +34,7 @@ def team() -> Iterator[Team]:
 
 
 def _facts(fairway: Fairway, run: str, **environment: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(fairway("show", run, "--json", **environment).stdout)
-    return found
+    return json.loads(fairway("show", run, "--json", **environment).stdout)
 
 
 def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(

@@ -107,7 +107,6 @@ def test_ssh_transport_uses_one_connection_and_closes_it(
     log = (cluster.hosts["n1"].folder / "sshd.log").read_text()
     assert log.count("Accepted publickey") == 1
     folder = remote_host.connection.folder
-    assert folder is not None
     assert folder.stat().st_mode & 0o077 == 0
     remote_host.connection.close()
     assert not folder.exists()

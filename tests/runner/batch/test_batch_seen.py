@@ -252,7 +252,6 @@ def test_a_task_that_a_person_ended_is_cancelled_for_who_finds_the_run(
     write_history(run.folder, account, storage, [ENDED_JOB, retried])
     state = State.read(run)
     assert run.task_status(0).state == "cancelled"
-    assert state is not None
     assert (state.only, state.done) == ((1,), {"cancelled": 1})
 
 

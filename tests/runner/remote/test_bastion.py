@@ -84,7 +84,6 @@ def _is_over(bastion: Bastion) -> bool:
 def test_bastion_tunnel_passes_all_bytes_both_ways(bastion: Bastion, echo: None) -> None:
     much = os.urandom(3_000_000)
     with _start(bastion) as process:
-        assert process.stdin is not None
         assert process.stdout.readline() == b"hello\n"
         said: list[bytes] = []
         reader = threading.Thread(target=lambda: said.append(process.stdout.read(len(much))))  # type: ignore[union-attr]
@@ -123,7 +122,6 @@ def test_az_ends_with_it_however_it_ends(
 def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
     """A terminal sends it to all: a master connection, which goes on, is not to lose its way."""
     with _start(bastion) as process:
-        assert process.stdin is not None
         assert process.stdout.readline() == b"hello\n"
         assert os.getsid(process.pid) == process.pid, "it has no terminal"
         process.send_signal(signal.SIGINT)
@@ -185,7 +183,6 @@ def test_bastion_tunnel_failure_has_a_reason_and_a_hint(
     bastion.write()
     bastion.id = wanted
     with _start(bastion) as process:
-        assert process.stdin is not None
         said = process.stderr.read().decode()
         process.stdin.close()
         assert process.wait(PATIENCE) == code

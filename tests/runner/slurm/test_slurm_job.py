@@ -99,8 +99,7 @@ def run_job(
 
 def state(folder: Path) -> dict[str, Any]:
     file = folder / f"runs/{RUN}/tasks/0/state.json"
-    value: dict[str, Any] = json.loads(file.read_text())
-    return value
+    return json.loads(file.read_text())
 
 
 @pytest.mark.parametrize("code", [0, 3])

@@ -38,8 +38,7 @@ def _holds(*command: str, folder: Path) -> None:
 
 
 def _load(file: Path) -> dict[str, Any]:
-    document: dict[str, Any] = YAML(typ="safe", pure=True).load(file)
-    return document
+    return YAML(typ="safe", pure=True).load(file)
 
 
 def _steps(file: Path) -> list[dict[str, Any]]:

@@ -58,8 +58,7 @@ def _run(name: str, folder: Path, state: dict[str, Any], **environment: str) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def _state(**more: Any) -> dict[str, Any]:

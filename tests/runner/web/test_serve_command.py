@@ -60,7 +60,6 @@ def test_serve_command_answers_until_a_signal_ends_it(
             get(f"{known['url']}/", "wrong")
         process.send_signal(number)
         process.wait()
-        assert process.stdout is not None
         assert process.stdout.read() == ""
     assert process.returncode == code
     assert not record.exists()
@@ -217,8 +216,6 @@ def test_a_server_that_was_killed_loses_no_line_of_who_follows(
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert reader.stdout is not None
-        assert reader.stderr is not None
         assert reader.stdout.readline() == "one\n"
         add("two\nthr")
         assert reader.stdout.readline() == "two\n"

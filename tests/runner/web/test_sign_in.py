@@ -246,7 +246,6 @@ def _running(proxy: list[str], own: dict[str, str]) -> Iterator[None]:
     """The proxy, once it says that it is ready."""
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(proxy, env={**os.environ, **own}, text=True, **output) as process:
-        assert process.stdout is not None
         try:
             said = ""
             while "resuming normal operations" not in said:

@@ -40,8 +40,7 @@ def _post(client: TestClient, call: str, asked: object) -> Any:
 
 def said(answer: Any) -> str:
     """The message of an error's first finding."""
-    message: str = answer.json()["findings"][0]["message"]
-    return message
+    return answer.json()["findings"][0]["message"]
 
 
 def test_a_check_tells_what_would_start(client: TestClient, store: RunStore) -> None:

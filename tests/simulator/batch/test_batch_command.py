@@ -51,8 +51,6 @@ def start(storage: Any) -> Iterator[Any]:
 
 def ready(process: subprocess.Popen[str]) -> dict[str, str]:
     """The variables that it prints, once it is ready."""
-    assert process.stderr
-    assert process.stdout
     line = process.stderr.readline()
     assert line.startswith("ready: "), line
     lines = [shlex.split(process.stdout.readline())[1] for _ in range(4)]

@@ -39,8 +39,7 @@ def raw(service: BatchSimulator, method: str, path: str, **headers: str) -> tupl
 @pytest.fixture
 def strict(service: BatchSimulator, connect: Any) -> BatchClient:
     """A client that never asks twice."""
-    client: BatchClient = connect(service, retry_total=0)
-    return client
+    return connect(service, retry_total=0)
 
 
 def test_a_wrong_key_is_forbidden(service: BatchSimulator) -> None:

@@ -63,13 +63,11 @@ class Space:
 
     def get(self, *words: str) -> dict[str, Any]:
         """An object, or a list of them."""
-        found: dict[str, Any] = json.loads(self.do("get", *words, "-o", "json"))
-        return found
+        return json.loads(self.do("get", *words, "-o", "json"))
 
     def items(self, *words: str) -> list[dict[str, Any]]:
         """The objects of a list."""
-        found: list[dict[str, Any]] = self.get(*words)["items"]
-        return found
+        return self.get(*words)["items"]
 
     def wait(self, what: str, condition: str) -> None:
         """Until a condition of an object holds, `jsonpath=…`, or `delete`."""

@@ -338,7 +338,6 @@ def change() -> Callable[..., Any]:
     admission = Admission(store)
     kinds = {"ValidatingAdmissionPolicy": POLICIES}
     kinds["ValidatingAdmissionPolicyBinding"] = POLICY_BINDINGS
-    assert TARGET.kubernetes is not None
     for found in [*health.objects([TARGET]), *policy_of_head(TARGET.kubernetes)]:
         if resource := kinds.get(found["kind"]):
             store.create(resource, admission.new(resource, found, "", "Strict"))

@@ -186,8 +186,7 @@ class Cloud:
             self.store.replace(NODES, {**node, "metadata": metadata})
 
     def suspended(self, name: str) -> bool:
-        found: bool = self.store.get(JOBS, SPACE, name)["spec"].get("suspend", False)
-        return found
+        return self.store.get(JOBS, SPACE, name)["spec"].get("suspend", False)
 
     def placed(self) -> list[str]:
         return sorted(

@@ -61,7 +61,6 @@ def test_kubernetes_simulator_runs_until_interrupted(tmp_path: Path) -> None:
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     published = tmp_path / prepared.KUBECONFIG
-    assert process.stdout
     with process.stdout, process.stderr:
         ready = process.stderr.readline()
         assert ready.startswith("ready: https://127.0.0.1:")

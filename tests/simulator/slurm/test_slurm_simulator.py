@@ -38,8 +38,6 @@ def test_slurm_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     env = tmp_path / "slurm.env"
     words = [sys.executable, "-m", "fairway_simulator.slurm", "--nodes", "2", "--env", str(env)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
     assert select.select([process.stderr], [], [], PATIENCE)[0]
     assert process.stderr.readline().startswith("ready: sim-0, sim-1;")
     assert env.stat().st_mode & 0o777 == 0o600
