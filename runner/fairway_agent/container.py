@@ -225,7 +225,7 @@ def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
     found = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
     if target.engine == "local":
         # Its folder is not on PATH in there.
-        found["FAIRWAY_EACH_NODE"] = str(processes.package() / "fanout/local/fairway-each-node")
+        found["FAIRWAY_EACH_NODE"] = str(processes.PACKAGE / "fanout/local/fairway-each-node")
     if runtime.is_oci and (gpus := os.environ.get(GPUS)):
         # It has no others in there, whatever they are called outside.
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
@@ -260,7 +260,7 @@ def _unmarked(secrets: Collection[str] = ()) -> dict[str, str]:
 def _seen(run: Path, target: TargetFacts) -> list[str]:
     """The directories that the container shares with the host, none of them in another."""
     named = [value for name, value in os.environ.items() if _DIRECTORY.fullmatch(name)]
-    named += [str(run), str(Path.cwd()), str(processes.package()), *target.mounts.values()]
+    named += [str(run), str(Path.cwd()), str(processes.PACKAGE), *target.mounts.values()]
     found = sorted({path for path in named if path.startswith("/") and Path(path).is_dir()})
     return [
         path

@@ -48,7 +48,7 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     try:
         with (folder / LOG).open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable or "python3", "-I", "-c", _PROGRAM, str(processes.here())],
+                [sys.executable or "python3", "-I", "-c", _PROGRAM, str(processes.BUNDLE)],
                 env={name: os.environ[name] for name in os.environ if name not in plan.secrets},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

@@ -23,26 +23,22 @@ WAITS = "fairway-waits"
 beside it, or by it."""
 
 
-def here() -> Path:
-    """The bundle's folder, which Python can run."""
-    return package().parent
-
-
-def package() -> Path:
-    """The folder of the package, with the programs that are no Python."""
-    return Path(fairway_agent.__file__).parent
+PACKAGE = Path(fairway_agent.__file__).parent
+"""The folder of the package, with the programs that are no Python."""
+BUNDLE = PACKAGE.parent
+"""The bundle's folder, which Python can run."""
 
 
 def program(module: str, *, waits: bool = False) -> list[str]:
     """The start of a command line that runs one of the bundle's modules, or of those that are
     installed where this is no bundle. `waits` says of the program what WAITS says."""
     mark = ["-X", WAITS] if waits else []
-    if not (here() / "__main__.py").exists():
+    if not (BUNDLE / "__main__.py").exists():
         # A json.py in the current folder is the job's, and not Python's own. Where this is
         # installed Python knows that; on an older one only tests run it so.
         safe = ["-P"] if sys.version_info >= (3, 11) else []
         return [sys.executable, *mark, *safe, "-m", module]
-    return [sys.executable or "python3", *mark, "-s", str(here()), module]
+    return [sys.executable or "python3", *mark, "-s", str(BUNDLE), module]
 
 
 # These end their ranks within half a second of a SIGTERM, so the ranks are told first

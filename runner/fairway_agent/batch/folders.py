@@ -36,6 +36,8 @@ class Folders:
         self.record = self.job / "record"
         self.setup_file = self.job / "setup.json"
         self.index = self.job / "tasks.index"
+        self.task = os.environ.get("FAIRWAY_TASK", "setup")
+        """The task's name."""
 
     @cached_property
     def base(self) -> Path:
@@ -72,11 +74,6 @@ class Folders:
         if "FAIRWAY_SCHEDULE" in os.environ:
             return f"{run}-{os.environ['AZ_BATCH_JOB_ID'].rpartition('-')[2]}"
         return run
-
-    @property
-    def task(self) -> str:
-        """The task's name."""
-        return os.environ.get("FAIRWAY_TASK", "setup")
 
     @property
     def submission(self) -> int:

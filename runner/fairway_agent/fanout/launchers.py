@@ -64,7 +64,7 @@ def contract(
     that enter the container on each of several.
     """
     way = _WAYS[name]
-    folder = processes.here() / way.folder
+    folder = processes.BUNDLE / way.folder
     words = ["env", "FAIRWAY_NODE_RANK=0"] if contained and nodes == 1 else [_EACH_NODE, *inside]
     found = {"PATH": f"{path}:{folder}", "FAIRWAY_EACH_NODE": " ".join(words)}
     agent = str(folder / way.agent)

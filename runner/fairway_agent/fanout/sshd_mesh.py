@@ -236,7 +236,7 @@ def serve(context_file: str) -> int:
     os.environ.clear()
     os.environ.update(context["environment"])
     # MPI's daemons look there for what they were told to call in place of ssh.
-    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{processes.here()}"
+    os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{processes.BUNDLE}"
     base = Path(context["base"])
     os.chdir(context["code"])
     words = ORIGINAL.split()

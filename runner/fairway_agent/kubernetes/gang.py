@@ -75,7 +75,7 @@ class Gang:
             name=f"{run.name}/{task}",
             folder=own / "ssh",
             key=run / "fairway_key",
-            serve=f"{processes.here()}/fairway-node serve",
+            serve=f"{processes.BUNDLE}/fairway-node serve",
         )
         folder, pods = run / "tasks" / task / "pods" / str(submission), pods_of(run)
         seconds = patience(size, size) if pods is None else pods.patience or 0.0

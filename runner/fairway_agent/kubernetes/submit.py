@@ -204,7 +204,7 @@ def _write_objects(folder: Path, wanted: Control, request: SubmitRequest) -> Non
 
 
 def _program(module: str, *words: str) -> list[str]:
-    return ["python3", "-s", str(processes.here()), f"fairway_agent.kubernetes.{module}", *words]
+    return ["python3", "-s", str(processes.BUNDLE), f"fairway_agent.kubernetes.{module}", *words]
 
 
 def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:

@@ -63,7 +63,7 @@ def batch_script(folder: Path, part: Part, submission: int) -> str:
         words.append(str(part.indices[0]))
     return _SCRIPT.format(
         python=shlex.quote(sys.executable or "python3"),
-        bundle=shlex.quote(str(processes.here())),
+        bundle=shlex.quote(str(processes.BUNDLE)),
         words=shlex.join(words),
     )
 
