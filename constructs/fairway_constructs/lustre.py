@@ -71,7 +71,8 @@ class Lustre(FileSystem, Service):
     >>> lustre.mount, lustre.throughput_mbps  # doctest: +SKIP
     """
 
-    DIAGNOSTICS = Diagnostics(metrics=True)
+    # Source: Azure Monitor, supported logs of Microsoft.StorageCache/amlFilesystems.
+    DIAGNOSTICS = Diagnostics(categories=("AmlfsAuditEvent",), metrics=True)
 
     def __init__(
         self,

@@ -373,7 +373,9 @@ def test_a_pool_has_no_home_of_others(tmp_path: Path) -> None:
     _, lab = _lab(tmp_path)
     mount = az.Mount(name="home", type="nfs", options="rw", source="s:/home", path="/home")
     hub = _existing(lab)
-    with pytest.raises(UserError, match=r"pool `hb`: .*cannot mount `/home`.*\n  mount it elsewhere"):
+    with pytest.raises(
+        UserError, match=r"pool `hb`: .*cannot mount `/home`.*\n  mount it elsewhere"
+    ):
         _pool(lab, hub["batch"], hub["net"].subnet("compute"), mounts=[mount])
 
 
