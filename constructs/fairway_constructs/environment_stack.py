@@ -24,7 +24,7 @@ from fairway_core.naming import Naming, check_pattern
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from fairway_constructs.cdk import App
+    from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_constructs.placement import Placement
     from fairway_core.naming import NameParts
@@ -70,7 +70,7 @@ class EnvironmentStack(Stack):
 
     def __init__(
         self,
-        scope: App,
+        scope: Construct,
         id: str,  # noqa: A002
         *,
         location: str,
