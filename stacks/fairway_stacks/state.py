@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from fairway_constructs.cdk import Backend, CloudBackend, NamedCloudWorkspace
 from fairway_core.catalog.tables import table
@@ -55,8 +54,8 @@ def keep_state(
             return
         case "http":
             for each in settings.keys() & {"address", "lock_address", "unlock_address"}:
-                url = urlsplit(settings[each])
-                settings[each] = url._replace(path=f"{url.path.rstrip('/')}/{name}").geturl()
+                address, mark, query = settings[each].partition("?")
+                settings[each] = f"{address.rstrip('/')}/{name}{mark}{query}"
         case "remote" | "cloud":
             workspaces: dict[str, Any] = settings.pop("workspaces", {})
             workspaces |= {k: settings.pop(k) for k in ("prefix", "project") if k in settings}

@@ -171,8 +171,8 @@ def test_state_backends_shown_in_the_document_are_accepted(
 
 OTHERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
     "s3": (
-        {"bucket": "b", "region": "r", "key": "k/", "use_lockfile": True},
-        {"key": "k/lab-network.tfstate", "use_lockfile": True},
+        {"bucket": "b", "region": "r", "key": "k/", "allowed_account_ids": ["1"]},
+        {"key": "k/lab-network.tfstate", "allowed_account_ids": ["1"]},
     ),
     "gcs": ({"bucket": "b", "prefix": "k/"}, {"prefix": "k/lab-network"}),
     "http": ({"address": "https://x/?ref=a"}, {"address": "https://x/lab-network?ref=a"}),
@@ -328,6 +328,10 @@ def test_a_hidden_credential_is_refused(
         ("s3", {"assume_role": {"rol_arn": "r"}}, "takes no `rol_arn`", "`role_arn`"),
         ("s3", {"assume_role": "r"}, "takes settings of its own", "role_arn"),
         ("s3", {"bucket": {"name": "b"}}, "takes one value", "`bucket: VALUE`"),
+        ("s3", {"key": 5}, "`key` takes text", 'key: "lab"'),
+        ("local", {"path": True}, "`path` takes text", 'path: "lab"'),
+        ("cloud", {"workspaces": {"name": 5}}, "`workspaces.name` takes text", 'name: "lab"'),
+        ("S3", {}, "`backend`: expected one of", "did you mean `s3`?"),
         ("cloud", {"workspaces": {"tags": ["a"]}}, "no setting here", "write `name`"),
     ],
 )

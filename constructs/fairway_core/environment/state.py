@@ -17,8 +17,12 @@ from fairway_core.suggestions import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_Value = str | int | bool | tuple[str, ...]
+# A list, and no tuple: a validator that comes first has made it of the file's text.
+_Value = str | int | bool | list[str]
 _Path = tuple[str, ...]
+# Of these and what a backend calls `named` Fairway makes text of its own.
+_TEXTS = frozenset({"address", "lock_address", "unlock_address", "path", "workspace_dir"})
+_TEXTS |= {"organization", "hostname", "prefix", "project", "name"}
 
 
 class _Backend(Model, defer_build=True):
@@ -38,10 +42,10 @@ class _Backend(Model, defer_build=True):
     @classmethod
     def _settings_are_known(cls, given: Any) -> Any:
         """Before the fields: one that is misspelt is not missing."""
-        if not isinstance(given, dict):
-            return given  # made in Python before
-        backend = given.get("backend", "local")
-        facts = table("backends")["backends"][backend]
+        backend = str(given.get("backend", "local")) if isinstance(given, dict) else ""
+        facts = table("backends")["backends"].get(backend)
+        if facts is None:
+            return given  # made in Python before, or refused by its field
         settings = {name: given[name] for name in given if name not in cls.model_fields}
         for path, value in _each(settings, facts.get("maps", ())):
             _refuse_credential(path, value, facts, str(settings.get("hostname", "")))
@@ -124,6 +128,8 @@ def _refuse_unknown(
         if not isinstance(value, dict):
             wanted, hint = ("settings of its own", inner)
         raise FieldError(f"`{name}` takes {wanted}", f"write `{hint}`", path)
+    if last in {*_TEXTS, facts.get("named")} and not isinstance(value, str):
+        raise FieldError(f"`{name}` takes text", f'for example `{last}: "lab"`', path)
 
 
 class LocalState(_Backend, defer_build=True):
