@@ -56,6 +56,11 @@ def test_unused_param_of_a_sweep_is_reported_there(tmp_path: Path, here: RunFair
     assert err.startswith(f"job.yaml:{line}:")
     assert "error: nothing reads `params.seed` [unused-param]" in err
     assert "use it as {{ params.seed }}, or list it under `params:`" in err
+    step = {**JOB, **points({"grid": {"seed": [1], "epochs": [1]}})}
+    named = json.dumps({"name": step.pop("name"), "steps": {"one": step}})
+    (tmp_path / "steps.yaml").write_text(named)
+    code, _, err = here("submit", "steps.yaml", "--dry-run")
+    assert (code, err.split()[0]) == (2, f"steps.yaml:1:{named.index('seed')}:")
     job = written(tmp_path, **points({"grid": {"epochs": [1]}}))
     given = "sweep.points=[{grid: {epochs: [1], seed: [1]}}]"
     code, _, err = here("submit", job, "--dry-run", "-s", given)

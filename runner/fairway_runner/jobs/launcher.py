@@ -338,7 +338,7 @@ class ParamUse:
         for path in (("params", name), ("params",)):
             if typed_at := document.overrides.get(path):
                 return replace(typed_at, column=len("-s ") + 1, length=len(".".join(path)))
-        written = (path for path in document.text.keys if path[-1] == name)
+        written = (path for path in document.text.keys if path[-1:] == (name,))
         keys: Iterator[DataPath] = (
             path for path in (*written, *document.overrides) if path[0] == "sweep"
         )
