@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter, deque
 from dataclasses import field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +155,7 @@ class Supervisor:
         if not self.plan.retry:
             return
         control.change(self.folder, self.plan.submission, cancelled_tasks={})
-        for each in (*self._tasks_of("tasks"), *self._tasks_of("finally")):
+        for each in chain(self._tasks_of("tasks"), self._tasks_of("finally")):
             each.task.record(each.task.status("queued"))
         if self.plan.max_cost:
             nodes = limits.nodes_of(self.folder)

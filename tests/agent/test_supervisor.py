@@ -263,6 +263,19 @@ def test_max_cost_counts_time_held_before_a_retry(made: tuple[Supervisor, Any]) 
     assert run.spent == 3050.0
 
 
+def test_a_retry_reads_a_task_once_the_one_before_is_queued(
+    made: tuple[Supervisor, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = made
+    run.plan = replace(run.plan, retry=Retry((0, 1)))
+    (run.folder / "tasks.jsonl").write_text(TaskSpec(0).line() + TaskSpec(1).line())
+    done: list[str] = []
+    monkeypatch.setattr(Task, "resume_count", lambda task: done.append(f"read {task.name}"))
+    monkeypatch.setattr(Task, "record", lambda task, _: done.append(f"queue {task.name}"))
+    run._queue_again()
+    assert done == ["read 0", "queue 0", "read 1", "queue 1"]
+
+
 def _task(run: Supervisor, index: int, *, nodes: int, started: float) -> Task:
     spec = TaskSpec(index, nodes=nodes)
     return Task(run.plan, spec, run.folder, run.folder / "tasks" / str(index), started=started)
