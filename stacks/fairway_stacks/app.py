@@ -83,7 +83,8 @@ def write_stacks(
 
 
 def usual_outdir() -> Path:
-    """Output folder of `fairway synth` and cdktf: CDKTF_OUTDIR, or cdktf.out beside cdktf.json."""
+    """Output folder of `fairway synth` and cdktf: CDKTF_OUTDIR, or cdktf.out beside cdktf.json, or
+    here where no folder above has one."""
     return Path(os.environ.get("CDKTF_OUTDIR") or _project_folder() / "cdktf.out")
 
 
@@ -201,11 +202,10 @@ def _make(outdir: Path) -> None:
 
 
 def _project_folder() -> Path:
-    """The nearest folder above with a cdktf.json, or the repository, or where we are."""
+    """The nearest folder above with a cdktf.json, or where we are."""
     from fairway_core.environment.selection import project_folder
 
-    repository = Path(__file__).resolve().parents[2]
-    return project_folder() or (repository if (repository / "cdktf.json").is_file() else Path.cwd())
+    return project_folder() or Path.cwd()
 
 
 def _checked(environment: Environment, files: Mapping[str, Path], warn: Warn) -> dict[str, int]:
