@@ -33,10 +33,11 @@ def synth(
     """Generate Terraform for an environment, one directory per stack in cdktf.out.
 
     cdktf.out is beside the nearest cdktf.json, or here where there is none, unless CDKTF_OUTDIR
-    names another folder; what other environments have left there is removed. `"app": "fairway synth"` in cdktf.json lets
-    `cdktf diff`, `cdktf deploy` and `cdktf destroy` run this. With FAIRWAY_STACKS=state it
-    writes the account that holds the state of the others, and nothing else. With `--hcl` a stack
-    is `cdk.tf` in place of `cdk.tf.json`, to read, to edit and to keep without a CDK.
+    names another folder; what other environments have left there is removed. `"app": "fairway
+    synth"` in cdktf.json lets `cdktf diff`, `cdktf deploy` and `cdktf destroy` run this. With
+    FAIRWAY_STACKS=state it writes the account that holds the state of the others, and nothing
+    else. With `--hcl` a stack is `cdk.tf` in place of `cdk.tf.json`, to read, to edit and to keep
+    without a CDK.
     """
     from fairway_constructs.node import start_node_ahead
 
