@@ -169,7 +169,9 @@ def _fits(value: Any, kind: Any) -> bool:
         fits = isinstance(value, tuple | list) and len(value) == len(parts)
         return fits and all(map(_fits, value, parts))
     if origin in (Sequence, Collection, Iterable, list, tuple):
-        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        # Of two passes over a generator the second finds nothing, and sets have no order.
+        several = Sequence if origin in (list, tuple) else origin
+        if isinstance(value, str | bytes) or not isinstance(value, several):
             return False
         return not isinstance(value, Collection) or all(_fits(each, parts[0]) for each in value)
     return _is_one(value, kind)
@@ -206,7 +208,11 @@ def _strings(kind: Any) -> list[str]:
 
 
 def _described(value: Any) -> str:
-    known = isinstance(value, str | int | float | Mapping | list | None)
+    if isinstance(value, list | tuple | Mapping):
+        items = value.values() if isinstance(value, Mapping) else value
+        kinds = sorted({f"`{type(each).__name__}`" for each in items})
+        return f"{describe(value)} of {' and '.join(kinds)}" if kinds else describe(value)
+    known = isinstance(value, str | int | float | None)
     return describe(value) if known else f"a {type(value).__name__}"
 
 
@@ -214,4 +220,6 @@ def _hint(value: Any, takes: str, choices: Sequence[str]) -> str:
     """A hint on the type that an argument takes; "" where there is none."""
     if isinstance(value, str) and choices:
         return did_you_mean(value, choices)
+    if isinstance(value, int) and takes.startswith("str"):
+        return f'write "{value}"'
     return next((hint for name, hint in _HINTS.items() if name in takes), "")

@@ -205,8 +205,8 @@ class BatchAccount(IBatchAccount):
         parts = parts_of_id("Batch account", account_id)
         found.id, found.name, found.mode = account_id, parts["name"], mode
         found.resource_group = parts["resource_group"]
-        region = location or found.place.location
-        found.endpoint = f"https://{found.name}.{region}.batch.azure.com"
+        host = f"{found.name}.{location or found.place.location}.batch.azure.com"
+        found.endpoint = f"https://{host}".replace(" ", "").lower()
         return found
 
 

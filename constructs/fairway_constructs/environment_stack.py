@@ -131,6 +131,9 @@ def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
 
     def distinct(of: NameParts) -> str:
         name, own = chosen(of), (of.kind, of.name)
+        if not isinstance(name, str):
+            message = f"`naming` gives a {of.kind} a {type(name).__name__} for its name"
+            raise UserError.of("bad-name", message, "return text in every case, such as of.default")
         kind = "key_vault" if of.kind.endswith("key_vault") else of.kind
         first = taken.setdefault((of.environment, kind, name.lower()), own)
         if first != own:

@@ -285,12 +285,14 @@ class Network(INetwork):
 
         The rest is as of `from_subnets`.
         """
-        parts_of_id("virtual network", network_id)
+        parts = parts_of_id("virtual network", network_id)
         by_id = {
             role: (f"{network_id}/subnets/{name}", range_)
             for role, (name, range_) in subnets.items()
         }
-        return cls.from_subnets(scope, id, by_id, private_endpoints=private_endpoints, dns=dns)
+        found = cls.from_subnets(scope, id, by_id, private_endpoints=private_endpoints, dns=dns)
+        found._network_name, found._resource_group = parts["name"], parts["resource_group"]
+        return found
 
     @classmethod
     def from_subnets(

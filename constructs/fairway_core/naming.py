@@ -114,9 +114,9 @@ class NameParts:
         ...     "{type}_{name}_Corp.{environment}")
         'vnet_Corp.h100'
         """
-        name = ""
+        name, values = "", {token: getattr(self, token) for token in TOKENS}
         for sign, part in _PARTS.findall(pattern):
-            if word := _TOKEN.sub(lambda m: getattr(self, m[1]), part):
+            if word := _TOKEN.sub(lambda m: look_up(m[1], values, "token"), part):
                 name += sign + word if name else word
         return look_up(self.kind, _rules(), "resource-kind").fit(name)
 

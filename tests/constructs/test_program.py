@@ -158,7 +158,11 @@ VNET = f"{GROUP}/Microsoft.Network/virtualNetworks/hub-vnet"
 EXISTING = {
     "net": ("Network", VNET, {"subnets": {"compute": ("nodes", "10.1.0.0/20")}}),
     "vault": ("Vault", f"{GROUP}/Microsoft.KeyVault/vaults/Hub-KV", {}),
-    "batch": ("BatchAccount", f"{GROUP}/Microsoft.Batch/batchAccounts/hubbatch", {}),
+    "batch": (
+        "BatchAccount",
+        f"{GROUP}/Microsoft.Batch/batchAccounts/hubbatch",
+        {"location": "West Europe"},
+    ),
     "nodes": ("Identity", f"{GROUP}/Microsoft.ManagedIdentity/userAssignedIdentities/hub-id", {}),
     "logs": ("Monitoring", f"{GROUP}/Microsoft.OperationalInsights/workspaces/hub-log", {}),
 }
@@ -203,14 +207,17 @@ def test_id_of_anything_else_is_refused(tmp_path: Path, kind: str, more: dict[st
 
 def test_a_subnet_of_an_existing_network_opens_to_constructs(tmp_path: Path) -> None:
     app, lab = _lab(tmp_path)
+    bare = az.Network.from_id(lab, "bare", VNET, subnets={})
+    assert bare.add_subnet("first", "10.2.0.0/24").range == IPv4Network("10.2.0.0/24")
     hub = _existing(lab)["net"]
     subnet = hub.add_subnet("tools", "10.1.32.0/24")
     box = az.Cluster(lab, "box", size="Standard_NC24ads_A100_v4", network=hub)
     hub.allow_from([box, subnet, "10.9.0.0/24"], to="tools", name="Web", port="443")
     document = _written(app, tmp_path)
-    made = _one(document, "azurerm_subnet")
-    assert (made["virtual_network_name"], made["resource_group_name"]) == ("hub-vnet", "hub")
-    rule, last = _one(document, "azurerm_network_security_group")["security_rule"]
+    for made in document["resource"]["azurerm_subnet"].values():
+        assert (made["virtual_network_name"], made["resource_group_name"]) == ("hub-vnet", "hub")
+    groups = document["resource"]["azurerm_network_security_group"].values()
+    ((rule, last),) = [each["security_rule"] for each in groups if len(each["security_rule"]) > 1]
     sources = ["10.1.0.0/20", "10.1.32.0/24", "10.9.0.0/24"]
     assert rule["source_address_prefixes"] == sources
     assert last["access"] == "Deny"
@@ -571,6 +578,21 @@ def test_kubernetes_and_its_foundation_fit_in_one_stack_without_ids(tmp_path: Pa
             "write a list",
         ),
         (
+            lambda lab: az.Storage(lab, containers=(name for name in ["abc"])),
+            "`containers` of Storage takes `Sequence[str]`, not a generator",
+            "write a list",
+        ),
+        (
+            lambda lab: az.Tags.of(lab).add("cost-center", 5),
+            "`value` of Tags.add takes `str`, not the number 5",
+            'write "5"',
+        ),
+        (
+            lambda lab: az.Storage(lab, containers=["abc", 5]),
+            "`containers` of Storage takes `Sequence[str]`, not a list of `int` and `str`",
+            "write a list",
+        ),
+        (
             lambda lab: az.NfsServer(lab, "data", subnet="storage", path="/data"),
             "`subnet` of NfsServer takes `SubnetRef`, not the text `storage`",
             'network.subnet("compute")',
@@ -646,6 +668,8 @@ def test_a_stack_names_by_a_function(tmp_path: Path) -> None:
         (lambda of: f"{of.environment}-{of.type}", "name-taken", "group compute and network"),
         (lambda of: of.default + "x" * 80, "name-too-long", "Azure takes"),
         (lambda of: of.default.upper(), "bad-name", "lower-case"),
+        (lambda of: of.unique or None, "bad-name", "a resource_group a NoneType"),
+        (lambda of: of.fill("{Type}"), "unknown-token", "did you mean `type`?"),
     ],
 )
 def test_naming_that_cannot_be_is_refused(tmp_path: Path, naming: Any, id_: str, said: str) -> None:
