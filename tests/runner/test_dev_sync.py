@@ -354,3 +354,8 @@ class TestHost:
         with pytest.raises(UserError, match="`ssh-keygen` is not on this machine's PATH") as caught:
             ssh.server_command(run)
         assert caught.value.exit_code == 4
+        (home / "ssh-keygen").write_text("#!/bin/sh\necho No user exists for uid 7 >&2\nexit 255\n")
+        (home / "ssh-keygen").chmod(0o755)
+        monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
+        with pytest.raises(UserError, match="has made no key: No user exists for uid 7"):
+            ssh.server_command(run)

@@ -260,7 +260,7 @@ def target_of(record: Mapping[str, Any]) -> Target:
 
 def new_key(comment: str) -> tuple[bytes, str]:
     """The throw-away ssh key pair of a run, by which its nodes trust each other: the private key
-    and its public half, both in OpenSSH's form. UserError where there is no ssh-keygen."""
+    and its public half, both in OpenSSH's form. UserError where ssh-keygen makes none."""
     import subprocess
     import tempfile
 
@@ -273,4 +273,9 @@ def new_key(comment: str) -> tuple[bytes, str]:
             message = "`ssh-keygen` is not on this machine's PATH"
             hint = "install OpenSSH's client"
             raise UserError.of("missing-tool", message, hint, exit_code=4) from None
+        except subprocess.CalledProcessError as error:  # as where the user has no name
+            said = error.stderr.decode(errors="replace").strip() or f"exit code {error.returncode}"
+            message = f"`ssh-keygen` has made no key: {said}"
+            hint = "see what it says: ssh-keygen -t ed25519 -f key"
+            raise UserError.of("no-key", message, hint, exit_code=4) from None
         return file.read_bytes(), file.with_suffix(".pub").read_text(encoding="ascii").strip()
