@@ -163,8 +163,11 @@ def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> None:
     """Gives stacks the aspects of what is around them: cdktf asks only those of stacks."""
     for child in scope.node.children:
         if isinstance(child, Stack):
+            own = Aspects.of(child)
+            has = own.all if aspects else []  # from a synthesis before this one
             for aspect in aspects:
-                Aspects.of(child).add(aspect)
+                if not any(aspect is each for each in has):
+                    own.add(aspect)
         else:
             _hand_down(child, [*aspects, *Aspects.of(child).all])
 

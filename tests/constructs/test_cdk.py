@@ -223,7 +223,20 @@ app = az.App(outdir=sys.argv[1])
 for name in ("one", "two"):
     az.EnvironmentStack(az.Construct(app, f"of-{name}"), name, location="westeurope")
 az.Tags.of(app).add("owner", "me")
+
+
+class Count(az.Aspect):
+    seen = 0
+
+    def visit(self, node):
+        Count.seen += 1
+
+
+az.Aspects.of(app).add(Count())
 app.synth()
+seen = Count.seen
+app.synth()
+assert Count.seen == 2 * seen > 0
 """
     environ = {**os.environ, "FAIRWAY_CDK": library}
     subprocess.run([sys.executable, "-c", program, tmp_path], check=True, env=environ)
