@@ -88,14 +88,15 @@ class Bastion(Component):
 
     def grant_connect(self, grantee: Grantee, nodes: Sequence[Machines] = ()) -> None:
         """Lets people connect through it to these nodes, which still ask for their SSH keys."""
-        ends = {"the bastion": self.id}
-        ends |= {
-            f"the nodes of {surroundings(cast('Construct', each)).path[-1]}": each.id
-            for each in nodes
-        }
-        for what, resource_id in ends.items():
+        paths = ["/".join(surroundings(cast("Construct", each)).path) for each in nodes]
+        ends = [("the bastion", "bastion", self.id)]
+        ends += [
+            (f"the nodes of {path}", path.replace("/", "-"), each.id)
+            for path, each in zip(paths, nodes, strict=True)
+        ]
+        for what, key, resource_id in ends:
             grantee.identity.grant(
-                f"sees-{what.split()[-1]}",
+                f"sees-{key}",
                 "Reader",
                 on=resource_id,
                 reason=f"Connects to nodes through the bastion, and must see {what} for that",

@@ -272,8 +272,11 @@ def test_people_get_roles_as_identities_do(tmp_path: Path) -> None:
     guest = az.People(
         lab, "guest", object_id="66666666-2222-3333-4444-555555555555", principal_type="User"
     )
+    other = az.Cluster(
+        az.Construct(lab, "other"), "box", size="Standard_NC24ads_A100_v4", network=net
+    )
     assert net.bastion is not None
-    net.bastion.grant_connect(team, [box])
+    net.bastion.grant_connect(team, [box, other])
     storage.grant_read(team)
     batch.grant_submit(team)
     batch.grant_read(guest)
@@ -281,10 +284,12 @@ def test_people_get_roles_as_identities_do(tmp_path: Path) -> None:
     of_team = [each for each in roles if each["principal_id"] == team.principal_id]
     assert {each["principal_type"] for each in of_team} == {"Group"}
     assert not any("skip_service_principal_aad_check" in each for each in of_team)
+    sees = "Connects to nodes through the bastion, and must see"
     assert sorted((each["role_definition_name"], each["description"]) for each in of_team) == [
         ("Azure Batch Data Contributor", "People submit jobs"),
-        ("Reader", "Connects to nodes through the bastion, and must see the bastion for that"),
-        ("Reader", "Connects to nodes through the bastion, and must see the nodes of box for that"),
+        ("Reader", f"{sees} the bastion for that"),
+        ("Reader", f"{sees} the nodes of box for that"),
+        ("Reader", f"{sees} the nodes of other/box for that"),
         ("Storage Blob Data Reader", "People read the container outputs without a key"),
     ]
     (of_guest,) = (each for each in roles if each["principal_id"] == guest.principal_id)
