@@ -221,6 +221,12 @@ class GpuCluster(TakesJobs):
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 
     def _facts(self) -> dict[str, Any]:
+        if not self.main_host:
+            raise UserError.of(
+                "no-target",
+                f"jobs come to the nodes of `{self._name}` by their scheduler",
+                f'pass `scheduler.partition("{self._name}")`',
+            )
         hosts = (self.main_host, *self.other_hosts)
         return node_facts(self._name, self._spec, self.id, hosts, self._nodes)
 

@@ -14,6 +14,7 @@ from tests.constructs.bindings.validator import validate
 import fairway_constructs as az
 from fairway_constructs.cdk import CdktfApp
 from fairway_constructs.network_access import SubnetRef
+from fairway_constructs.slurm.configuration import node_facts
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Disks
 from fairway_core.findings import UserError
@@ -362,6 +363,18 @@ def test_every_kind_of_cluster_takes_jobs(tmp_path: Path) -> None:
         pool,
     ]
     az.Targets(lab, clusters, storage=storage, gateway=gateway)
+    size = az.vm_size("Standard_HB120rs_v3")
+    node = az.SlurmNode(
+        partition="hb",
+        scheduler=scheduler.address,
+        vault="https://v/",
+        client_id="c",
+        packages=scheduler.cluster.packages,
+        facts=node_facts(size, [home.mount]),
+    )
+    own = az.GpuCluster(lab, "hb", nodes=0, resized=True, slurm=node, **spec)
+    with pytest.raises(UserError, match=r"`hb` by their scheduler\n  pass `scheduler.partition"):
+        own.target()
     document = _written(app, tmp_path)
     found = [Target.model_validate(each) for each in document["output"]["targets"]["value"]]
     assert [(each.name, each.engine) for each in found] == [
@@ -576,6 +589,11 @@ def test_kubernetes_and_its_foundation_fit_in_one_stack_without_ids(tmp_path: Pa
             lambda lab: az.Network(lab, address_space="rubbish"),
             "`address_space` of Network takes `IPv4Network | str`, not the text `rubbish`",
             "10.40.0.0/16",
+        ),
+        (
+            lambda lab: az.Network(lab, address_space="10.40.0.0/16", pods="10.244.0.0/16"),
+            "`pods` of Network takes `IPv4Network | None`, not the text",
+            "write ipaddress.IPv4Network",
         ),
         (
             lambda lab: az.Storage(lab, containers="abc"),
