@@ -122,12 +122,14 @@ class EnvironmentStack(Stack):
 
 def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
     """The naming that a program asks for; a function gives no two resources one name."""
-    if isinstance(given, str):
-        check_pattern(given)
-        return Naming(given, given)
-    if given is None or isinstance(given, Naming):
-        return given or Naming()
-    chosen, taken = given, dict[tuple[str, str, str], tuple[str, str]]()
+    naming = Naming(given, given) if isinstance(given, str) else given or Naming()
+    chosen = naming.function if isinstance(naming, Naming) else naming
+    if chosen is None:
+        assert isinstance(naming, Naming), "a function is chosen"
+        for pattern in (naming.pattern, naming.unique):
+            check_pattern(pattern)
+        return naming
+    taken = dict[tuple[str, str, str], tuple[str, str]]()
 
     def distinct(of: NameParts) -> str:
         name, own = chosen(of), (of.kind, of.name)

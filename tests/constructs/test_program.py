@@ -688,7 +688,9 @@ def test_a_stack_names_by_a_function(tmp_path: Path) -> None:
     ("naming", "id_", "said"),
     [
         ("{type}-{environment}", "bad-pattern", "add {name}"),
+        (az.Naming("{type}-{environment}"), "bad-pattern", "add {name}"),
         (lambda of: f"{of.environment}-{of.type}", "name-taken", "group compute and network"),
+        (az.Naming(function=lambda of: of.type), "name-taken", "gives two resources"),
         (lambda of: of.default + "x" * 80, "name-too-long", "Azure takes"),
         (lambda of: of.default.upper(), "bad-name", "lower-case"),
         (lambda of: of.unique or None, "bad-name", "a resource_group a NoneType"),
