@@ -98,6 +98,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # Fields whose name is their unit, each in MiB.
 _UNITS = {"mib": 1, "gib": 2**10, "tib": 2**20}
 _LONGEST = 5  # values that an example repeats
+_SIGNS = re.compile(r"[\[\]{},]")  # of which YAML would make lists and mappings
 
 
 def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[Any]) -> str:
@@ -196,4 +197,5 @@ def _is_compound(value: Any) -> bool:
 def _written(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)[:40]
+    text = str(value)[:40]
+    return f'"{text}"' if _SIGNS.search(text) and '"' not in text else text

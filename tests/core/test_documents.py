@@ -110,6 +110,7 @@ def test_a_document_becomes_a_model() -> None:
         ("section: {mode: 3}", "section.mode", "one of `fast`, `slow`, found the number 3", ""),
         ("section: {scale: a}", "section.scale", "expected a number, found the text `a`", ""),
         ("words: a", "words", "expected a list, found the text `a`", "`words: [a]`"),
+        ("words: '{a}'", "words", "expected a list, found the text `{a}`", '`words: ["{a}"]`'),
         ("words: [a, 2]", "words.1", "expected text, found the number 2", 'in quotes: "2"'),
         ("table: {a: x}", "table.a", "expected a whole number, found the text `x`", ""),
         ("table: {b: 1}", "table.b", "`table.b`: `b` is taken", "rename it"),
