@@ -224,8 +224,10 @@ def spot_arguments(spot: Spot | None) -> dict[str, Any]:
     }
 
 
-# The arguments by which the words of a hint are meant, for fields of an environment file.
+# The arguments that are meant by words of a message or a hint on fields of an environment file.
 _ARGUMENTS = {
+    "`min`": "`minimum`",
+    "`max`": "`maximum`",
     "`os_disk_gib:`": "`os_gib`",
     "`os_disk: managed`": "`local_os_disk=False`",
     "`image:`": "`image`",
@@ -242,10 +244,10 @@ def refused_as(what: str) -> Iterator[None]:
         yield
     except (FieldError, UserError) as error:
         fault = as_field_error(error) if isinstance(error, UserError) else error
-        hint = fault.hint
+        message, hint = f"{what}: {fault}", fault.hint
         for field_, argument in _ARGUMENTS.items():
-            hint = hint.replace(field_, argument)
-        raise UserError.of("bad-argument", f"{what}: {fault}", hint) from None
+            message, hint = (text.replace(field_, argument) for text in (message, hint))
+        raise UserError.of("bad-argument", message, hint) from None
 
 
 def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:

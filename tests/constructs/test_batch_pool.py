@@ -307,7 +307,10 @@ def test_containers_are_pulled_by_the_nodes_identity(synthesize: Synthesize) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"maximum": 0}, "pool `spot`: `max`: expected a number of at least 1, found the number 0"),
+        (
+            {"maximum": 0},
+            "pool `spot`: `maximum`: expected a number of at least 1, found the number",
+        ),
         ({"minimum": 9}, "min 9 is above max 8"),
         ({"minimum": -1}, "at least 0, found the number -1"),
         ({"maximum": 101}, "pool `spot`: a pool holds at most 100 nodes, not 101"),
