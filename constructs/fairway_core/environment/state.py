@@ -47,7 +47,7 @@ class _Backend(Model, defer_build=True):
         if facts is None:
             return given  # made in Python before, or refused by its field
         settings = {name: given[name] for name in given if name not in cls.model_fields}
-        for path, value in _each(settings, facts.get("maps", ())):
+        for path, value in _each(settings):
             _refuse_credential(path, value, facts, str(settings.get("hostname", "")))
             _refuse_unknown(path, value, facts, backend, [*cls.model_fields])
         for name in facts.get("required", ()):
@@ -56,13 +56,13 @@ class _Backend(Model, defer_build=True):
         return given
 
 
-def _each(settings: Any, maps: list[str], above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
+def _each(settings: dict[str, Any], above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
     """The settings with their paths; those in a block after it."""
     for name, value in settings.items():
         path = (*above, name)
         yield path, value
         if isinstance(value, dict):
-            yield from _each(value, maps, path)
+            yield from _each(value, path)
 
 
 def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str) -> None:
