@@ -215,8 +215,10 @@ class Reconciliation(ABC):
         # Of very many that never began, the run's end says all.
         is_news = now.is_final and not (self.cancelled and not has_begun)
         if now != (before or TaskState()) and (has_begun or is_news):
-            if not now.is_final and (newer := self._read(part, index)) != before:
-                now = newer or TaskState()  # it goes on, and has said so since it was read
+            newer = self._read(part, index)
+            said = newer or TaskState()
+            if newer != before and (said.is_final or not now.is_final):
+                now = said  # it goes on, or has ended, and has said so since it was read
             else:
                 folder.mkdir(parents=True, exist_ok=True)
                 state_files.write(folder, now)

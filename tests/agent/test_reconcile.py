@@ -185,3 +185,16 @@ def test_a_task_that_begins_while_somebody_looks_keeps_what_it_has_written(
     assert reconcile([run], Scheduler) == {}
     assert state_files.read_task(folder) == BEGUN
     assert state_files.read_run(run).state == ("queued" if status is None else "running")
+
+
+def test_a_task_that_ends_while_somebody_looks_keeps_its_end(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job is gone by the time of the second question."""
+    folder, ended = run / "tasks" / "0", replace(BEGUN, state="succeeded", exit_code=0, ended=NOW)
+    state_files.write(folder, BEGUN)
+    monkeypatch.setattr(Scheduler, "listed", (WAITS, GONE))
+    monkeypatch.setattr(Scheduler, "meanwhile", lambda _: state_files.write(folder, ended))
+    assert reconcile([run], Scheduler) == {}
+    assert state_files.read_task(folder) == ended
+    assert state_files.read_run(run).state == "succeeded"
