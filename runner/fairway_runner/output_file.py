@@ -30,6 +30,7 @@ def write_output(file: Path, text: str) -> Path:
 
 
 _NO_TOOL, _SERVICE_FAILED = 4, 5
+_LONGEST = 120.0  # seconds for Graphviz; only one that hangs takes so long
 
 
 def require_writable(file: Path) -> None:
@@ -64,10 +65,18 @@ def svg(picture: Picture) -> str:
     """The picture as SVG; UserError where Graphviz is missing, with exit code 4, or fails."""
     try:
         done = subprocess.run(
-            ["dot", "-Tsvg"], input=graphviz(picture), capture_output=True, text=True, check=False
+            ["dot", "-Tsvg"],
+            input=graphviz(picture),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LONGEST,
         )
     except FileNotFoundError:
         raise _no_graphviz() from None
+    except subprocess.TimeoutExpired:
+        message, hint = f"dot took longer than {_LONGEST:g} s", "end the file's name in .md"
+        raise UserError.of("graphviz-failed", message, hint, exit_code=_SERVICE_FAILED) from None
     if done.returncode:
         said = done.stderr.strip() or f"exit code {done.returncode}"
         raise UserError.of(

@@ -101,6 +101,18 @@ def test_a_picture_is_made_once_for_a_file(
     assert made == ["mine"] * 2
 
 
+def test_graphviz_that_hangs_is_ended(
+    client: TestClient, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (dot := project / "bin" / "dot").parent.mkdir()
+    dot.write_text("#!/bin/sh\nexec sleep 600\n")
+    dot.chmod(0o755)
+    monkeypatch.setenv("PATH", str(dot.parent), prepend=":")
+    monkeypatch.setattr("fairway_runner.output_file._LONGEST", 0.1)
+    answer = client.get("/api/v1/environments/demo/diagram")
+    answers(answer, 502, "dot took longer than 0.1 s")
+
+
 _SCRIPT = """
 import sys, warnings
 warnings.simplefilter("ignore")
