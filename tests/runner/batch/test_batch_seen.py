@@ -115,7 +115,7 @@ def test_what_another_command_has_seen_since_is_kept_or_written_again(
     late._write(run, state, {0: TaskState("queued", attempt=1)}, going)
     assert run.task_status(0).state == "queued"
     other._write(run, state, {0: runs}, going)
-    assert run.task_status(0) == runs
+    assert run.task_status(0) == late._known(run, 0) == runs
     ended = replace(runs, state="succeeded", exit_code=0)
     other._write(run, state, {0: ended}, going)
     late._write(run, state, {0: runs}, going)

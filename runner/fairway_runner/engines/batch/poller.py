@@ -39,7 +39,8 @@ _MANY = 4
 
 @dataclass
 class Poller:
-    """Looks at the runs of one target; remembers what it wrote, to write only what changes."""
+    """Looks at the runs of one target; remembers which tasks have ended, to read and write these
+    no more."""
 
     account: Account
     storage: Storage
@@ -215,14 +216,16 @@ class Poller:
             folder = run.task_folder(number)
             key = (run.id, number)
             begun = status.state != "queued" or status.attempts > 0
-            # Of one that goes on another command may have written since what it saw before.
-            if not begun or (status.is_final and self.written.get(key) == status):
+            if not begun or self.written.get(key) == status:
                 continue
             folder.mkdir(parents=True, exist_ok=True)
             before = known_task(folder)
             if before != status and not _is_older(status, before):
                 state_files.write(folder, status)
-            self.written[key] = status
+            if status.is_final:
+                self.written[key] = status
+            else:  # another command may write what it sees of it
+                self.written.pop(key, None)
 
 
 def _is_open(run: RunFolder, *, logs: bool) -> bool:
