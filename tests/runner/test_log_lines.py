@@ -14,6 +14,7 @@ from fairway_agent import process_limits
 from fairway_cli.ui.follow import Shape, copy_logs, tail_offset
 from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import LogLine, Selection, names_ranks, require_attempt
+from fairway_runner.runs.records import STEPS_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,6 +193,9 @@ def test_logs_of_a_single_rank_are_all_its_lines(make_run: MakeRun, here: RunFai
     assert run.logs(rank=0) == [LogLine(0, 1, None, "one")]
     assert here("logs", "job-a", "--rank", "0", "--node", "0")[:2] == (0, "one\n")
     ends(here("logs", "job-a", "--node", "1"), 2, "job-a has no node 1")
+    steps = [{"name": "one", "run": "job-a-one", "target": "local", "after": {}}]
+    (run.folder / STEPS_FILE).write_text(json.dumps({"steps": steps}))
+    ends(here("logs", "job-a", "--rank", "0"), 2, "name the run of one of them: job-a-one")
 
 
 def _records(folder: Path, fairway: RunFairway, *words: str) -> list[Any]:

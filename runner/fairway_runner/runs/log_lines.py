@@ -18,7 +18,7 @@ from fairway_agent.spec import LAST
 from fairway_agent.state_files import FINAL_STATES
 from fairway_agent.task_logs import begun, split_label
 from fairway_core.findings import UserError
-from fairway_runner.runs.folder import chosen_task
+from fairway_runner.runs.folder import chosen_task, require_one_job
 from fairway_runner.runs.records import legible_facts, read_specs
 
 if TYPE_CHECKING:
@@ -223,6 +223,7 @@ def ranks_wanted(
         return None
     from fairway_runner.runs.results import task_results  # most lines are shown of no chosen rank
 
+    require_one_job(run)
     each = task_results(run)[0 if task is None else chosen_task(run, task)]
     each.require_place(rank, node)
     count = each.world_size
