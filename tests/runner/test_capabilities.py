@@ -67,6 +67,8 @@ def test_engine_refuses_node_actions_and_sizes_that_it_does_not_list(name: str) 
     if not able.resizes:
         with pytest.raises(UserError, match="be resized"):
             engine(name).resize(2)
+    does = type(engine(name)).schedules is not Engine.schedules
+    assert does == able.schedules
 
 
 @pytest.mark.parametrize(

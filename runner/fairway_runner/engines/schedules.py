@@ -119,9 +119,9 @@ class Schedules(Protocol):
     """The schedules of one target."""
 
     def create(self, prepared: Any, recurrence: Recurrence) -> str:
-        """Makes the schedule, named as the run that was prepared, a `PreparedRun`, whose module
-        imports engines; returns that name. UserError
-        where the service cannot start such a job by itself, or has such a schedule."""
+        """Makes the schedule of a `PreparedRun`, whose module imports engines, and returns its
+        name, which is the run's. UserError where the service cannot start such a job by itself, or
+        has such a schedule."""
 
     def all(self) -> Sequence[Schedule]:
         """Lists the target's schedules, sorted by name."""
