@@ -207,12 +207,13 @@ class Settings:
         return {**self._replacements(), "CHECKS": answers.checks(self.known)}
 
     def _replacements(self) -> dict[str, str]:
-        keys = self.ssh_keys or (NOBODYS_KEY,)
+        keys, email = self.ssh_keys or (NOBODYS_KEY,), self.answers.email
         return {
             "NAME": self.name,
             "LOCATION": self.answers.location,
             "ZONE": answers.zone(self.answers),
-            "EMAIL": self.answers.email,
+            # As most are, or quoted: one may begin as an alias of YAML's does.
+            "EMAIL": email if re.fullmatch(r"\w[\w.+-]*@[\w.-]+", email) else json.dumps(email),
             "BUDGET": str(self.answers.budget),
             "CLUSTER": self.answers.cluster,
             "CLUSTERS": answers.clusters(self.answers),
