@@ -85,6 +85,7 @@ class TestClaims:
             ({"storageClassName": "fast"}, {}, "storageClassName does not match"),
             ({"accessModes": ["ReadOnlyMany"]}, {}, "incompatible accessMode"),
             ({}, {"resources": {"requests": {"storage": "11Gi"}}}, "requested PV is too small"),
+            ({}, {"volumeName": None}, ""),
         ],
     )
     def test_kubernetes_claim_that_does_not_fit_the_volume_stays_pending(

@@ -73,7 +73,8 @@ class Claims(Controller):
                 self._recorder.record(CLAIMS, claim, "VolumeMismatch", said, bad=True)
                 return None
             return volume
-        return self._make(claim)
+        # Nothing is made without a class: the claim waits for ever.
+        return None if claim["spec"].get("storageClassName") == "" else self._make(claim)
 
     def _make(self, claim: Object) -> Object:
         metadata = claim["metadata"]
