@@ -123,13 +123,13 @@ def test_a_job_of_python_whose_spans_have_no_units(fairway: Fairway) -> None:
         " timeout=600)\n"
         "first = submit(job)\n"
         "first.wait()\n"
-        "new = rerun(first, set=['params.x=2', 'max_duration=1h'])\n"
+        "new = rerun(first.id, set=['params.x=2', 'max_duration=1h'], tags=['b'], note='why')\n"
         "new.wait()\n"
-        "print(new.log_text())"
+        "print(new.log_text().strip(), new.labels)"
     )
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=fairway.folder, capture_output=True, text=True, timeout=300)
-    assert done.stdout == "2\n\n", done.stderr
+    assert done.stdout == "2 Labels(tags=('b',), note='why')\n", done.stderr
 
 
 def test_rerun_and_retry_check_the_launcher_program_again(
