@@ -139,68 +139,49 @@ def resolved(schema: Schema) -> Schema:
     return definitions()[reference.rpartition("/")[2]] if reference else schema
 
 
-def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
+def unknown_fields(value: Any, schema: Schema) -> Iterator[Path]:
     """Paths of the fields of a value that its schema does not know."""
+    for each, form, path in _parts(value, schema):
+        known, more = form.get("properties"), form.get("additionalProperties")
+        if known and isinstance(each, dict) and not isinstance(more, dict):
+            yield from ((*path, name) for name in each if name not in known)
+
+
+def wrong_types(value: Any, schema: Schema) -> Iterator[tuple[Path, str, str]]:
+    """Parts of a value whose type is not the schema's: path, type as found, type as expected."""
+    for each, form, path in _parts(value, schema):
+        expected = _expected(form)
+        if each is not None and expected and not any(_is(each, name) for name in expected):
+            yield path, _name_of(each), expected[0]
+
+
+def lacking(value: Any, schema: Schema) -> Iterator[Path]:
+    """Paths of the fields that a value lacks and its schema requires."""
+    for each, form, path in _parts(value, schema):
+        if isinstance(each, dict):
+            yield from ((*path, name) for name in form.get("required") or () if name not in each)
+
+
+def not_among(value: Any, schema: Schema) -> Iterator[tuple[Path, list[str]]]:
+    """Parts of a value that are none of those its schema lists: the path, and the list."""
+    for each, form, path in _parts(value, schema):
+        values = form.get("enum")
+        if values and isinstance(each, str) and each not in values:
+            yield path, [str(one) for one in values]
+
+
+def _parts(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Any, Schema, Path]]:
+    """A value and all that is in it, each with its schema, {} where that says nothing."""
     schema = resolved(schema)
+    yield value, schema, path
     if isinstance(value, list):
         for index, each in enumerate(value):
-            yield from unknown_fields(each, schema.get("items") or {}, (*path, index))
-    elif isinstance(value, dict):
-        known = schema.get("properties")
-        more = schema.get("additionalProperties")
-        for name, each in value.items():
-            if known and name in known:
-                yield from unknown_fields(each, known[name], (*path, name))
-            elif isinstance(more, dict):
-                yield from unknown_fields(each, more, (*path, name))
-            elif known:
-                yield (*path, name)
-
-
-def wrong_types(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, str, str]]:
-    """Parts of a value whose type is not the schema's: path, type as found, type as expected."""
-    schema = resolved(schema)
-    expected = _expected(schema)
-    if value is None or not expected:
-        return
-    if not any(_is(value, name) for name in expected):
-        yield path, _name_of(value), expected[0]
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from wrong_types(each, schema.get("items") or {}, (*path, index))
+            yield from _parts(each, schema.get("items") or {}, (*path, index))
     elif isinstance(value, dict):
         known, more = schema.get("properties") or {}, schema.get("additionalProperties")
         for name, each in value.items():
             inner = known.get(name) or (more if isinstance(more, dict) else {})
-            yield from wrong_types(each, inner, (*path, name))
-
-
-def lacking(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
-    """Paths of the fields that a value lacks and its schema requires."""
-    schema = resolved(schema)
-    if isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from lacking(each, schema.get("items") or {}, (*path, index))
-    elif isinstance(value, dict):
-        yield from ((*path, name) for name in schema.get("required") or () if name not in value)
-        known = schema.get("properties") or {}
-        for name, each in value.items():
-            yield from lacking(each, known.get(name) or {}, (*path, name))
-
-
-def not_among(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Path, list[str]]]:
-    """Parts of a value that are none of those its schema lists: the path, and the list."""
-    schema = resolved(schema)
-    values = schema.get("enum")
-    if values and isinstance(value, str) and value not in values:
-        yield path, [str(each) for each in values]
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from not_among(each, schema.get("items") or {}, (*path, index))
-    elif isinstance(value, dict):
-        known = schema.get("properties") or {}
-        for name, each in value.items():
-            yield from not_among(each, known.get(name) or {}, (*path, name))
+            yield from _parts(each, inner, (*path, name))
 
 
 def spelled(path: Path) -> str:

@@ -82,7 +82,7 @@ class Watch:
         self._namespace = namespace
         self._wanted = wanted
         self._bookmarks = bookmarks
-        self._until = time.monotonic() + timeout if timeout else None
+        self._until = time.monotonic() + timeout if timeout else float("inf")
 
     def lines(self, since: int, initial: list[Object] | None) -> Iterator[bytes]:
         """The objects that are there, if they are wanted, and then what happens."""
@@ -92,7 +92,7 @@ class Watch:
             if self._bookmarks:
                 yield self._bookmark(since, initial=True)
         told = time.monotonic()
-        while not self._store.closed and not self._is_over():
+        while not self._store.closed and time.monotonic() <= self._until:
             if self._store.wait(since, _STEP):
                 try:
                     changes = self._store.changes(since)
@@ -125,9 +125,6 @@ class Watch:
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         return _line("BOOKMARK", self._resource.to_wire({"metadata": metadata}))
-
-    def _is_over(self) -> bool:
-        return self._until is not None and time.monotonic() > self._until
 
 
 def _line(kind: str, found: Object) -> bytes:

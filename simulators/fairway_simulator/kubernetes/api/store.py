@@ -44,17 +44,13 @@ class Store:
         self._resources: dict[str, Resource] = {}
         self._owned: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
         self._changes: list[Change] = []
-        self._closed = False
-
-    @property
-    def closed(self) -> bool:
+        self.closed = False
         """True if nobody needs to wait for changes any more."""
-        return self._closed
 
     def close(self) -> None:
         """Ends all waiting."""
         with self.changed:
-            self._closed = True
+            self.closed = True
             self.changed.notify_all()
 
     def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
@@ -133,7 +129,7 @@ class Store:
     def wait(self, since: int, timeout: float) -> bool:
         """Until something happened after that version; False where nothing did."""
         with self.changed:
-            return self.changed.wait_for(lambda: self._closed or self.version > since, timeout)
+            return self.changed.wait_for(lambda: self.closed or self.version > since, timeout)
 
     def owned(self, resource: Resource, owner: Object) -> Iterator[Object]:
         """The objects whose controller is that one, the oldest first."""
