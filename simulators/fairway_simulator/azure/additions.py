@@ -54,11 +54,8 @@ class Resources(Protocol):
     """Look-up of other resources: a `ResourceStore`."""
 
     @property
-    def vault_host(self) -> str:
-        """The host and port at which vaults are said to be."""
-
-    def get(self, path: ResourcePath) -> dict[str, Any] | None:
-        """The resource, or None."""
+    def vault_host(self) -> str: ...
+    def get(self, path: ResourcePath) -> dict[str, Any] | None: ...
 
 
 @dataclass(frozen=True)

@@ -67,13 +67,9 @@ class SlurmCluster:
         try:
             self._start()
         except BaseException:
-            self.stop()
+            self.__exit__()
             raise
         return self
-
-    def __exit__(self, *_: object) -> None:
-        """Ends everything, jobs first."""
-        self.stop()
 
     @property
     def conf(self) -> Path:
@@ -156,7 +152,7 @@ class SlurmCluster:
         log = self.folder / "log" / "slurmctld.out"
         self._daemons["slurmctld"] = Daemon.start("slurmctld", words, log, self._environment())
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends jobs, nodes and daemons; the cluster's own folder goes with them."""
         if "slurmctld" in self._daemons:
             # Steps outlive the daemons: they are ended by them.

@@ -139,16 +139,12 @@ class SshCluster:
                 host.start()
                 self.announce(host.name)
         except BaseException:
-            self.stop()
+            self.__exit__()
             raise
         threading.Thread(target=self._keep_announcing, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends all hosts and what runs on them."""
-        self.stop()
-
-    def stop(self) -> None:
         """Ends all hosts and what runs on them."""
         self._ended.set()
         for host in self.hosts.values():

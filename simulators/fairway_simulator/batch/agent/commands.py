@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.agent import environment, layout
 from fairway_simulator.batch.agent.isolation import ProcessSpaces
 from fairway_simulator.batch.agent.supervisor_client import Supervisor
-from fairway_simulator.batch.model.outcome import Outcome, exited, failure
+from fairway_simulator.batch.model.job import Outcome, exited, failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ from fairway_simulator.batch.agent.commands import (
 )
 from fairway_simulator.batch.agent.preparation import prepare
 from fairway_simulator.batch.agent.transfers import TransferError, fetch, keep
-from fairway_simulator.batch.model.outcome import Outcome, ended, failure
+from fairway_simulator.batch.model.job import Outcome, ended, failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

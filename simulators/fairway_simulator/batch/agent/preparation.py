@@ -11,8 +11,7 @@ from fairway_simulator.batch.agent.transfers import TransferError, fetch
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
-    from fairway_simulator.batch.model.job import Job
-    from fairway_simulator.batch.model.outcome import Outcome
+    from fairway_simulator.batch.model.job import Job, Outcome
     from fairway_simulator.batch.model.pool import Node
 
 

@@ -1,16 +1,18 @@
-"""A job and its tasks: which may start, and how many there are in each state; job schedules."""
+"""A job and its tasks: which may start, how many there are in each state, and how they end;
+job schedules."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fairway_simulator.batch.model.entity import Entity, parse_time, wire_time
 from fairway_simulator.batch.wire.bodies import UNLIMITED, seconds
 
 if TYPE_CHECKING:
-    from fairway_simulator.batch.model.outcome import Attempt
+    import threading
 
 _DEFAULTS: dict[str, Any] = {
     "usesTaskDependencies": False,
@@ -244,3 +246,54 @@ class Schedule(Entity):
         if self.recent:
             info["recentJob"] = self.recent
         return {**self.spec, "url": self.url, **self.wire_state(), "executionInfo": info}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of an attempt. `failure` is the wire's failureInfo, None for success."""
+
+    kind: Literal["exit", "preprocessing", "upload", "ended"]
+    exit_code: int | None = None
+    failure: dict[str, Any] | None = None
+
+
+def failure(code: str, message: str, **details: object) -> Any:
+    """A failureInfo in its wire form."""
+    info: dict[str, Any] = {"category": "usererror", "code": code, "message": message}
+    if details:
+        info["details"] = [{"name": name, "value": str(v)} for name, v in details.items()]
+    return info
+
+
+def exited(code: int) -> Outcome:
+    """The program ended by itself."""
+    if code == 0:
+        return Outcome("exit", 0)
+    message = "The task exited with an exit code representing a failure"
+    return Outcome("exit", code, failure("FailureExitCode", message))
+
+
+def ended(message: str) -> Outcome:
+    """The service ended the program."""
+    return Outcome("ended", None, failure("TaskEnded", message))
+
+
+def satisfies(conditions: dict[str, Any], outcome: Outcome) -> bool:
+    """True if a task that ended so lets those that depend on it go on, by its exit conditions.
+    Source: ExitOptions of the service's REST reference, with its defaults."""
+    if outcome.failure is None:
+        return True
+    names = {"preprocessing": "preProcessingError", "upload": "fileUploadError"}
+    options = conditions.get(names.get(outcome.kind, "")) or conditions.get("default") or {}
+    return str(options.get("dependencyAction")).lower() == "satisfy"
+
+
+class Attempt(Protocol):
+    """An attempt, which can be ended early, and counts then as `outcome` or not at all."""
+
+    deadline: float | None
+    """The POSIX time at which the task's wall-clock time is over."""
+    done: threading.Event
+
+    def end(self, outcome: Outcome) -> None: ...
+    def abandon(self) -> None: ...

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.entity import Clock
-    from fairway_simulator.batch.model.job import Task
-    from fairway_simulator.batch.model.outcome import Attempt
+    from fairway_simulator.batch.model.job import Attempt, Task
 
 _DEFAULTS: dict[str, Any] = {
     "resizeTimeout": "PT15M",

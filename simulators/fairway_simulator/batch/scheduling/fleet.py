@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.outcome import Attempt
+    from fairway_simulator.batch.model.job import Attempt
     from fairway_simulator.batch.model.pool import Pool
 
 _NO_CORES = "The account's core quota for this VM family has been reached"

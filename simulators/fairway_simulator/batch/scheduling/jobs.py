@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent.preparation import release
 from fairway_simulator.batch.model.account import ENDING
-from fairway_simulator.batch.model.outcome import ended
+from fairway_simulator.batch.model.job import ended
 from fairway_simulator.batch.wire.bodies import ServiceError
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.job import Job, Schedule
-    from fairway_simulator.batch.model.outcome import Attempt
+    from fairway_simulator.batch.model.job import Attempt, Job, Schedule
 
 # Seconds for which a job is at least `deleting`: on Azure that lasts, and its id is taken so long.
 _DELETION = 1.0

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent.execution import node_info
-from fairway_simulator.batch.model.outcome import Outcome, ended, satisfies
+from fairway_simulator.batch.model.job import Outcome, ended, satisfies
 from fairway_simulator.batch.wire.bodies import ServiceError, seconds
 
 if TYPE_CHECKING:
     from fairway_simulator.batch.agent.execution import Execution
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.job import Task
-    from fairway_simulator.batch.model.outcome import Attempt
+    from fairway_simulator.batch.model.job import Attempt, Task
     from fairway_simulator.batch.model.pool import Node
     from fairway_simulator.batch.scheduling.jobs import JobEnds
 
