@@ -334,13 +334,22 @@ def test_a_step_waits_again_for_one_that_has_ended_without_success(
     os.close(lock)
 
 
-def test_cancelled_waiting_step_is_left_out_with_its_reason(waiting: Run, store: RunStore) -> None:
-    step_of(store, "one", "failed")
+@pytest.mark.parametrize(
+    ("state", "how", "whole"),
+    [
+        ("failed", "failed with exit code 5", ("failed", 5)),
+        ("cancelled", "did not begin", ("succeeded", 0)),
+    ],
+)
+def test_cancelled_waiting_step_is_left_out_with_its_reason(
+    waiting: Run, store: RunStore, state: str, how: str, whole: tuple[str, int]
+) -> None:
+    step_of(store, "one", state)
     own = step_of(store, "two", "cancelled")
     waiting.follow()
     known = known_task(waiting.task_folder(1))
-    assert (known.state, known.reason) == ("cancelled", "left out: one failed with exit code 5")
-    assert (waiting.state, waiting.exit_code) == ("failed", 5)
+    assert (known.state, known.reason) == ("cancelled", f"left out: one {how}")
+    assert (waiting.state, waiting.exit_code) == whole
     assert not standing.has_begun(own)
 
 
