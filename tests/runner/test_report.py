@@ -345,7 +345,9 @@ def test_page_draws_each_node(make_run: MakeRun) -> None:
     assert page(run).count('class="series cx"') == 64
 
 
-def test_top_prints_figures(make_run: MakeRun, fairway: RunFairway, store: RunStore) -> None:
+def test_top_and_report_show_figures(
+    make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
     here = store.base.parent
     run = make_run("job-aaaaaa", state="succeeded")
     none = "job-aaaaaa  succeeded\nnone of its nodes was sampled\n"
@@ -360,3 +362,5 @@ def test_top_prints_figures(make_run: MakeRun, fairway: RunFairway, store: RunSt
     (node,) = facts["nodes"]
     assert (node["node"], node["time"], node["cpu"]) == ("nd-1", "2023-11-14T22:13:20Z", 0.25)
     assert "use     GPUs 50 % busy" in fairway(here, "show", "job")[1]
+    assert fairway(here, "report", "job")[:2] == (0, "report-job-aaaaaa.html\n")
+    assert "GPUs 50 % busy" in (here / "report-job-aaaaaa.html").read_text()
