@@ -347,6 +347,9 @@ def test_nothing_goes_unless_it_is_approved(deployed: StandIn) -> None:
     assert _gone(deployed) == []
     with pytest.raises(UserError, match="there is no stack `computer`"):
         _destroy("computer")
+    with pytest.raises(UserError, match="No such file") as caught:
+        destroy("demo", (), Path("none.json"), deploy.Person(lambda _: None, None), allow=())
+    assert "fairway destroy --report" in caught.value.findings[0].hint
 
 
 def test_what_is_protected_stops_all_of_it(deployed: StandIn) -> None:

@@ -41,14 +41,15 @@ class Approved:
     promised: StackReview | None = None
 
 
-def read_approved(file: Path) -> dict[str, Approved]:
-    """The stacks of an approved review by name. Raises UserError for what is no review."""
+def read_approved(file: Path, again: str = AGAIN) -> dict[str, Approved]:
+    """The stacks of an approved review by name. Raises UserError for what is no review, with
+    `again` as its hint."""
     try:
         return approved_of(review_of(json.loads(file.read_text(encoding="utf-8"))))
     except OSError as error:
-        raise UserError.of("no-review", f"{file}: {error.strerror}", AGAIN) from None
+        raise UserError.of("no-review", f"{file}: {error.strerror}", again) from None
     except (ValueError, RecursionError):
-        raise UserError.of("no-review", f"{file} is not a review in JSON", AGAIN) from None
+        raise UserError.of("no-review", f"{file} is not a review in JSON", again) from None
 
 
 def data_loss(message: str) -> UserError:

@@ -50,7 +50,7 @@ def destroy(
     `approved` or by the person, and `allow` holds the addresses whose loss is accepted. Raises
     UserError where it was not, and where something is protected.
     """
-    known = read_approved(approved) if approved else {}
+    known = read_approved(approved, _AGAIN) if approved else {}
     require()
     with alone_in_outdir(say), plan_folder(None) as folder:
         stacks = _chosen(synthesize(environment, usual_outdir()), roles)
