@@ -110,6 +110,8 @@ class TestCheck:
         region = place["physicalLocation"]["region"]
         line = file.read_text().splitlines()[region["startLine"] - 1]
         assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "pair"
+        both = _run("check", file, "--sarif", "--json")
+        assert "cannot be combined" in str(both.exception)
 
     def test_a_check_that_does_not_exist_cannot_be_ignored(self) -> None:
         done = _run("check", "demo", "--ignore", "no-ownr")

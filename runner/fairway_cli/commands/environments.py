@@ -165,6 +165,8 @@ def check(
     from fairway_core.environment.selection import environment_file
 
     require_known(ignore or ())
+    if sarif and json_:
+        raise UserError.of("bad-value", "--json and --sarif cannot be combined", "give one of them")
     file = environment_file(environment)
     checked = _checked(file, ignore or (), live=live)
     if sarif:
