@@ -98,7 +98,7 @@ def _metric_pattern(value: str) -> str:
 def _secret_source(value: str) -> str:
     if not re.fullmatch(_SECRET_SOURCE, value):
         hint = "write keyvault:NAME, or on `local` env:NAME, a variable of your own environment"
-        raise FieldError("this does not name the source of a secret", hint)
+        raise FieldError("this does not name the source of a secret", hint, secret=True)
     return value
 
 
