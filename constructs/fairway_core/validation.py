@@ -240,6 +240,8 @@ def _expected(details: ErrorDetails) -> str:
         return f"{words} {int(bound) if whole else bound}"
     if kind == "int_from_float":
         return "a whole number"
+    if kind == "string_pattern_mismatch":
+        return f"text that matches `{ctx['pattern']}`"
     said = details["msg"].removeprefix("Input should be ")
     return said[:1].lower() + said[1:]
 
