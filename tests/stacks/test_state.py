@@ -333,6 +333,12 @@ def test_a_hidden_credential_is_refused(
         ("cloud", {"workspaces": {"name": 5}}, "`workspaces.name` takes text", 'name: "lab"'),
         ("S3", {}, "`backend`: expected one of", "did you mean `s3`?"),
         ("cloud", {"workspaces": {"tags": ["a"]}}, "no setting here", "write `name`"),
+        (
+            "s3",
+            {"bucket": "b", "region": "r", "key": "terraform.tfstate"},
+            "is not one itself",
+            "`key: clusters/`",
+        ),
     ],
 )
 def test_a_backend_is_checked_by_name(

@@ -53,6 +53,10 @@ class _Backend(Model, defer_build=True):
         for name in facts.get("required", ()):
             if name not in settings:
                 raise FieldError(f"backend `{backend}` needs `{name}`", f"add `{name}:`")
+        before = facts.get("named", "path")
+        if str(settings.get(before, "")).endswith(".tfstate"):
+            message = f"`{before}` stands before the names of several states, and is not one itself"
+            raise FieldError(message, f"write a folder, such as `{before}: clusters/`", (before,))
         return given
 
 
