@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import until
 
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Part
@@ -210,8 +211,7 @@ def test_a_pod_that_waits_too_long_for_its_request_is_released_from_it(
         (one,) = head_api.list(CORE, "pods", {"labelSelector": f"{objects.JOB}=job-a-0-0"})
         return one
 
-    while objects.unscheduled(found()) is None:
-        time.sleep(0.01)
+    until(lambda: objects.unscheduled(found()))
     seen = objects.Objects({"job-a-0-0": {}}, {"job-a-0-0": [found()]})
     part, began = Part("tasks", 0, [0], 1, 8, job="job-a-0-0"), time.time()
     seen.jobs["job-a-0-0"] = {"status": {"startTime": found()["metadata"]["creationTimestamp"]}}
