@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.provider import (
@@ -18,6 +18,7 @@ from fairway_constructs.azurerm.provider import (
 from fairway_constructs.cdk import Signature, Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, place_of, put
 from fairway_core.checks.check import Asked
+from fairway_core.checks.running import require_known
 from fairway_core.findings import UserError
 from fairway_core.naming import Naming, check_pattern
 
@@ -74,7 +75,7 @@ class EnvironmentStack(Stack):
         id: str,  # noqa: A002
         *,
         location: str,
-        zone: int | None = None,
+        zone: Literal[1, 2, 3] | None = None,
         tags: Mapping[str, str] | None = None,
         environment: str | None = None,
         role: str = "",
@@ -89,6 +90,10 @@ class EnvironmentStack(Stack):
         checks: bool = True,
         ignore_checks: Collection[str] = (),
     ) -> None:
+        require_known(ignore_checks)
+        if any("PRIVATE KEY" in key for key in ssh_keys):
+            hint = "give the public one, of the file whose name ends in .pub"
+            raise UserError.of("private-key", "a private key is in `ssh_keys`", hint)
         super().__init__(scope, id)
         self.short_addresses = short_addresses
         add_provider(self, deletes_deployed=deletes_deployed)

@@ -656,6 +656,20 @@ def test_partition_is_one_scale_set() -> None:
         az.SlurmPartition(size="Standard_HB176rs_v4", nodes=101)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "id_"),
+    [
+        ({"ignore_checks": ["unprotected-dat"]}, "unknown-check"),
+        ({"ssh_keys": ["-----BEGIN OPENSSH PRIVATE KEY-----"]}, "private-key"),
+        ({"zone": 9}, "wrong-argument"),
+    ],
+)
+def test_stack_with_a_mistake_is_refused(tmp_path: Path, arguments: Any, id_: str) -> None:
+    with pytest.raises(UserError) as caught:
+        az.EnvironmentStack(az.App(outdir=str(tmp_path)), "lab", location="eastus", **arguments)
+    assert caught.value.findings[0].id == id_
+
+
 def _named(folder: Path, naming: Any) -> dict[str, Any]:
     app = az.App(outdir=str(folder / "lab.out"))
     lab = az.EnvironmentStack(

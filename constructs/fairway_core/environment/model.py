@@ -122,7 +122,7 @@ class Environment(Model):
         return self.names.name(kind, self.name, *parts, region=self.location)
 
     @property
-    def zone_number(self) -> int | None:
+    def zone_number(self) -> Literal[1, 2, 3] | None:
         """The zone; None where nothing is put into one."""
         return None if self.zone == "none" else self.zone
 
