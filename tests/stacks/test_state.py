@@ -16,7 +16,7 @@ from fairway_constructs.cdk import App, Stack
 from fairway_core.catalog.tables import table
 from fairway_core.environment import AzurermState, LocalState, OtherState, read_environment
 from fairway_core.environment.state import State
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, format_finding
 from fairway_stacks.state import keep_state
 
 if TYPE_CHECKING:
@@ -278,14 +278,24 @@ def test_every_credential_of_a_backend_is_refused(backend: str, name: str, varia
     assert "hunter2" not in str(fault) + fault.hint
 
 
-def test_the_line_of_a_credential_is_not_shown(tmp_path: Path, everything: str) -> None:
+@pytest.mark.parametrize(
+    ("state", "named"),
+    [
+        ('{backend: http, address: "https://me:hunter2@x/"}', "state.address"),
+        ("{backend: kubernetes, exec: [{env: {MY_TOKEN: hunter2}}]}", "state.exec.env.MY_TOKEN"),
+        ("{backend: kubernetes, confg: x, token: hunter2}", "state.token"),
+    ],
+)
+def test_the_line_of_a_credential_is_not_shown(
+    tmp_path: Path, everything: str, state: str, named: str
+) -> None:
     path = tmp_path / "lab.yaml"
-    state = '{backend: http, address: "https://me:hunter2@x/"}'
     path.write_text(everything.replace(STATE.strip(), f"state: {state}"))
     with pytest.raises(UserError) as caught:
         read_environment(path)
-    assert "state.address" in str(caught.value)
-    assert "hunter2" not in str(caught.value)
+    shown = "".join(map(format_finding, caught.value.findings))
+    assert named in shown
+    assert "hunter2" not in shown
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ class _Backend(Model, defer_build=True):
         settings = {name: given[name] for name in given if name not in cls.model_fields}
         for path, value in _each(settings):
             _refuse_credential(path, value, facts, str(settings.get("hostname", "")))
+        for path, value in _each(settings):
             _refuse_unknown(path, value, facts, backend, [*cls.model_fields])
         for name in facts.get("required", ()):
             if name not in settings:
@@ -60,13 +61,14 @@ class _Backend(Model, defer_build=True):
         return given
 
 
-def _each(settings: dict[str, Any], above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """The settings with their paths; those in a block after it."""
+def _each(settings: Any, above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
+    """The settings with their paths; those in a block after it, also where that is in a list."""
     for name, value in settings.items():
         path = (*above, name)
         yield path, value
-        if isinstance(value, dict):
-            yield from _each(value, path)
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, dict):
+                yield from _each(inner, path)
 
 
 def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str) -> None:
