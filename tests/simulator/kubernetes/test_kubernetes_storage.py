@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_simulator.kubernetes.api.admission import Admission
-from fairway_simulator.kubernetes.api.requests import ApiError
+from fairway_simulator.kubernetes.api.requests import ApiError, Identity
 from fairway_simulator.kubernetes.api.resources import (
     CLAIMS,
     EVENTS,
@@ -44,6 +44,11 @@ class Server:
             resource, self.admission.new(resource, sent, space, "Strict")
         )
         return made
+
+    def change(self, resource: Resource, name: str, **spec: Any) -> None:
+        before = self.store.get(resource, SPACE if resource.namespaced else "", name)
+        sent = {**before, "spec": {**before["spec"], **spec}}
+        self.admission.changed(resource, before, sent, "Strict", "", Identity("somebody"))
 
     def volume(self, **spec: Any) -> None:
         whole = {"capacity": SIZE, "accessModes": MANY, "storageClassName": "", **NFS, **spec}
@@ -131,6 +136,18 @@ def test_kubernetes_volume_or_claim_that_is_invalid_is_refused(
     with pytest.raises(ApiError, match=said) as raised:
         server.make(resource, {"metadata": {"name": "x"}, "spec": spec})
     assert raised.value.code == 422
+
+
+def test_kubernetes_volume_source_and_claim_spec_are_immutable(server: Server) -> None:
+    server.volume()
+    server.claim()
+    server.phase()
+    with pytest.raises(ApiError, match="persistentvolumesource is immutable"):
+        server.change(VOLUMES, "v", nfs={"server": "10.0.0.5", "path": "/srv/data"})
+    server.change(VOLUMES, "v", mountOptions=["hard"])
+    with pytest.raises(ApiError, match="spec is immutable after creation"):
+        server.change(CLAIMS, "c", accessModes=["ReadOnlyMany"])
+    server.change(CLAIMS, "c", resources={"requests": {"storage": "20Gi"}})
 
 
 class TestQuotas:

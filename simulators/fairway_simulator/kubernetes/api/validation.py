@@ -103,6 +103,17 @@ def storage_causes(plural: str, found: dict[str, Any]) -> Iterator[str]:
         yield "spec.nfs.path: Invalid value: must be an absolute path"
 
 
+def storage_changes(plural: str, before: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """The fault of a volume with another source, or of a claim of which more than its size was
+    changed."""
+    free, said = set(_ABOUT), "spec.persistentvolumesource is immutable after creation"
+    if plural == "persistentvolumeclaims":
+        free = {"resources"} if before["spec"].get("volumeName") else {"resources", "volumeName"}
+        said = "spec is immutable after creation except resources.requests"
+    old, new = ({k: v for k, v in one["spec"].items() if k not in free} for one in (before, found))
+    return [] if old == new else [f"spec: Forbidden: {said}"]
+
+
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _PATH_NAME = re.compile(r"^[^/%]+$")
 _NAME = 253
@@ -151,6 +162,8 @@ def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
     """The fields of an object that were changed and may not be."""
     if resource.plural == "jobs":
         return list(pod_rules.job_changes(before, found))
+    if resource.plural in _STORAGE:
+        return storage_changes(resource.plural, before, found)
     if resource.plural == "pods" and not pod_rules.may_become(before["spec"], found["spec"]):
         return [_FIXED_POD]
     if resource.plural in ("rolebindings", "clusterrolebindings"):
