@@ -305,6 +305,7 @@ def test_the_line_of_a_credential_is_not_shown(
         ("http", {"lock_address": "https://x/?token=hunter2"}, "TF_HTTP_PASSWORD"),
         ("http", {"unlock_address": "https://x/?a=b&access_token=hunter2"}, "TF_HTTP_PASSWORD"),
         ("http", {"address": "https://x/?sv=1&sig=hunter2"}, "TF_HTTP_PASSWORD"),
+        ("http", {"address": "https://[x/?token=hunter2"}, "TF_HTTP_PASSWORD"),
         ("pg", {"conn_str": "postgres://me:hunter2@db/tf"}, "PGPASSWORD"),
         ("pg", {"conn_str": "postgres://db/tf?sslmode=off&password=hunter2"}, "PGPASSWORD"),
         ("pg", {"conn_str": "host=db user=me password = hunter2"}, "PGPASSWORD"),

@@ -102,13 +102,13 @@ def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str
 
 def _hides_secret(text: str) -> bool:
     """True for an address with a user or a secret in its query, and for `password=…`."""
-    from urllib.parse import parse_qsl, urlsplit
+    from urllib.parse import parse_qsl
 
     from fairway_core.secret_values import is_secret_name
 
     if re.search(r"(?i)password\s*=", text) or re.match("[^/]+://[^/]*@", text):
         return True
-    query = parse_qsl(urlsplit(text).query) if "://" in text else ()
+    query = parse_qsl(text.partition("?")[2]) if "://" in text else ()
     return any(is_secret_name(name) or name.lower() == "sig" for name, _ in query)
 
 
