@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from tests.stacks.documents import resources_of
 
 from fairway_core.environment import AnyFileSystem
+from fairway_core.environment.nfs_export import NfsExport
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
@@ -202,3 +203,9 @@ def test_no_name_collides_with_another_id(written: Written) -> None:
     for kind, count in (("netapp_volume", 3), ("storage_share", 3), ("managed_disk", 8)):
         assert len(data[f"azurerm_{kind}"]) == count, kind
     assert len(data["azurerm_managed_lustre_file_system"]) == 2
+
+
+def test_the_root_of_a_server_is_an_export() -> None:
+    """NFS 4 has one folder above all that a server exports."""
+    found = NfsExport(kind="nfs", path="/lab", host="10.0.0.4", export="/", mbps=1)
+    assert found.source == "10.0.0.4:/"

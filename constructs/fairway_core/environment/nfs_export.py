@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Both become words of a line that nodes read: nothing that ends a word or a line.
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
-_EXPORT = r"(/[A-Za-z0-9._-]+)+"
+_EXPORT = r"/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?"
 _LIMIT = "its server"
 
 Host = Annotated[
