@@ -197,7 +197,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
     login: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         if target.engine != "local":
-            from fairway_agent.azure import access  # its imports take longer than the rest
+            from fairway_agent import access  # its imports take longer than the rest
 
             login = access.log_in(runtime.name, runtime.program, container.image, folder)
         environment |= login

@@ -101,9 +101,9 @@ def _prepare(run: Path) -> None:
         scratch.prepare(os.environ)
         for entry in plan.staged:  # to this node, and to the shared folder if it is the first
             if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
-                from fairway_agent import staging  # its imports take longer than the rest
+                from fairway_agent import access  # its imports take longer than the rest
 
-                staging.stage(entry, scratch.input_folder(run.parents[1], entry))
+                access.stage(entry, scratch.input_folder(run.parents[1], entry))
         setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
     except Fault as fault:
         _fail(str(fault))

@@ -15,8 +15,7 @@ import pytest
 from waiting import until
 
 import fairway_agent
-from fairway_agent import container, podman, processes, scratch
-from fairway_agent.azure import access
+from fairway_agent import access, container, podman, processes, scratch
 from fairway_agent.job_facts import Container
 from fairway_boot.files import Fault
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent import staging
-from fairway_agent.azure import access
+from fairway_agent import access
 from fairway_agent.spec import Staged
 from fairway_boot import http
 from fairway_boot.files import Fault
@@ -51,32 +50,32 @@ def test_a_folder_comes_as_it_is(cloud: Services, tmp_path: Path) -> None:
     """All pages of it, without the neighbour whose name begins alike."""
     kept = {f"words/{n}/part ü{n}": bytes([n]) * n * 1000 for n in range(5)}
     cloud.blobs = {**kept, "words2/x": b"no", "words/empty": b"", "words/marker/": b""}
-    assert staging.stage(entry(cloud, "words/"), tmp_path / "in") == 6
+    assert access.stage(entry(cloud, "words/"), tmp_path / "in") == 6
     found = files(tmp_path / "in")
     assert found == {n.removeprefix("words/"): d for n, d in (kept | {"words/empty": b""}).items()}
 
 
 def test_ssh_staging_of_one_blob_keeps_its_name(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs = {"a/b/one.bin": b"1", "a/b/one.bin2": b"2"}
-    staging.stage(entry(cloud, "a/b/one.bin"), tmp_path / "in")
+    access.stage(entry(cloud, "a/b/one.bin"), tmp_path / "in")
     assert files(tmp_path / "in") == {"one.bin": b"1"}
 
 
 def test_only_what_changed_is_copied_again(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs = {"d/a": b"a", "d/b": b"b", "d/c": b"c"}
-    staging.stage(entry(cloud, "d"), tmp_path / "in")
+    access.stage(entry(cloud, "d"), tmp_path / "in")
     cloud.blobs = {"d/a": b"a", "d/b": b"new"}
-    assert staging.stage(entry(cloud, "d"), tmp_path / "in") == 1
+    assert access.stage(entry(cloud, "d"), tmp_path / "in") == 1
     assert files(tmp_path / "in") == {"a": b"a", "b": b"new"}
     (tmp_path / "in" / "a").unlink()
-    assert staging.stage(entry(cloud, "d"), tmp_path / "in") == 1
+    assert access.stage(entry(cloud, "d"), tmp_path / "in") == 1
 
 
 def test_a_copy_that_breaks_goes_on_where_it_was(cloud: Services, tmp_path: Path) -> None:
     data = bytes(range(256)) * 20_000
     cloud.blobs = {"d/big": data}
     cloud.faults = [("big", 100), ("big", 200), ("comp=list", 503), ("/metadata/", 429)]
-    staging.stage(entry(cloud, "d"), tmp_path / "in")
+    access.stage(entry(cloud, "d"), tmp_path / "in")
     assert files(tmp_path / "in") == {"big": data}
     assert cloud.faults == []
 
@@ -84,16 +83,16 @@ def test_a_copy_that_breaks_goes_on_where_it_was(cloud: Services, tmp_path: Path
 def test_a_list_that_breaks_is_asked_for_again(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs = {"d/a": b"a", "d/b": b"b", "d/c": b"c"}
     cloud.faults = [("comp=list", 20), ("comp=list", 0)]
-    assert staging.stage(entry(cloud, "d"), tmp_path / "in") == 3
+    assert access.stage(entry(cloud, "d"), tmp_path / "in") == 3
     cloud.faults = [("comp=list", 20)] * 4
     with pytest.raises(Fault, match="the container datasets cannot be listed: "):
-        staging.stage(entry(cloud, "d"), tmp_path / "in")
+        access.stage(entry(cloud, "d"), tmp_path / "in")
 
 
 def test_a_copy_that_is_not_right_is_none(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs, cloud.wrong_md5 = {"d/a": b"a"}, True
     with pytest.raises(Fault, match=r"the blob d/a cannot be copied: .*MD5") as caught:
-        staging.stage(entry(cloud, "d"), tmp_path / "in")
+        access.stage(entry(cloud, "d"), tmp_path / "in")
     assert caught.value.record["hint"] == "once that is fixed: fairway retry RUN"
     assert files(tmp_path / "in") == {}
 
@@ -111,17 +110,17 @@ def test_ssh_staging_fault_names_what_cannot_be_read(
 ) -> None:
     cloud.blobs, cloud.faults = {"d/a": b"a"}, [(part, status)]
     with pytest.raises(Fault, match=why):
-        staging.stage(entry(cloud, "d"), tmp_path / "in")
+        access.stage(entry(cloud, "d"), tmp_path / "in")
 
 
 def test_ssh_staging_of_nothing_or_of_names_that_lead_out_is_refused(
     cloud: Services, tmp_path: Path
 ) -> None:
     with pytest.raises(Fault, match="nothing at datasets:d"):
-        staging.stage(entry(cloud, "d"), tmp_path / "in")
+        access.stage(entry(cloud, "d"), tmp_path / "in")
     cloud.blobs = {"d/../../x": b"x"}
     with pytest.raises(Fault, match="cannot be a file here"):
-        staging.stage(entry(cloud, "d"), tmp_path / "in")
+        access.stage(entry(cloud, "d"), tmp_path / "in")
     assert not (tmp_path / "x").exists()
 
 
@@ -134,12 +133,12 @@ def test_a_role_that_is_missing_is_said(cloud: Services, tmp_path: Path) -> None
     cloud.blobs, cloud.secrets = {"d/a": b"a"}, {"hub": "s3cret"}
     (tmp_path / "job.json").write_text(json.dumps({"secrets": {"TOKEN": "keyvault:hub"}}))
     (tmp_path / "target.json").write_text(json.dumps({"vault_url": f"{cloud.url}/"}))
-    assert staging.stage(entry(cloud, "d"), tmp_path / "in") == 1
+    assert access.stage(entry(cloud, "d"), tmp_path / "in") == 1
     assert access.secrets_of(tmp_path) == {"TOKEN": "s3cret"}
     whole = cloud.rights
     cloud.rights = whole.without("blobs")
     with pytest.raises(Fault, match="cannot be read: HTTP 403"):
-        staging.stage(entry(cloud, "d"), tmp_path / "in")
+        access.stage(entry(cloud, "d"), tmp_path / "in")
     cloud.rights = whole.without("vault")
     with pytest.raises(Fault, match=r"hub in .* cannot be read: Forbidden") as caught:
         access.secrets_of(tmp_path)

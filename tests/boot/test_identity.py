@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving import Handler, serving
 
-from fairway_agent.azure import access
+from fairway_agent import access
 from fairway_boot import files, http, identity, imds
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure

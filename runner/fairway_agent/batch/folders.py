@@ -9,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts
-from fairway_agent.azure import access
+from fairway_agent import access, job_facts
 from fairway_agent.fanout.sshd_mesh import Meeting
 from fairway_agent.outputs import BROUGHT
 from fairway_agent.task_logs import say as say

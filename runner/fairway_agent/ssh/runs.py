@@ -186,7 +186,7 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
 
 def main() -> None:
     """The supervisor; see the module's docstring for its arguments."""
-    from fairway_agent.azure import access  # what is asked about runs needs none of these
+    from fairway_agent import access  # what is asked about runs needs none of these
     from fairway_agent.ssh.attempt import SshNodes
     from fairway_agent.supervisor import supervise
 

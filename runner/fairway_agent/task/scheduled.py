@@ -219,7 +219,7 @@ def keep_before(file: Path, why: str) -> None:
 def read_secrets(run: Path, plan: RunPlan) -> None:
     """Brings the job's secrets into this process's memory, and from there into the task's."""
     if plan.secrets:
-        from fairway_agent.azure import access  # its imports take longer than the rest
+        from fairway_agent import access  # its imports take longer than the rest
 
         os.environ.update(access.secrets_of(run))
 

@@ -296,7 +296,7 @@ def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iter
 
 
 def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
-    from fairway_agent.staging import below
+    from fairway_agent.access import below
     from fairway_boot.files import Fault
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.outage import deadline

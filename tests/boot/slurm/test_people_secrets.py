@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.azure import access
+from fairway_agent import access
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault, Secret

@@ -1,27 +1,136 @@
-"""Copies blobs to a folder of this node, by its identity: in parallel, and checked."""
+"""Secrets, images and staged blobs, which a node takes from Azure by its own identity.
+
+People whose jobs get no token for vaults ask `fairway_boot/slurm/people.py` on the node. Source of
+the registry's exchange of tokens: Azure/acr, docs/AAD-OAuth.md (POST /oauth2/exchange).
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import http.client
+import json
+import os
 import shutil
+import socket
+import subprocess
 import urllib.parse
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
-from fairway_boot import files
+from fairway_agent import job_facts
+from fairway_agent.records import Fields, Unfit
+from fairway_boot import files, identity
 from fairway_boot import http as azure
 from fairway_boot.files import Fault
-from fairway_boot.identity import bearer, reading
+from fairway_boot.http import Failure, send
+from fairway_boot.identity import KeyVault, bearer, own_bearer, reading
+from fairway_boot.imds import PEOPLE_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping
+    from xml.etree.ElementTree import Element
 
     from fairway_agent.spec import Staged
+
+_MANAGEMENT = "https://management.azure.com/"
+# The user name that goes with a token of a registry.
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+_ROLE = "check that the nodes' identity has the role AcrPull there"
+
+
+def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str]:
+    """The variables by which the runtime may pull the image; none where it is in no registry of
+    Azure's. What it remembers is kept in the folder. Fault where the registry refuses."""
+    server = image.partition("/")[0]
+    if not server.endswith(".azurecr.io"):
+        return {}
+    token = _token(server)
+    if runtime in ("apptainer", "singularity"):
+        prefix = runtime.upper()
+        return {f"{prefix}_DOCKER_USERNAME": _NOBODY, f"{prefix}_DOCKER_PASSWORD": token}
+    if runtime == "enroot":
+        file = Path(folder, ".credentials")
+        file.touch(mode=0o600)
+        file.write_text(f"machine {server} login {_NOBODY} password {token}\n", encoding="ascii")
+        return {"ENROOT_CONFIG_PATH": folder}
+    found = {"DOCKER_CONFIG": folder, "REGISTRY_AUTH_FILE": str(Path(folder, "auth.json"))}
+    words = [program, "login", "--username", _NOBODY, "--password-stdin", server]
+    done = subprocess.run(
+        ["env", *(f"{name}={value}" for name, value in found.items()), *words],
+        input=token.encode(),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise Fault("no-access", f"{server} does not let this node in: {said[-1]}", _ROLE)
+    return found
+
+
+def _token(server: str) -> str:
+    """A token of the registry's for this node's identity."""
+    own = identity.bearer(_MANAGEMENT)["Authorization"].partition(" ")[2]
+    try:
+        return exchanged(f"https://{server}", server, own)
+    except Failure as error:
+        raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None
+
+
+def exchanged(address: str, server: str, token: str) -> str:
+    """Exchanges a token of the identity for the registry's own at an address; raises Failure if the
+    registry gives none."""
+    form = {"grant_type": "access_token", "service": server, "access_token": token}
+    body = send("POST", f"{address}/oauth2/exchange", form=form).body
+    found = body.get("refresh_token") if isinstance(body, dict) else None
+    if not isinstance(found, str):
+        raise Failure(0, "BadAnswer", "the answer holds no token")
+    return found
+
+
+_SERVICE = Path("/run/fairway-secrets/socket")
+_PATIENCE = 180.0  # seconds; it asks again what fails for a moment
+_LONGEST = 1 << 18  # bytes; a secret has 25,600 at most, which JSON may write as six each
+
+
+def secrets_of(run: Path) -> dict[str, str]:
+    """The values of the secrets of the run in a folder; see `secret_values`."""
+    return secret_values(job_facts.of_job(run).secrets, job_facts.of_target(run).vault_url)
+
+
+def secret_values(
+    sources: Mapping[str, str],
+    address: str,
+    bearer: Callable[[str], dict[str, str]] = own_bearer,
+) -> dict[str, str]:
+    """The value of each secret by its variable; Fault, without any value, where one cannot be
+    read."""
+    # A service reads secrets for people's accounts.
+    has_service = os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
+    read = _ask_service if has_service else KeyVault(address, bearer).read
+    found = {}
+    for variable, source in sources.items():
+        name = source.removeprefix("keyvault:")
+        with reading(f"the secret {name} in {address.rstrip('/')}"):
+            found[variable] = read(name)
+    return found
+
+
+def _ask_service(name: str) -> str:
+    """The value of a secret; Failure where it is not for this account."""
+    try:
+        with socket.socket(socket.AF_UNIX) as service:
+            service.settimeout(_PATIENCE)
+            service.connect(str(_SERVICE))
+            service.sendall(f"{name}\n".encode())
+            with service.makefile("rb") as said:
+                answer = Fields(json.loads(said.readline(_LONGEST)), "the answer")
+        if (error := answer.text_or_none("error")) is not None:
+            raise Failure(403, "Forbidden", error)
+        return answer.text("value")
+    except (OSError, ValueError, Unfit) as error:
+        raise Failure(0, "NoAnswer", str(error)) from None
 
 
 _RESOURCE = "https://storage.azure.com/"
@@ -45,6 +154,8 @@ class Blob:
 
 def stage(entry: Staged, folder: Path) -> int:
     """Brings an entry's blobs into the folder; how many were copied. Fault if it cannot."""
+    from concurrent.futures import ThreadPoolExecutor
+
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     with files.alone(folder.with_name(f".{folder.name}.lock")):
         blobs = list(_list(entry))
@@ -82,8 +193,10 @@ def _list(entry: Staged) -> Iterator[Blob]:
             return
 
 
-def _page(url: str, what: str) -> ElementTree.Element:
+def _page(url: str, what: str) -> Element:
     """A page of a list, which is asked for again where the connection breaks."""
+    from xml.etree import ElementTree  # who reads secrets needs none
+
     why = ""
     for _ in range(_TRIES):
         try:
@@ -151,15 +264,12 @@ def _go_on(url: str, blob: Blob, part: Path) -> str:
             return str(error) or type(error).__name__
     if part.stat().st_size != blob.size:
         return f"{part.stat().st_size} of {blob.size} bytes came"
-    if blob.md5 and _md5(part) != blob.md5:
-        part.unlink()
-        return "its MD5 is not what the storage says"
+    if blob.md5:
+        digest = hashlib.md5(usedforsecurity=False)
+        with part.open("rb") as file:
+            while data := file.read(_CHUNK):
+                digest.update(data)
+        if base64.b64encode(digest.digest()).decode("ascii") != blob.md5:
+            part.unlink()
+            return "its MD5 is not what the storage says"
     return ""
-
-
-def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while data := file.read(_CHUNK):
-            digest.update(data)
-    return base64.b64encode(digest.digest()).decode("ascii")

@@ -1,8 +1,4 @@
-"""Loads the secrets of the proxy of an environment's page from a vault into memory.
-
-Started as a program with its settings and a folder that only root can read. Whenever something has
-changed, such as a renewed certificate, it has the proxy restarted.
-"""
+"""Loads the secrets of the proxy of an environment's page from a vault into memory."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ from fairway_boot.imds import Metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----\n.+?\n-----END \1-----\n", re.DOTALL)
 # What stands in a line of Apache's configuration as it is.

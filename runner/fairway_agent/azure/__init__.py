@@ -1,1 +1,0 @@
-"""Azure's services, as a node asks them by its own identity."""
