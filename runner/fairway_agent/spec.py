@@ -304,3 +304,7 @@ class TaskSpec(JsonRecord, called="a task"):
 
     def line(self) -> str:
         return json.dumps(self.to_json()) + "\n"
+
+
+FIGURES = "figures"
+"""In a run's folder: a file of samples for each node."""

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import control, job_facts, limits, predecessors, processes, state_files
-from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.machine import Machine
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import NeverFits
+from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.state_files import CANCELLATION, MACHINE, TIMED_OUT, RunState, TaskState
 from fairway_agent.task.attempts import Attempts, Patience, missing_input
 from fairway_agent.task.task import MACHINE_STOPPED, Nodes, Task

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from waiting import PATIENCE
 
-from fairway_agent.figures.sampler import Machine, Sampling, sampler
+from fairway_agent.sampler import Machine, Sampling, sampler
 from fairway_boot.gpus import Gpus, dcgm_line, nvidia_line
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def test_a_sampler_that_is_told_to_end_while_it_starts_leaves_nothing(tmp_path: 
     (tmp_path / "nvidia-smi").chmod(0o755)
     script = """
 import os, signal
-from fairway_agent.figures import sampler
+from fairway_agent import sampler
 from fairway_boot import gpus
 
 def start(self, start=gpus.Gpus.start):

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent import state_files
-from fairway_agent.figures import sampler
-from fairway_agent.figures.idle import IdleWatch
+from fairway_agent import sampler, state_files
+from fairway_agent.limits import IdleWatch
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share
 from fairway_agent.slurm.allocation import SlurmNodes

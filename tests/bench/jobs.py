@@ -19,7 +19,7 @@ from measure import (
     side_by_side,
 )
 
-from fairway_agent.figures.sampler import sampler
+from fairway_agent.sampler import sampler
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import RunStore
 

@@ -16,8 +16,8 @@ from fairway_agent import machine, outputs
 from fairway_agent.batch.folders import Folders, say
 from fairway_agent.batch.notifications import Track, is_tracked, write_ending
 from fairway_agent.fanout import launchers, sshd_mesh
-from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.machine import Host
+from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.task import Nodes
 from fairway_agent.task_logs import print_line
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
-    from fairway_agent.figures.idle import IdleWatch
+    from fairway_agent.limits import IdleWatch
     from fairway_agent.resources import Devices, Share, Wanted
     from fairway_agent.spec import RunPlan, TaskSpec
     from fairway_agent.state_files import Over, TaskState

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import control, job_facts, processes, scratch, state_files
 from fairway_agent.fanout import launchers, remote_exec, sshd_mesh
-from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.kubernetes import gang
 from fairway_agent.kubernetes.gang import Gang, base
 from fairway_agent.kubernetes.manifests import SCRATCH
 from fairway_agent.limits import Watch
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share, device_files, own_cores, ports_beside
+from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.shared import receive
 from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.attempts import Attempts
@@ -39,7 +39,7 @@ from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from fairway_agent.control import Part
-    from fairway_agent.figures.idle import IdleWatch
+    from fairway_agent.limits import IdleWatch
     from fairway_agent.resources import Wanted
     from fairway_agent.task.task import Task
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import figures, state_files
+from fairway_agent import state_files
 from fairway_agent.records import Damaged
 from fairway_agent.shared.receive import facts_of, remove
 from fairway_agent.shared.reports import (
@@ -25,7 +25,7 @@ from fairway_agent.shared.reports import (
     StatesRequest,
     pieces_of,
 )
-from fairway_agent.spec import LAST
+from fairway_agent.spec import FIGURES, LAST
 from fairway_boot.files import NO_ANSWER, Fault
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _report(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | N
     logs, more = pieces_of(files, asked.logs, budget)
     if asked.samples is None:
         return RunReport(state, tasks, logs, more=more)
-    files = ((each.stem, each) for each in sorted((folder / figures.FOLDER).glob("*.jsonl")))
+    files = ((each.stem, each) for each in sorted((folder / FIGURES).glob("*.jsonl")))
     samples, more_samples = pieces_of(files, asked.samples, budget)
     return RunReport(state, tasks, logs, samples, more or more_samples)
 

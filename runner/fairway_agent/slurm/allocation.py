@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import processes, scratch
 from fairway_agent.fanout import launchers
-from fairway_agent.figures.sampler import Sampling, sampler
+from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.slurm import container
 from fairway_agent.slurm.jobs import ENDED
 from fairway_agent.task.shared_nodes import SharedNodes, is_prepared, scratch_folder

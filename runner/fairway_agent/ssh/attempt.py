@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import container, job_facts, processes, scratch
 from fairway_agent.fanout import launchers, remote_exec, remote_exec_server
-from fairway_agent.figures.sampler import Sampling, sampler
 from fairway_agent.prepare import set_up
 from fairway_agent.resources import CORES, numbers_of, pin, ports_of
+from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.state_files import NODE
 from fairway_agent.task.shared_nodes import SharedNodes
 from fairway_agent.task.task import Loss

@@ -22,7 +22,7 @@ from fairway_boot.files import Fault
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairway_agent.figures.idle import IdleWatch
+    from fairway_agent.limits import IdleWatch
     from fairway_agent.task.task import Task
 
 
@@ -83,12 +83,13 @@ def idle_watch(task: Task) -> IdleWatch | None:
     limit, seconds = task.plan.idle_gpu, task.plan.sample_every
     if limit is None or seconds is None or task.name in ("setup", LAST):
         return None
-    from fairway_agent.figures import FOLDER, idle, sampler  # most runs need none
+    from fairway_agent import limits, sampler  # most runs need none
+    from fairway_agent.spec import FIGURES
 
     is_here = task.nodes.IS_HERE  # as often as it wants nodes
     names = [sampler.node_name()] if is_here else [host.name for host in task.hosts]
-    gpus, folder = task.share.gpus if task.share else None, task.run_folder / FOLDER
-    watch = idle.IdleWatch(limit, folder, names, gpus, seconds, time.monotonic())
+    gpus, folder = task.share.gpus if task.share else None, task.run_folder / FIGURES
+    watch = limits.IdleWatch(limit, folder, names, gpus, seconds, time.monotonic())
     return task.nodes.idle_watch(task, watch)
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent import control, job_facts, outputs, processes, state_files, task_logs
 from fairway_agent.fanout import launchers
-from fairway_agent.figures.sampler import Sampling
 from fairway_agent.quick import dataclass
+from fairway_agent.sampler import Sampling
 from fairway_agent.spec import CANCEL
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import BinaryIO
 
-    from fairway_agent.figures.idle import IdleWatch
+    from fairway_agent.limits import IdleWatch
     from fairway_agent.machine import Host
     from fairway_agent.resources import Share
     from fairway_agent.spec import RunPlan, TaskSpec

@@ -6,9 +6,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from fairway_agent.figures import FOLDER
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord, Moment, Unfit
+from fairway_agent.spec import FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,14 +80,14 @@ class Sample(JsonRecord):
 
 def figures(run: RunFolder) -> dict[str, list[Sample]]:
     """The samples of each node by its name, in their order. What cannot be one is left out."""
-    files = sorted((run.folder / FOLDER).glob("*.jsonl"))
+    files = sorted((run.folder / FIGURES).glob("*.jsonl"))
     return {file.stem: list(_read(file)) for file in files}
 
 
 def last_samples(run: RunFolder) -> dict[str, Sample]:
     """The last sample of each node by its name."""
     found = {}
-    for file in sorted((run.folder / FOLDER).glob("*.jsonl")):
+    for file in sorted((run.folder / FIGURES).glob("*.jsonl")):
         for sample in _read(file, only_end=True):
             found[file.stem] = sample
     return found

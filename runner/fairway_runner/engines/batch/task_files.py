@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fairway_agent.figures import FOLDER
 from fairway_agent.records import Fields, JsonRecord
+from fairway_agent.spec import FIGURES
 from fairway_boot.files import alone, write_json
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.azure.storage import OUTPUTS
@@ -307,7 +307,7 @@ def bring_figures(files: TaskFiles) -> None:
             elif status.is_final and copies.get(str(task), _SamplesCopy()).done != status.attempts:
                 ended.append(task)
         tasks = [*running, *ended][:_MOST_SAMPLED]
-        (run.folder / FOLDER).mkdir(exist_ok=True)
+        (run.folder / FIGURES).mkdir(exist_ok=True)
         with ThreadPoolExecutor(CONCURRENCY) as pool:
             known = [copies.get(str(task), _SamplesCopy()) for task in tasks]
             found = list(
@@ -354,7 +354,7 @@ def _add_samples(folder: Path, text: bytes, last: dict[str, float]) -> dict[str,
             by_node.setdefault(node, []).append(line)
             last[node] = time
     for node, lines in by_node.items():
-        with (folder / FOLDER / f"{node}.jsonl").open("ab") as file:
+        with (folder / FIGURES / f"{node}.jsonl").open("ab") as file:
             file.write(b"".join(line + b"\n" for line in lines))
     return last
 

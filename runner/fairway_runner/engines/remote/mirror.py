@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
-from fairway_agent.figures import FOLDER
 from fairway_agent.quick import dataclass
 from fairway_agent.records import HINT, Fields, Unfit, shown
 from fairway_agent.shared.reports import (
@@ -26,7 +25,7 @@ from fairway_agent.shared.reports import (
     StatesReport,
     StatesRequest,
 )
-from fairway_agent.spec import RunPlan, TaskSpec
+from fairway_agent.spec import FIGURES, RunPlan, TaskSpec
 from fairway_agent.state_files import RunState
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
@@ -120,7 +119,7 @@ def add_pieces(run: RunFolder, report: RunReport) -> None:
     meanwhile. The caller sees to it that nobody else adds anything meanwhile."""
     folders = dict(_folders(run))
     files = [(folders[name] / "log.txt", piece) for name, piece in report.logs.items()]
-    samples = run.folder / FOLDER
+    samples = run.folder / FIGURES
     files += [(samples / f"{node}.jsonl", piece) for node, piece in report.samples.items()]
     for file, piece in files:
         data = unpacked(piece.data, run)
@@ -293,7 +292,7 @@ def _requests(
             done = [run.task_name(index) for index in numbers if run.task_status(index).is_final]
             known = known_logs(run, final=final) if logs else {}
             if known or samples or not final:
-                files = (run.folder / FOLDER).glob("*.jsonl") if samples else ()
+                files = (run.folder / FIGURES).glob("*.jsonl") if samples else ()
                 sizes = {file.stem: file.stat().st_size for file in files}
                 asked[run.id] = RunRequest(tuple(done), known, sizes if samples else None)
         except UserError as error:

@@ -17,17 +17,15 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import processes
-from fairway_agent.figures import FOLDER
 from fairway_agent.quick import dataclass
+from fairway_agent.spec import FIGURES
 from fairway_boot.files import try_lock
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 
@@ -158,7 +156,7 @@ def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list
     """The command line that samples the node on which it runs: into the run's folder, or to its
     output. It ends with the process `parent`, which is to start it directly; where another starts
     it, with that one, which it learns only once Python runs."""
-    words = [*processes.program("fairway_agent.figures.sampler"), str(run or "-"), f"{seconds:g}"]
+    words = [*processes.program("fairway_agent.sampler"), str(run or "-"), f"{seconds:g}"]
     return words if parent is None else [*words, str(parent)]
 
 
@@ -237,54 +235,6 @@ SLOWER = 6
 """As many times."""
 
 
-def sample_until_told(
-    add: Callable[[dict[str, Any]], None], seconds: float, told: socket.socket, parent: int
-) -> None:
-    """Takes a sample every `seconds`, until `told` has something to read or the parent ends."""
-    from fairway_boot.gpus import Gpus  # who has the node sampled needs none of it
-
-    machine, gpus = Machine(), Gpus(seconds)
-    count = 0
-    gpus.start()
-    try:
-        machine.sample(time.monotonic())
-        while True:
-            pause = seconds if count < _MANY else seconds * SLOWER
-            if select.select([told], [], [], pause)[0] or os.getppid() != parent:
-                return
-            count += 1
-            found = machine.sample(time.monotonic())
-            figures = {name: round(value, 4) for name, value in found.items()}
-            # A disk that is full costs samples, and nothing else.
-            with suppress(OSError):
-                add({"time": round(time.time(), 3), **figures, "gpus": gpus.sample()})
-    finally:
-        gpus.stop()
-
-
-def _to_file(path: Path) -> Callable[[dict[str, Any]], None]:
-    """Of several tasks of the run on a node one writes its samples: when it has ended, another."""
-    lock: int | None = None
-
-    def add(sample: dict[str, Any]) -> None:
-        nonlocal lock
-        lock = lock or try_lock(path)
-        if lock is not None:
-            with path.open("a", encoding="ascii") as lines:
-                lines.write(_line(sample))
-
-    return add
-
-
-def _to_output(node: str, sample: dict[str, Any]) -> None:
-    # At once: several nodes' samples share what this goes to.
-    os.write(1, _line({"node": node, **sample}).encode("ascii"))
-
-
-def _line(sample: dict[str, Any]) -> str:
-    return json.dumps(sample, separators=(",", ":")) + "\n"
-
-
 def node_name() -> str:
     """Returns this node's name, as its engine or else its kernel gives it."""
     told = ("_FAIRWAY_NODE", "SLURMD_NODENAME", "AZ_BATCH_NODE_ID")
@@ -297,14 +247,43 @@ def main() -> None:
     parent = int(sys.argv[3]) if len(sys.argv) > 3 else os.getppid()
     # Wherever the signal comes, the programs that watch the GPUs are ended too.
     told, _ = processes.signal_wakeups(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    node = node_name()
-    add: Callable[[dict[str, Any]], None] = partial(_to_output, node)
-    with suppress(OSError):
-        if run != "-":
-            folder = Path(run, FOLDER)
-            folder.mkdir(exist_ok=True)
-            add = _to_file(folder / f"{node}.jsonl")
-        sample_until_told(add, seconds, told, parent)
+    node, count, lock = node_name(), 0, None
+    file = Path(run, FIGURES, f"{node}.jsonl")
+    if run != "-":
+        try:
+            file.parent.mkdir(exist_ok=True)
+        except OSError:
+            return
+    from fairway_boot.gpus import Gpus  # who has the node sampled needs none of it
+
+    machine, gpus = Machine(), Gpus(seconds)
+    gpus.start()
+    try:
+        machine.sample(time.monotonic())
+        while True:
+            pause = seconds if count < _MANY else seconds * SLOWER
+            if select.select([told], [], [], pause)[0] or os.getppid() != parent:
+                return
+            count += 1
+            rates = {name: round(n, 4) for name, n in machine.sample(time.monotonic()).items()}
+            sample = {"time": round(time.time(), 3), **rates, "gpus": gpus.sample()}
+            # A disk that is full costs samples, and nothing else.
+            with suppress(OSError):
+                if run == "-":
+                    # At once: several nodes' samples share what this goes to.
+                    os.write(1, _line({"node": node, **sample}))
+                    continue
+                # Of several tasks of the run on a node one writes: when it has ended, another.
+                lock = lock or try_lock(file)
+                if lock is not None:
+                    with file.open("ab") as lines:
+                        lines.write(_line(sample))
+    finally:
+        gpus.stop()
+
+
+def _line(sample: dict[str, Any]) -> bytes:
+    return json.dumps(sample, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 if __name__ == "__main__":
