@@ -6,6 +6,7 @@ the directories that it names, in the same places.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -13,20 +14,88 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import job_facts, podman, processes
+from fairway_agent import job_facts, processes, scratch
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import CORES, GPUS
 from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from fairway_agent.job_facts import Container, TargetFacts
+
+# Podman without root's rights, for who may not use Docker. In there root is the person outside: its
+# files are theirs, and no copy of the image with other owners is made. It stays among the task's
+# processes, in Slurm's cgroup too, whose limits hold for it. Sources: podman(1), podman-run(1).
+_ROOTLESS = (
+    "--cgroups=disabled",
+    "--group-add=keep-groups",  # by which shared folders, and the devices of AMD's GPUs, are open
+    "--log-driver=none",
+    "--pull=never",
+    "--security-opt=label=disable",  # SELinux would close the folders of the host
+    "--ulimit=host",
+    "--user=0:0",
+)
+"""Of each container, whatever its image says of the user."""
+
+# Root that is none: Open MPI refuses any.
+_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def own_store() -> tuple[str, ...]:
+    """Options that give this user's tasks a store on the node's local disk: a home in NFS holds no
+    layers, and what a login session has for its time goes when that ends. Fault where the folder
+    is somebody else's."""
+    place = scratch.root() / "podman"
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in (place.parent, place):
+        if folder.lstat().st_uid != os.getuid():
+            message = f"{folder} on {os.uname().nodename} belongs to another user"
+            raise Fault("no-containers", message, "ask an administrator to remove it", 4)
+    state, boot = place / "run", _BOOT.read_text(encoding="ascii")
+    os.environ["XDG_RUNTIME_DIR"] = str(state)
+    with files.alone(place / "lock"):
+        mark = state / "boot"
+        if not mark.exists() or mark.read_text(encoding="ascii") != boot:
+            # What ran before a restart of the machine would count as running.
+            shutil.rmtree(state, ignore_errors=True)
+            state.mkdir(mode=0o700, exist_ok=True)
+            mark.write_text(boot, encoding="ascii")
+    folders = {"root": place / "store", "runroot": state, "tmpdir": state / "tmp"}
+    no_systemd = ("--cgroup-manager=cgroupfs", "--events-backend=file")
+    own = (f"--{name}={folder}" for name, folder in folders.items())
+    return (*own, "--storage-driver=overlay", *no_systemd)
+
+
+def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> None:
+    """Pulls the image unless it is there, once for all tasks that want it at a time; before that it
+    removes what killed tasks have left. `environment` is no task's: Podman leaves a process for the
+    next time. Fault where the image cannot be had."""
+    with _kept_image(image) as file:
+        # Containers whose starter is gone, whose number ends their name; none of the user's own.
+        listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
+        listed = subprocess.run(listing, env=environment, stdout=subprocess.PIPE, check=False)
+        for name in listed.stdout.decode().split():
+            if not Path("/proc", name.rpartition("-")[2]).exists():
+                words = [*podman, "rm", "--force", name]
+                subprocess.run(words, env=environment, capture_output=True, check=False)
+        if subprocess.call([*podman, "image", "exists", image], env=environment) == 0:
+            return
+        words = [*podman, "pull", "--quiet", image]
+        own = {**environment, "TMPDIR": str(file.parent)}  # as large as the image
+        if code := subprocess.call(words, env=own, stdout=subprocess.DEVNULL):
+            login = "podman login --authfile ~/.config/containers/auth.json SERVER"
+            hint = f"its own message is above; for a registry that asks who you are: {login}"
+            raise Fault("no-image", f"Podman cannot pull {image}", hint, code)
+
 
 RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
 """Known runtimes of containers, the first that is there being taken; Docker only where its daemon
@@ -123,7 +192,7 @@ def words_of(
             words.append(f"--label=fairway.slurm-job={job}")
         words += [f"--workdir={here}", "--entrypoint=", *_devices(runtime.name)]
         if runtime.is_rootless:
-            words += podman.RUN_OPTIONS
+            words += _ROOTLESS
         else:
             # Files that it writes belong to who has started it.
             words += [f"--user={os.getuid()}:{os.getgid()}"] if os.getuid() else []
@@ -188,7 +257,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
     if runtime is None:
         raise Fault("no-containers", *missing(os.uname().nodename), _NO_TOOL)
     if runtime.is_rootless and target.engine != "local":
-        runtime = replace(runtime, options=podman.own_store())
+        runtime = replace(runtime, options=own_store())
     environment = _environment(runtime, target)
     if not runtime.is_oci:
         require_memory(container)
@@ -202,7 +271,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
             login = access.log_in(runtime.name, runtime.program, container.image, folder)
         environment |= login
         if runtime.is_rootless:
-            podman.fetch(runtime.words, container.image, _unmarked(job.secrets) | login)
+            fetch_image(runtime.words, container.image, _unmarked(job.secrets) | login)
         if runtime.name == "enroot":
             container = replace(container, image=_import(runtime, container.image))
         name = f"fairway-{os.environ['FAIRWAY_RUN']}-{os.environ['FAIRWAY_TASK']}"
@@ -230,7 +299,7 @@ def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
         # It has no others in there, whatever they are called outside.
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
         found["ROCR_VISIBLE_DEVICES"] = gpus
-    return found | podman.ENVIRONMENT if runtime.is_rootless else found
+    return found | _AS_ROOT if runtime.is_rootless else found
 
 
 def _guard(remove: Sequence[str]) -> int:
@@ -285,16 +354,19 @@ def _devices(runtime: str) -> list[str]:
     return words
 
 
-def _import(runtime: Runtime, image: str) -> str:
-    """The image as a file, which is made once a host."""
-    import hashlib
-
-    from fairway_agent import scratch
-
+@contextmanager
+def _kept_image(image: str) -> Iterator[Path]:
+    """The file of an image on this host, for one program at a time that fetches it."""
     folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
-    with files.alone(folder / f"{file.stem}.lock"):
+    with files.alone(file.with_suffix(".lock")):
+        yield file
+
+
+def _import(runtime: Runtime, image: str) -> str:
+    """The image as a file, which is made once a host."""
+    with _kept_image(image) as file:
         if not file.exists():
             draft = file.with_suffix(".new")
             draft.unlink(missing_ok=True)

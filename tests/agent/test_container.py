@@ -15,7 +15,7 @@ import pytest
 from waiting import until
 
 import fairway_agent
-from fairway_agent import access, container, podman, processes, scratch
+from fairway_agent import access, container, processes, scratch
 from fairway_agent.job_facts import Container
 from fairway_boot.files import Fault
 
@@ -350,7 +350,7 @@ def test_in_a_container_root_is_the_person(monkeypatch: pytest.MonkeyPatch) -> N
         runtime, Container(IMAGE, ("--env=A=1",)), ["true"], seen=["/data"], names=["KEY"], name="n"
     )
     assert words[:4] == ["/usr/bin/podman", "--root=/x", "run", "--rm"]
-    assert set(podman.RUN_OPTIONS) <= set(words)
+    assert set(container._ROOTLESS) <= set(words)
     assert [word for word in words if word.startswith("--user")] == ["--user=0:0"]
     assert "--env=HOME=/mnt/resource_nvme/fairway-30001/job" in words
     assert "--ulimit=memlock=-1" not in words, "above the person's own it would be refused"
@@ -358,7 +358,7 @@ def test_in_a_container_root_is_the_person(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_store_is_on_the_local_disk_and_of_no_login_session(disk: Path) -> None:
-    options = podman.own_store()
+    options = container.own_store()
     assert options[:3] == (
         f"--root={disk}/podman/store",
         f"--runroot={disk}/podman/run",
@@ -371,14 +371,14 @@ def test_the_store_is_on_the_local_disk_and_of_no_login_session(disk: Path) -> N
 def test_after_a_restart_of_the_machine_nothing_counts_as_running(
     disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    podman.own_store()
+    container.own_store()
     state = disk / "podman/run/alive"
     state.touch()
-    podman.own_store()
+    container.own_store()
     assert state.exists()
     (tmp_path / "boot_id").write_text("another\n")
-    monkeypatch.setattr(podman, "_BOOT", tmp_path / "boot_id")
-    podman.own_store()
+    monkeypatch.setattr(container, "_BOOT", tmp_path / "boot_id")
+    container.own_store()
     assert not state.exists()
 
 
@@ -388,14 +388,15 @@ def test_a_store_that_somebody_else_has_made_is_not_used(
     disk.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: disk.stat().st_uid + 1)
     with pytest.raises(Fault, match="belongs to another user") as refused:
-        podman.own_store()
+        container.own_store()
     assert refused.value.record["exit_code"] == 4
 
 
 def test_tasks_that_want_an_image_at_a_time_pull_it_once(program: Path) -> None:
     words, environment = [str(program), "--root=/x"], {"PATH": os.environ["PATH"]}
     tasks = [
-        threading.Thread(target=podman.fetch, args=(words, IMAGE, environment)) for _ in range(3)
+        threading.Thread(target=container.fetch_image, args=(words, IMAGE, environment))
+        for _ in range(3)
     ]
     for task in tasks:
         task.start()
@@ -409,7 +410,7 @@ def test_tasks_that_want_an_image_at_a_time_pull_it_once(program: Path) -> None:
 def test_an_image_that_cannot_be_had_is_named(tmp_path: Path) -> None:
     program = _program(tmp_path, "exit 125")
     with pytest.raises(Fault, match=f"Podman cannot pull {IMAGE}") as refused:
-        podman.fetch([str(program)], IMAGE, dict(os.environ))
+        container.fetch_image([str(program)], IMAGE, dict(os.environ))
     assert refused.value.record["exit_code"] == 125
     assert "podman login --authfile" in str(refused.value.record["hint"])
 
@@ -419,7 +420,7 @@ def test_containers_of_killed_tasks_are_removed_and_no_others(program: Path) -> 
     ended.wait()
     names = [f"fairway-job-0-0-{ended.pid}", f"fairway-job-1-0-{os.getpid()}"]
     (program.parent / "names").write_text("\n".join(names))
-    podman.fetch([str(program)], IMAGE, dict(os.environ))
+    container.fetch_image([str(program)], IMAGE, dict(os.environ))
     calls = (program.parent / "calls").read_text().splitlines()
     assert [call for call in calls if call.startswith("rm")] == [f"rm --force {names[0]}"]
     assert calls[-1] == f"pull --quiet {IMAGE}"

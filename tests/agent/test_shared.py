@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fairway_agent.shared import receive, runs
+from fairway_agent.shared import runs
 from fairway_agent.shared.reports import InputsRequest, RunReport, RunRequest
 from fairway_agent.shared.runs import health
 from fairway_boot.files import Fault
@@ -22,7 +22,7 @@ PATH = "chained/0123456789abcdef"
 
 
 def ask(shared: Path, run: str, *paths: str, adopt: bool = False) -> Mapping[str, str]:
-    return receive.inputs(shared, InputsRequest(run, paths, adopt), io.BytesIO()).missing
+    return runs.inputs(shared, InputsRequest(run, paths, adopt), io.BytesIO()).missing
 
 
 def bring(shared: Path, run: str) -> None:
@@ -38,9 +38,9 @@ def test_shared_input_is_copied_once_and_removed_with_its_last_run(tmp_path: Pat
     bring(tmp_path, "a-1")
     bring(tmp_path, "a-2")
     assert (tmp_path / PATH / "x").read_text() == "a-1"
-    receive.forget_inputs(tmp_path, "a-1")
+    runs.forget_inputs(tmp_path, "a-1")
     assert (tmp_path / PATH).is_dir()
-    receive.forget_inputs(tmp_path, "a-2")
+    runs.forget_inputs(tmp_path, "a-2")
     assert [path.name for path in (tmp_path / "chained").iterdir()] == [".users"]
 
 
@@ -48,7 +48,7 @@ def test_a_run_that_was_taken_back_keeps_nothing(tmp_path: Path) -> None:
     bring(tmp_path, "a-1")
     bring(tmp_path, "a-2")
     (tmp_path / "runs/a-2").rmdir()
-    receive.forget_inputs(tmp_path, "a-1")
+    runs.forget_inputs(tmp_path, "a-1")
     assert not (tmp_path / PATH).exists()
 
 

@@ -29,11 +29,19 @@ from fairway_agent.limits import Watch
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share, device_files, own_cores, ports_beside
 from fairway_agent.sampler import Sampling, sampler
-from fairway_agent.shared import receive
+from fairway_agent.shared import runs
 from fairway_agent.state_files import NODE, PREEMPTION
 from fairway_agent.task.attempts import Attempts
-from fairway_agent.task.scheduled import ENDED, Scheduled, read_secrets, run_attempts, task_in
-from fairway_agent.task.shared_nodes import SharedNodes, is_prepared, scratch_folder
+from fairway_agent.task.scheduled import (
+    ENDED,
+    Scheduled,
+    SharedNodes,
+    is_prepared,
+    read_secrets,
+    run_attempts,
+    scratch_folder,
+    task_in,
+)
 from fairway_agent.task.task import Loss
 from fairway_boot.files import Fault
 
@@ -217,7 +225,7 @@ def main() -> None:
         part = _part(run, submission, number)
         position = int(os.environ.get("JOB_COMPLETION_INDEX", "0"))
         index = part.indices[0 if part.nodes > 1 else position]
-        spec = receive.spec_of(run, stage, index)
+        spec = runs.spec_of(run, stage, index)
         group = Gang.of(run, spec.name, submission, part.nodes) if part.nodes > 1 else None
         if group is not None and position:
             group.join(position, Path(plan.directory))

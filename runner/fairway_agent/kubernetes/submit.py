@@ -31,7 +31,7 @@ from fairway_agent.kubernetes.manifests import QUEUE
 from fairway_agent.kubernetes.objects import jobs_of, owns, selector
 from fairway_agent.kubernetes.runs import reconcile_all
 from fairway_agent.kubernetes.settings import parse
-from fairway_agent.shared import receive
+from fairway_agent.shared import runs
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_boot import files
 from fairway_boot.files import Fault
@@ -166,13 +166,13 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
         if not known.parts or known.submission < number:
             parts = tuple(
                 replace(part, part=settings.part_of(request.resources, part.wanted))
-                for part in receive.prepare(shared, folder, number, request.code, alone=True)
+                for part in runs.prepare_parts(shared, folder, number, request.code, alone=True)
             )
             known = replace(known.of(number), parts=parts)
             _write_objects(folder, known, request)
             remains = api.list(BATCH, "jobs", selector(folder.name))
             if not all(owns(folder, each) for each in remains):
-                receive.forget(folder, number)
+                runs.forget(folder, number)
                 raise Taken(folder)
             _delete(api, remains, known)  # they are of a run of this folder, removed by hand
             control.change(folder, number, parts=parts, complete=False)
@@ -223,7 +223,7 @@ def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
         make(api, folder, job_name(folder.name, wanted.submission, CONTROLLER))
     except (Refused, Taken) as fault:
         _delete(api, jobs_of(api, folder), wanted)
-        receive.forget(folder, wanted.submission)
+        runs.forget(folder, wanted.submission)
         if isinstance(fault, Taken):
             raise
         text = " ".join(str(fault).split())

@@ -7,6 +7,10 @@ outlives its job, and keeps using the GPUs.
     allocation leave RUN TASK GRACE FOLDER  ends these, and removes the task's FOLDER on that node
 
 SHARED is the folder of all runs. If a job has a cgroup, Slurm itself ends all of its processes.
+
+A container is entered by Pyxis, a plugin of Slurm's, by Apptainer, or by what else the node has: a
+task of one node runs in it as a whole; on several nodes the launcher's script stays outside, and
+what it starts once a node is in it.
 """
 
 from __future__ import annotations
@@ -18,23 +22,91 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import processes, scratch
+from fairway_agent import job_facts, processes, scratch
+from fairway_agent.container import (
+    IMAGE_FILES,
+    apptainer,
+    find_runtime,
+    for_enroot,
+    missing,
+    require_memory,
+)
+from fairway_agent.container import entry as any_entry
 from fairway_agent.fanout import launchers
 from fairway_agent.sampler import Sampling, sampler
-from fairway_agent.slurm import container
 from fairway_agent.slurm.jobs import ENDED
-from fairway_agent.task.shared_nodes import SharedNodes, is_prepared, scratch_folder
+from fairway_agent.task.scheduled import SharedNodes, is_prepared, scratch_folder
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fairway_agent.task.task import Task
+
+
+# What programs/fairway-each-node adds to srun, and fairway-on-node puts before the command.
+STEP_OPTIONS, PREFIX = "step-options", "container"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Way into a container: `step` are options of srun, `prefix` words before the command."""
+
+    step: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+
+    def alone(self, command: Sequence[str]) -> list[str]:
+        """The command line of a task of one node."""
+        if not self.step:
+            return [*self.prefix, *command]
+        srun = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none", "--input=none")
+        return [*srun, "--quiet", *self.step, *command]
+
+    def write(self, folder: Path) -> None:
+        """Leaves it where the programs of a task of several nodes look."""
+        for name, words in ((STEP_OPTIONS, self.step), (PREFIX, self.prefix)):
+            (folder / name).write_bytes(b"".join(word.encode() + b"\0" for word in words))
+
+
+def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
+    """Way into the container of a run's job on this node; None where the job has none.
+    `directory` is where its commands start, `folders` are what they see of the node. Fault where
+    this node cannot run it."""
+    container = job_facts.of_job(run).container
+    if container is None:
+        return None
+    mounts = [*job_facts.of_target(run).mounts.values(), *folders]
+    seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
+    image_files = [path for path in IMAGE_FILES if Path(path).exists()]
+    if _has_pyxis():
+        require_memory(container)
+        bound = ",".join([f"{path}:{path}" for path in seen] + [f"{p}:{p}:ro" for p in image_files])
+        words = [f"--container-image={for_enroot(container.image)}", f"--container-mounts={bound}"]
+        return Entry(step=(*words, f"--container-workdir={directory}", *container.options))
+    program = shutil.which("apptainer") or shutil.which("singularity")
+    if program is None:
+        if find_runtime() is None:
+            here, hint = missing(os.environ.get("SLURMD_NODENAME", "this node"))
+            raise Fault("no-containers", f"{here}, nor Slurm's Pyxis", hint, 4)
+        return Entry(prefix=tuple(any_entry(run)))
+    require_memory(container)
+    binds = [*seen, *(f"{path}:{path}:ro" for path in image_files)]
+    return Entry(prefix=tuple(apptainer(program, container, binds, directory)))
+
+
+@cache
+def _has_pyxis() -> bool:
+    """True if srun supports containers: the plugin adds the option to its help."""
+    try:
+        return "--container-image" in commands.run(["srun", "--help"])
+    except commands.Refused:
+        return False
 
 
 _HERE, _PREPARE = "fairway_agent.slurm.allocation", "fairway_agent.prepare"
@@ -56,7 +128,7 @@ class SlurmNodes(SharedNodes):
     WAY: ClassVar = "srun"
 
     def __init__(self) -> None:
-        self.entry: container.Entry | None = None
+        self.entry: Entry | None = None
         self.signalling: list[subprocess.Popen[bytes]] = []
 
     def prepare(self, task: Task) -> None:
@@ -68,7 +140,7 @@ class SlurmNodes(SharedNodes):
                 self._step(task, [*words, *processes.program(_HERE), "before", str(shared)])
         super().prepare(task)
         folders = (str(shared), str(scratch.root()))
-        self.entry = container.entry_of(task.run_folder, task.plan.directory, folders)
+        self.entry = entry_of(task.run_folder, task.plan.directory, folders)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
         """On every node: whatever launcher has started them, and in whichever session."""

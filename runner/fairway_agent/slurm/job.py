@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fairway_agent import control, job_facts, predecessors, processes
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share, numbers_of, own_cores, ports_beside
-from fairway_agent.shared import receive
+from fairway_agent.shared import runs
 from fairway_agent.slurm.allocation import SlurmNodes, job_id
 from fairway_agent.slurm.runs import Watch
 from fairway_agent.state_files import PREEMPTION, TERMINATED
@@ -156,7 +156,7 @@ def main() -> None:
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     try:
         plan = job_facts.read_shared_plan(run, retry=submission > 0)
-        spec = receive.spec_of(run, stage, index)
+        spec = runs.spec_of(run, stage, index)
     except Fault as fault:
         sys.exit(str(fault))
     task = task_in(run, plan, spec, SlurmNodes(), submission)

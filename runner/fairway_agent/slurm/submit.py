@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from fairway_agent import control, job_facts, limits, predecessors, processes
 from fairway_agent.prepare import has_setup
 from fairway_agent.resources import Wanted, ranges
-from fairway_agent.shared import receive
+from fairway_agent.shared import runs
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.nodes import partition_resources
@@ -157,7 +157,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
     with files.alone(folder / control.SUBMIT_LOCK):
         known = control.read(folder)
         if not known.parts or known.submission < number:
-            parts = receive.prepare(shared, folder, number, request.code)
+            parts = runs.prepare_parts(shared, folder, number, request.code)
             control.change(folder, number, parts=tuple(parts), complete=False)
             known = control.read(folder)
         if known.submission == number and not known.complete:
@@ -187,7 +187,7 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
         if jobs := control.read(folder).jobs:
             commands.run(["scancel", *jobs])
             _await_end(folder.name, jobs)
-        receive.forget(folder, number)
+        runs.forget(folder, number)
         raise _refusal(str(refused)) from None
 
 

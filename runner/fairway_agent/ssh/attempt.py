@@ -19,7 +19,7 @@ from fairway_agent.prepare import set_up
 from fairway_agent.resources import CORES, numbers_of, pin, ports_of
 from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.state_files import NODE
-from fairway_agent.task.shared_nodes import SharedNodes
+from fairway_agent.task.scheduled import SharedNodes
 from fairway_agent.task.task import Loss
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from fairway_agent import control, job_facts, processes, state_files
 from fairway_agent.fanout import remote_exec
 from fairway_agent.scratch import LEASE
 from fairway_agent.shared import runs
-from fairway_agent.shared.receive import copy_code
 from fairway_agent.shared.reports import (
     CancelRequest,
     Done,
@@ -33,6 +32,7 @@ from fairway_agent.shared.reports import (
     StatesRequest,
     SubmitRequest,
 )
+from fairway_agent.shared.runs import copy_code
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue, queue_of
 from fairway_agent.state_files import RunState
 from fairway_boot import files

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairway_agent.container import Runtime
-from fairway_agent.slurm import container
+from fairway_agent.slurm import allocation
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
@@ -36,15 +36,15 @@ def has_pyxis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """True where srun's help has the plugin's options."""
     text = "--container-image=[USER@][REGISTRY#]IMAGE" if request.param else "--nodes=N"
     monkeypatch.setattr(commands, "run", lambda *_: text)
-    container._has_pyxis.cache_clear()
+    allocation._has_pyxis.cache_clear()
     return bool(request.param)
 
 
 def test_pyxis_goes_before_apptainer(
     run: Path, has_pyxis: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
-    entry = container.entry_of(run, "/data/code", [str(run)])
+    monkeypatch.setattr(allocation.shutil, "which", lambda name: f"/usr/bin/{name}")
+    entry = allocation.entry_of(run, "/data/code", [str(run)])
     if has_pyxis:
         assert entry.prefix == ()
         assert entry.step == (
@@ -67,9 +67,9 @@ def test_nccl_finds_the_images_settings_and_topology_files(
     there = (run / "microsoft", run / "nccl.conf", run / "absent")
     there[0].mkdir()
     there[1].touch()
-    monkeypatch.setattr(container, "IMAGE_FILES", [str(path) for path in there])
-    monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
-    entry = container.entry_of(run, "/data/code", [])
+    monkeypatch.setattr(allocation, "IMAGE_FILES", [str(path) for path in there])
+    monkeypatch.setattr(allocation.shutil, "which", lambda name: f"/usr/bin/{name}")
+    entry = allocation.entry_of(run, "/data/code", [])
     words = " ".join(entry.step if has_pyxis else entry.prefix)
     assert f"{there[0]}:{there[0]}:ro,{there[1]}:{there[1]}:ro" in words
     assert str(there[2]) not in words
@@ -78,17 +78,17 @@ def test_nccl_finds_the_images_settings_and_topology_files(
 @pytest.mark.parametrize("has_pyxis", [False], indirect=True)
 @pytest.mark.usefixtures("has_pyxis")
 def test_a_node_without_any_runtime_says_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container.shutil, "which", lambda _: None)
+    monkeypatch.setattr(allocation.shutil, "which", lambda _: None)
     with pytest.raises(Fault, match=r"none of docker, podman.*, nor Slurm's Pyxis"):
-        container.entry_of(run, "/data/code", [])
+        allocation.entry_of(run, "/data/code", [])
 
 
 @pytest.mark.parametrize("has_pyxis", [False], indirect=True)
 @pytest.mark.usefixtures("has_pyxis")
 def test_the_hpc_image_has_docker_which_will_do(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container.shutil, "which", lambda _: None)
-    monkeypatch.setattr(container, "find_runtime", lambda: Runtime("docker", "/usr/bin/docker"))
-    entry = container.entry_of(run, "/data/code", [])
+    monkeypatch.setattr(allocation.shutil, "which", lambda _: None)
+    monkeypatch.setattr(allocation, "find_runtime", lambda: Runtime("docker", "/usr/bin/docker"))
+    entry = allocation.entry_of(run, "/data/code", [])
     assert entry.step == ()
     assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
 
@@ -97,26 +97,26 @@ def test_the_hpc_image_has_docker_which_will_do(run: Path, monkeypatch: pytest.M
 @pytest.mark.usefixtures("has_pyxis")
 def test_enroot_alone_will_do_without_pyxis(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"enroot": "/usr/bin/enroot"}
-    monkeypatch.setattr(container.shutil, "which", lambda name, **_: there.get(name))
-    entry = container.entry_of(run, "/data/code", [])
+    monkeypatch.setattr(allocation.shutil, "which", lambda name, **_: there.get(name))
+    entry = allocation.entry_of(run, "/data/code", [])
     assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
 
 
 @pytest.mark.usefixtures("has_pyxis")
 def test_shared_memory_is_the_nodes_own(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(allocation.shutil, "which", lambda name: f"/usr/bin/{name}")
     write(run, image=IMAGE, shm_size="999999g")
     with pytest.raises(Fault, match="the job needs 999999g"):
-        container.entry_of(run, "/data/code", [])
+        allocation.entry_of(run, "/data/code", [])
 
 
 def test_a_job_without_a_container_has_no_entry(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps({"container": None}))
-    assert container.entry_of(tmp_path, "/data/code", []) is None
+    assert allocation.entry_of(tmp_path, "/data/code", []) is None
 
 
 def test_words_reach_the_programs_as_they_are(tmp_path: Path) -> None:
-    entry = container.Entry(prefix=("a b", "c\nd", "$(e)"))
+    entry = allocation.Entry(prefix=("a b", "c\nd", "$(e)"))
     entry.write(tmp_path)
-    assert (tmp_path / container.PREFIX).read_bytes() == b"a b\0c\nd\0$(e)\0"
-    assert (tmp_path / container.STEP_OPTIONS).read_bytes() == b""
+    assert (tmp_path / allocation.PREFIX).read_bytes() == b"a b\0c\nd\0$(e)\0"
+    assert (tmp_path / allocation.STEP_OPTIONS).read_bytes() == b""

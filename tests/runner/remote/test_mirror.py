@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairway_agent.shared.receive import adopt
 from fairway_agent.shared.reports import (
     Piece,
     RunReport,
     RunsReport,
     RunsRequest,
 )
+from fairway_agent.shared.runs import adopt
 from fairway_boot.files import Fault
 from fairway_core.findings import UserError
 from fairway_core.target import Target

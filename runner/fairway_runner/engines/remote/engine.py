@@ -154,9 +154,9 @@ class RemoteEngine(Engine, Generic[A]):
         if self._shares_folder(kept.run):
             return Chained(name, kept.path)
         kept.bring()
-        from fairway_agent.shared.receive import FOLDER
+        from fairway_agent.shared.runs import CHAINED
 
-        return Chained(name, f"{FOLDER}/{kept.digest()}", kept.path)
+        return Chained(name, f"{CHAINED}/{kept.digest()}", kept.path)
 
     def waits_for(self, other: Target) -> bool:
         """True if the other target has the same shared folder: its runs can be seen from there."""

@@ -87,7 +87,7 @@ def is_final(run: RunFolder) -> bool:
     return known is not None and known.is_final
 
 
-_INPUTS = "fairway_agent.shared.receive.inputs"
+_INPUTS = "fairway_agent.shared.runs.inputs"
 
 
 @dataclass(frozen=True)
