@@ -46,7 +46,7 @@ def main() -> None:
 def _review_plainly(words: list[str]) -> None:
     """Reviews plans without Typer, and ends in SystemExit; returns where that takes Typer."""
     from fairway_cli.ending import ended
-    from fairway_cli.reviewing import asked_plainly, environment_in, review_files
+    from fairway_cli.ui.reviews import asked_plainly, environment_in, review_files
 
     asked = asked_plainly(words)
     if asked is None:
@@ -54,16 +54,12 @@ def _review_plainly(words: list[str]) -> None:
 
     def reviewed() -> None:
         if environment_in(asked["plans"]) is None:
-            _leave(review_files(asked))
+            code = review_files(asked)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)  # without freeing each part of a large plan first
 
     ended(reviewed)
-
-
-def _leave(code: int) -> None:
-    """Ends the program without freeing each part of a large plan first."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from endings import finished
 
 from fairway_cli.main import main
-from fairway_cli.reviewing import Asked, asked_plainly, environment_in
+from fairway_cli.ui.reviews import Asked, asked_plainly, environment_in
 
 pytestmark = pytest.mark.integration
 

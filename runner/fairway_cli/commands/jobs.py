@@ -96,7 +96,7 @@ def submit(
         hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
         raise UserError.of("no-job", "no job is given", hint)
     elif remote is not None:
-        from fairway_cli.server.submit import RemoteSubmission
+        from fairway_cli.server.store import RemoteSubmission
 
         file, settings, names = load_job(job, set_ or ()), set_ or (), target_names(target)
         asked = RemoteSubmission(remote, file, settings, names, run_id, tag or (), note)

@@ -20,7 +20,6 @@ from fairway_cli.commands.arguments import (
     PricesOption,
     complete_environments,
 )
-from fairway_cli.reviewing import Asked, allowed, environment_in, review_files
 from fairway_core.findings import Finding, Severity, UserError
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def plan(
     with 4 where Terraform or its provider is missing, and with 5 where Terraform failed.
     --deadline holds for what Fairway asks Azure beside Terraform.
     """
-    from fairway_cli.ui.reviews import form_of, show_review
+    from fairway_cli.ui.reviews import allowed, form_of, show_review
     from fairway_stacks.app import usual_outdir
     from fairway_stacks.plan.left import left_behind
     from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
@@ -136,6 +135,8 @@ def review(
     would refuse a change. No service is asked: prices come from the cache or the snapshot. An
     environment in place of plans is planned first, as `fairway plan ENVIRONMENT` does.
     """
+    from fairway_cli.ui.reviews import Asked, environment_in, review_files
+
     given, base, allow = plans or [], base or [], allow or []
     environment = environment_in(given)
     if environment is not None:
@@ -181,7 +182,7 @@ def deploy(
     start the VM, or stops before anything of that stack was done. --deadline holds for what Fairway
     asks Azure beside Terraform.
     """
-    from fairway_cli.ui.reviews import print_review
+    from fairway_cli.ui.reviews import allowed, print_review
     from fairway_stacks.plan.deploy import Person, deploy
     from fairway_stacks.plan.stacks import files_can_be_written
 
@@ -244,7 +245,7 @@ def destroy(
     something differs from the approved review or is protected: set `protect: false` in the file
     and deploy that first.
     """
-    from fairway_cli.ui.reviews import print_review
+    from fairway_cli.ui.reviews import allowed, print_review
     from fairway_stacks.plan.deploy import Person
     from fairway_stacks.plan.destroy import destroy
     from fairway_stacks.plan.stacks import files_can_be_written
