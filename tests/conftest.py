@@ -3,21 +3,19 @@
 import gc
 import json
 import os
-import queue
 import re
 import shutil
 import signal
 import socketserver
-import ssl
 import sys
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from receivers import MailServer, Receiver
 from serving import Handler, serving
 from waiting import PATIENCE
 
@@ -90,26 +88,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@dataclass
-class Receiver:
-    """Messages that were posted, and the statuses of the next answers: 0 is no answer at all, and
-    200 follows when the list is over."""
-
-    url: str = ""
-    answers: list[int] = field(default_factory=list)
-    seen: int = 0
-    taken: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
-
-    @property
-    def port(self) -> int:
-        """At which it listens."""
-        return int(self.url.split(":")[2].partition("/")[0])
-
-    def next(self) -> dict[str, Any]:
-        """The next message that was taken."""
-        return self.taken.get(timeout=PATIENCE)
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     """A receiver of webhooks on loopback."""
@@ -129,24 +107,6 @@ def receiver() -> Iterator[Receiver]:
     with serving(Hook) as url:
         got.url = f"{url}/hook"
         yield got
-
-
-@dataclass
-class MailServer:
-    """The mails that were taken, and how the next are answered: with a code of SMTP each, and with
-    250 when the list is over. `says` is what it offers beside plain SMTP, `tls` what
-    STARTTLS goes on with."""
-
-    address: str = ""
-    answers: list[int] = field(default_factory=list)
-    says: list[str] = field(default_factory=list)
-    heard: list[str] = field(default_factory=list)
-    tls: ssl.SSLContext | None = None
-    taken: queue.Queue[str] = field(default_factory=queue.Queue)
-
-    def next(self) -> str:
-        """The next mail, as it came."""
-        return self.taken.get(timeout=PATIENCE)
 
 
 _REPLIES = {"QUIT": "221 bye", "AUTH": "235 welcome"}

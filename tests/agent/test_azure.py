@@ -1,11 +1,10 @@
 """Access by a node's own identity: a registry's token, a page's certificate and secret."""
 
-from __future__ import annotations
-
 import base64
 import json
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
@@ -19,11 +18,6 @@ from fairway_boot import web_secrets
 from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.web_secrets import certificate_of, files_of, main, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 SERVER = "lab.azurecr.io"
 

@@ -1,7 +1,5 @@
 """Containers by whatever runtime a host has: recording ones, of which some run the command."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,11 +1,10 @@
 """Requests to a run that its control record holds."""
 
-from __future__ import annotations
-
 import json
 import socket
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,10 +16,6 @@ from fairway_agent.state_files import CANCELLATION, Over
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.task import Nodes, Task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 PART = {"stage": "tasks", "number": 0, "indices": "0", "nodes": 1, "width": 1}
 FULL = Control(

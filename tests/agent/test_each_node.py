@@ -1,7 +1,5 @@
 """A command once on every node of a task: behind ssh and on a pool, over a stand-in for ssh."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -9,18 +7,16 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_agent import processes
 from fairway_agent.fanout import remote_exec
 from fairway_core import archives
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 

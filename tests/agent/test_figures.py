@@ -1,7 +1,5 @@
 """Figures of a node's use, from a kernel's files and from programs that know its GPUs."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
@@ -9,17 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from waiting import PATIENCE
 
 from fairway_agent.sampler import Machine, Sampling, sampler
 from fairway_boot.gpus import Gpus, dcgm_line, nvidia_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # As a node of two adapters for Ethernet, one of them behind the other, has them.
 NET = """\

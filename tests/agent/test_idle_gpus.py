@@ -1,11 +1,11 @@
 """A task whose GPUs do nothing, by recorded samples and a clock of the test's own."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,10 +20,6 @@ from fairway_agent.state_files import ERROR
 from fairway_agent.task import attempts, task
 from fairway_agent.task.attempts import has_retry
 from fairway_agent.task.task import Nodes, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 LIMIT = IdleGpu(5.0, 1800.0, CANCEL)
 WHY = "its GPUs were below 5 % for 30m"

@@ -1,9 +1,8 @@
 """Facts of a job and its target: read where tasks run as the runner has written them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from fairway_agent.kubernetes.settings import PodFacts, patience, pods_of
 from fairway_boot.files import Fault
 from fairway_core.target import HEAD_IMAGE, Target
 from fairway_runner.jobs.job import Job
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TARGET: dict[str, Any] = {
     "name": "pods",

@@ -1,7 +1,5 @@
 """Environment of a task's script beyond what its engine adds: inputs, ports, the proxy."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,14 +1,14 @@
 """Word of a run on its way to a webhook."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from receivers import MailServer, Receiver
 
 from fairway_agent import notify
 from fairway_agent.spec import Mail, RunPlan
@@ -21,11 +21,6 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
 from fairway_simulator.certificate import serve_as_localhost
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MailServer, Receiver
 
 pytestmark = pytest.mark.integration
 

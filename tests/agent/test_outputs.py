@@ -1,9 +1,7 @@
 """Which files of a task are kept, and which task of another run is the best."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +10,6 @@ from fairway_agent.outputs import collect, drop_excluded, empty
 from fairway_agent.records import Damaged
 from fairway_agent.spec import Best, Chained, Output, RunPlan
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 FILES = ("model/a.npz", "model/b.txt", "model/.tmp", "model/deep/c.tmp", "model/deep/d", "log/e")
 

@@ -1,18 +1,14 @@
 """Outcomes of the runs that a run comes after, and its conditions on them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway_agent.predecessors import decide, unmet
 from fairway_agent.spec import RunPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 def test_predecessors_unmet_lists_those_that_did_not_succeed(tmp_path: Path) -> None:

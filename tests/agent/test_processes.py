@@ -1,20 +1,15 @@
 """Finding and ending the processes of a task, and the limit on their time."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fairway_agent import process_limits, processes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,7 +1,5 @@
 """Dataclasses that are quick to make are as Python's own, but for what the type checker refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 from dataclasses import field, fields, replace

@@ -1,9 +1,7 @@
 """Outcomes of tasks, from their last records and their schedulers' views."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from fairway_agent.limits import Watch
 from fairway_agent.reconcile import REPORT_WAIT, JobView, Reconciliation, reconcile, resolve
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = 1_700_000_000.0
 ENDED = NOW - 10

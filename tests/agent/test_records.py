@@ -1,12 +1,11 @@
 """Records of files and messages: written and read by the same types; what is none is named, and
 nothing of it is taken over."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,9 +29,6 @@ from fairway_agent.spec import (
 )
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)

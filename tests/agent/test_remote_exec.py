@@ -1,7 +1,5 @@
 """A command that one node runs for another, the channel between them, and sshd on loopback."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

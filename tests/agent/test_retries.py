@@ -1,13 +1,13 @@
 """Retries of a task, by the ends of its attempts."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -33,10 +33,6 @@ from fairway_agent.task.attempts import Attempts, Patience, after_attempt
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Loss, Nodes, Task
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 class Lost(Nodes):

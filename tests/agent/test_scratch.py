@@ -1,12 +1,11 @@
 """A node's local disk: what a task finds there, and copies that share their bytes with files."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -14,9 +13,6 @@ from fairway_agent import processes, scratch
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share
 from fairway_agent.spec import Staged
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

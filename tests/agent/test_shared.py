@@ -1,11 +1,9 @@
 """The shared folder of a cluster: inputs that other runs have kept, and whether it can be used."""
 
-from __future__ import annotations
-
 import io
 import resource
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +11,6 @@ from fairway_agent.shared import runs
 from fairway_agent.shared.reports import InputsRequest, RunReport, RunRequest
 from fairway_agent.shared.runs import health
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 PATH = "chained/0123456789abcdef"
 

@@ -1,7 +1,5 @@
 """Parts of a node: who gets which GPUs and cores, with tasks that come, go and are killed."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -9,7 +7,8 @@ import select
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -29,10 +28,6 @@ from fairway_agent.resources import (
 )
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue
 from fairway_boot.cluster import users
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 # Two sockets, each with four GPUs and the half of the cores.
 _NEAR = (tuple(range(48)), tuple(range(48, 96)))

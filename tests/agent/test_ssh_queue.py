@@ -1,7 +1,5 @@
 """Who gets which nodes of a plain cluster, with runs of several people that come, go and die."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -10,15 +8,17 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_agent import job_facts, resources
 from fairway_agent.fanout import remote_exec
+from fairway_agent.machine import Host
 from fairway_agent.resources import Devices, Gpu, Wanted
 from fairway_agent.shared.reports import NodesRequest
 from fairway_agent.ssh import runs
@@ -26,11 +26,6 @@ from fairway_agent.ssh.cluster_nodes import Nodes, Queue, note_user, queue_of
 from fairway_boot import cluster
 from fairway_boot.cluster import known_hosts, users
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from fairway_agent.machine import Host
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 """Inputs and secrets that nodes fetch by their own identity, from a loopback stand-in."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +14,6 @@ from fairway_boot.identity import METADATA
 from fairway_core.catalog.roles import built_in_roles
 from fairway_simulator.azure.rights import Assignment, Rights
 from fairway_simulator.ssh.services import ACCOUNT, CONTAINER, NODES, VAULT, Services, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

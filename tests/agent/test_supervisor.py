@@ -1,16 +1,16 @@
 """A supervisor: signals, damaged files of its run, and limits of the run."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,11 +23,6 @@ from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.task import Task
 from fairway_boot import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 SLEEPS = "echo up >$FAIRWAY_SHARED_DIR/up; exec sleep 600\n"
 

@@ -1,7 +1,5 @@
 """A task's log: masked secrets, the line of another attempt, and programs that are not there."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import sys

@@ -4,19 +4,14 @@ It refuses what Horovod refuses, a tensor that is not contiguous. As there, the 
 optimizer is a new one that has lost the state of the old.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch.distributed as dist
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from torch import Tensor
-    from torch.optim import Optimizer
+from torch import Tensor
+from torch.optim import Optimizer
 
 Average = "average"
 rank, size, shutdown, barrier = (

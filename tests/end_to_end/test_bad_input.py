@@ -3,20 +3,14 @@
 Whatever is wrong, nothing is started and nothing is written.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Fairway
+from program import Fairway
 
 GOOD = "name: t\ncommand: echo hello\n"
 

@@ -1,19 +1,15 @@
 """The program as it is run: its arguments, its environment, and the contract with the engine."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Fairway
+from program import Fairway
 
 PYTHON = shlex.quote(sys.executable)
 

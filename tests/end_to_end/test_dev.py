@@ -1,7 +1,5 @@
 """Sessions of `fairway dev` on this machine: when they are in use, and Jupyter in them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,13 +8,10 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from program import Fairway, Gate, Pipe
 from waiting import until
-
-if TYPE_CHECKING:
-    from conftest import Fairway, Gate, Pipe
 
 # Takes its port and the file of its token as JupyterLab does, and answers who has the token.
 _JUPYTER = """\

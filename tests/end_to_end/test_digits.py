@@ -1,7 +1,5 @@
 """The example `examples/digits`, run under mpirun as a launcher would run it."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
@@ -9,15 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import numpy as np
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
 
 # mpirun ends the job by itself after this many seconds, with an exit code of its own: a hang
 # is then a failed assertion, and no process is left behind.

@@ -1,7 +1,5 @@
 """The parts of files that the documents show are what environments, jobs and projects may hold."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

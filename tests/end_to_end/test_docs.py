@@ -8,8 +8,6 @@ done one after the other in one folder. A block of ```bash needs Azure, a networ
 not run, and its commands are held against the programs' own help.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -17,18 +15,16 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from waiting import without_delays
 
 from fairway_cli.main import Commands
 from fairway_simulator.kubernetes import missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -1,7 +1,5 @@
 """The table of exit codes in docs/reliability.md is that of the code."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

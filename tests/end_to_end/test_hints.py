@@ -1,19 +1,15 @@
 """Each error says what to type next, and what it says to type exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_cli.main import Commands
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 

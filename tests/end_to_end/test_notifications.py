@@ -1,11 +1,7 @@
 """Word of runs on this machine, sent by what watches them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from conftest import Fairway, Gate, Receiver
+from program import Fairway, Gate
+from receivers import Receiver
 
 
 def test_a_run_that_waits_and_then_succeeds(

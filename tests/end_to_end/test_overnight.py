@@ -1,15 +1,11 @@
 """The example of a run that nobody sits beside, as its README has it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from conftest import Fairway
+from program import Fairway
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "overnight"
 

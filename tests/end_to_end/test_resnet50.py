@@ -1,7 +1,5 @@
 """The example `examples/resnet50`: its program and its jobs on this machine's CPUs."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -10,15 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from waiting import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.nightly
 

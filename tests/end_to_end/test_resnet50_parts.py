@@ -1,20 +1,15 @@
 """The parts of the example `examples/resnet50`, each alone and in this process."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-    from types import ModuleType
-
-    Load = Callable[[str], ModuleType]
+Load = Callable[[str], ModuleType]
 
 pytestmark = pytest.mark.nightly
 

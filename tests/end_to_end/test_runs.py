@@ -4,8 +4,6 @@ Nothing here waits for time to pass: programs say where they are through named p
 wait at named pipes until the test lets them go on.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -15,12 +13,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Fairway, Gate, Pipe
+from program import Fairway, Gate, Pipe
 
 
 def held(pipe: Pipe, gate: Gate, then: str = "") -> str:

@@ -1,18 +1,13 @@
 """The documents as a whole: no link leads nowhere, and the site is built of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

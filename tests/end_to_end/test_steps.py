@@ -1,19 +1,14 @@
 """Runs of several steps on this machine, and what becomes of them when commands are killed."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Fairway, Gate
+from program import Fairway, Gate
 
 KILLS = 14
 

@@ -4,8 +4,6 @@ Nothing here waits for time to pass: programs say where they are through named p
 wait at named pipes until the test lets them go on.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -14,14 +12,11 @@ import shlex
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Fairway, Gate, Pipe
+from program import Fairway, Gate, Pipe
 
 PLAIN: dict[str, Any] = {"template": "plain"}
 METRICS = {"loss": "loss=([0-9.]+)"}

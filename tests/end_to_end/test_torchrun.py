@@ -1,13 +1,9 @@
 """The template `torchrun` on two nodes, with a program of that name that only records."""
 
-from __future__ import annotations
-
 import itertools
 import os
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from conftest import Fairway
+from program import Fairway
 
 TORCHRUN = """#!/usr/bin/env bash
 # Stands in for torchrun: writes down what it was called with, and then does as it was told.

@@ -1,27 +1,20 @@
 """Runs on disk as tests want them, without running anything."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from running import MakeRun, RunFairway
 
 from fairway_cli import main as cli
 from fairway_runner.runs.store import Run, RunRecord, RunStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-MakeRun = Callable[..., Run]
-RunFairway = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

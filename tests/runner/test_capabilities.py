@@ -1,11 +1,10 @@
 """Abilities that engines name, held against what they do."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from endings import refused
+from running import MakeRun
 
 from fairway_core.findings import Severity, UserError
 from fairway_core.target import Target
@@ -19,16 +18,9 @@ from fairway_runner.engines.capabilities import (
 )
 from fairway_runner.engines.engine import Engine, engine_for
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.job_file import JobFile, load_job
+from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun
-
-    from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.runs.store import RunStore
 
 WARNING = Severity.WARNING
 HERE = {"version": 1, "name": "nd", "vm_size": "Standard_D2s_v6", "nodes": {"min": 0, "max": 4}}

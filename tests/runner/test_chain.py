@@ -1,14 +1,14 @@
 """Inputs that other runs have kept: what is refused, and at which line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import ends, refused
+from running import MakeRun, RunFairway
 
 from fairway_agent.spec import Chained
 from fairway_core.findings import UserError
@@ -17,17 +17,10 @@ from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
-from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import input_facts
 from fairway_runner.submit.run_inputs import add_kept
 from fairway_runner.submit.run_plan import Inputs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import RunStore
 
 MODEL = {"pattern": "model/**", "when": "success"}
 

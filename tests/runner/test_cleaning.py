@@ -1,25 +1,18 @@
 """Removing runs: those that were meant, never one that goes on, and code that nobody uses."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.clean import removable, remove
-from fairway_runner.runs.store import RunRecord, RunStore
-
-if TYPE_CHECKING:
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run, RunRecord, RunStore
 
 
 def ids(runs: list[Run]) -> list[str]:

@@ -1,7 +1,5 @@
 """The program as a whole: its list of commands, its exit codes in odd places, and its cost."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,18 +1,17 @@
 """Messages about mistakes in job files and command lines: what, where, and what to type."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shlex
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pages
 import pytest
 from endings import ends, refused
+from running import MakeRun, RunFairway
 from typer.testing import CliRunner
 
 from fairway_cli.main import app
@@ -25,9 +24,6 @@ from fairway_runner.jobs.sweep import values
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
 from fairway_runner.targets.lookup import find_target
-
-if TYPE_CHECKING:
-    from conftest import MakeRun, RunFairway
 
 
 def test_messages_of_mistakes_in_command_lines(

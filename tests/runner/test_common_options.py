@@ -1,12 +1,12 @@
 """Options that all commands of a kind have, and that they are read as Typer reads them."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -16,13 +16,7 @@ from fairway_cli.commands.arguments import complete_settings
 from fairway_cli.main import Commands, app, take_plainly
 from fairway_runner.engines import outage
 from fairway_runner.engines.batch.engine import BatchEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from fairway_runner.runs.store import RunStore
-
+from fairway_runner.runs.store import RunStore
 
 # These only act, or print a script, a log, a page or a drawing, or ask on a terminal.
 TELL_NO_FACTS = {

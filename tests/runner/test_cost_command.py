@@ -1,10 +1,10 @@
 """`fairway cost`: prices of the service, of a file, and of the snapshot."""
 
-from __future__ import annotations
-
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,10 +12,6 @@ from endings import ends
 from serving import Handler, serving
 
 from fairway_runner.engines.outage import Silence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 VM = "vm/Standard_ND96isr_H100_v5"
 

@@ -1,23 +1,18 @@
 """One damaged file below `.fairway`: said to be damaged, by every command, and harmful to no other
 run."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from running import MakeRun, RunFairway
 
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.local.engine import LocalEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
 
 pytestmark = pytest.mark.integration
 

@@ -1,13 +1,12 @@
 """Sessions as runs: their jobs, which runs are some, and what the command refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -22,12 +21,8 @@ from fairway_runner.dev.sessions import (
     session_job,
 )
 from fairway_runner.dev.sync import Beside
+from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import run_facts
-
-if TYPE_CHECKING:
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run, RunStore
 
 HERE = Target.local()
 

@@ -1,31 +1,25 @@
 """Synchronization of a session's code, and the settings by which ssh finds the session."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import finished
+from running import MakeRun
 
 from fairway_core.findings import UserError
 from fairway_runner.dev import ssh
 from fairway_runner.dev.sessions import SessionAccess
 from fairway_runner.dev.sync import Beside, Known, SessionFailed, Sync, take_turn
+from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from conftest import MakeRun
-
-    from fairway_runner.runs.store import Run
 
 pytestmark = pytest.mark.integration
 

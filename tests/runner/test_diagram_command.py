@@ -1,20 +1,16 @@
 """`fairway diagram` and `fairway synth`: what they write, and how they refuse."""
 
-from __future__ import annotations
-
 import html
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import ends
 
 from fairway_cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

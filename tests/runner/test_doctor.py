@@ -1,12 +1,11 @@
 """`fairway doctor`: what this machine and this subscription lack."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer
@@ -19,11 +18,8 @@ from fairway_runner.live import doctor
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.rights import Assignment, Rights
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Install = Callable[..., None]
-    Examine = Callable[..., tuple[int, dict[str, Any]]]
+Install = Callable[..., None]
+Examine = Callable[..., tuple[int, dict[str, Any]]]
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = "00000000-0000-0000-0000-000000000000"

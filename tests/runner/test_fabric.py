@@ -1,9 +1,9 @@
 """Fabric profiles: which settings a VM size brings, and what a node finds of its InfiniBand."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import finished, refused
@@ -14,10 +14,6 @@ from fairway_core.checks import check_job
 from fairway_core.target import KubernetesAccess, NodeRange, Target
 from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
 from fairway_runner.jobs.job import Job
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

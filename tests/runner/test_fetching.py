@@ -1,24 +1,17 @@
 """Copying out of a run what it kept: whole files, and never over others unasked."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_runner.runs import fetch as fetching
 from fairway_runner.runs import store
 from fairway_runner.runs.fetch import fetch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run
 
 
 @pytest.fixture

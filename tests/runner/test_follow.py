@@ -1,19 +1,19 @@
 """A run that is followed or has just begun: why nothing comes, and that it begins again."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_boot.files import write_json
 from fairway_cli.commands import results
@@ -23,11 +23,6 @@ from fairway_cli.ui.progress import print_ended, print_started, watch_to_the_end
 from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import Selection
 from fairway_runner.runs.store import Run, RunStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import MakeRun, RunFairway
 
 WAITS = {"state": "queued", "reason": "waiting for nodes"}
 # What the run's state, and that of its task, are at each look.

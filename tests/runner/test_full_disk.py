@@ -1,13 +1,12 @@
 """A disk that is full for a while: a supervisor goes on, and writes its states when it can."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import finished
@@ -15,9 +14,6 @@ from endings import finished
 from fairway_agent import state_files
 from fairway_agent.state_files import TaskState
 from fairway_boot import files
-
-if TYPE_CHECKING:
-    import subprocess
 
 pytestmark = pytest.mark.integration
 

@@ -1,14 +1,14 @@
 """`code: {gitignore: true}`: what Git ignores stays here, by what git itself says."""
 
-from __future__ import annotations
-
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from endings import refused
 
+from fairway_core.findings import Finding
+from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.runs.store import RunStore
@@ -16,12 +16,6 @@ from fairway_runner.submit import snapshot
 from fairway_runner.submit.code_upload import CodeUpload
 from fairway_runner.submit.prepare import prepare
 from fairway_runner.targets.lookup import find_target
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fairway_core.findings import Finding
-    from fairway_core.target import Target
 
 pytestmark = pytest.mark.integration
 

@@ -1,17 +1,11 @@
 """Imports of programs and packages, which take most of the time of short commands."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from endings import finished
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun
+from running import MakeRun
 
 pytestmark = pytest.mark.integration
 

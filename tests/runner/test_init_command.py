@@ -1,7 +1,5 @@
 """`fairway init`: what it writes, with which names, and that it never writes over anything."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -10,11 +8,11 @@ import subprocess
 import sys
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import refused
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from fairway_cli.commands.environments import ask_for_the_rest
 from fairway_cli.main import Commands, app
@@ -29,9 +27,6 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.starter import Settings, write_project
 from fairway_runner.starter.answers import of_account
 from fairway_runner.starter.project import name_from, project_files
-
-if TYPE_CHECKING:
-    from typer.testing import Result
 
 pytestmark = pytest.mark.integration
 

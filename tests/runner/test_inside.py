@@ -1,26 +1,21 @@
 """Which process of a task a command runs beside, and what it gets of it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import finished
+from running import MakeRun
 
 from fairway_agent import inside
 from fairway_agent.inside import Process, chosen
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import inside_words
 from fairway_runner.runs.store import enter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import MakeRun
 
 RUN = "job-inside"
 

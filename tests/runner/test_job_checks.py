@@ -1,27 +1,19 @@
 """Jobs are checked before they start: errors stop them, warnings are said."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from running import RunFairway
 
 from fairway_core.checks import check_job
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
-from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import RunFairway
-
-    from fairway_core.findings import Finding
-    from fairway_runner.jobs.job_file import JobFile
 
 SIGNED = "https://lab.blob.core.windows.net/data?sv=2025-05-05&sig=bm90QVJlYWxPbmVBdEFsbA%3D"
 SPOT = {

@@ -1,22 +1,16 @@
 """`fairway render` and `fairway sweep`: scripts and points of a job, and errors at its lines."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import ends, refused
+from running import RunFairway
 
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.view import shown, varying
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import RunFairway
-
 
 JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.n }} ü\nparams: {n: 1}\n"
 

@@ -1,9 +1,7 @@
 """Job files under a hail of small damage: a job, or findings, and never anything else."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.launcher import render_launcher
 from fairway_runner.jobs.templates import find_template
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PIECES = [
     *("{{", "}}", "{%", "%}", "{#", ":", ": ", "- ", "[", "]", "{", "}", "|", ">", "&a ", "*a"),

@@ -1,26 +1,19 @@
 """Tags and notes of runs: `fairway tag`, `fairway note`, and the same from Python."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 import fairway_hpc
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.labels import labelled
+from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import RunStore
 
 
 def test_tags_are_added_and_removed(

@@ -5,8 +5,6 @@ The rendered scripts are kept under golden/. After a change that is meant, write
     FAIRWAY_GOLDEN=write bin/test tests/runner/test_launchers.py
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

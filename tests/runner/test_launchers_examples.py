@@ -1,7 +1,5 @@
 """The examples of the launchers, submitted to this machine as their READMEs say."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

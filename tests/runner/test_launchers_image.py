@@ -4,18 +4,14 @@ A tree of files stands in for the image: /opt/hpcx-*, /opt/openmpi-*, /opt/mvapi
 named as azhpc-images' `install_mpis.sh` names them, and a PATH without any of them.
 """
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING, Any
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import finished
 from rendered import cluster_of, rendered
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,17 +1,13 @@
 """The template nccl-tests, with a stand-in for mpirun that reports a bandwidth."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import finished
 from rendered import cluster_of, rendered
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,26 +1,21 @@
 """Templates: their list, what front matter may declare, and what a job may set."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends, refused
+from running import RunFairway
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
+from fairway_runner.jobs.job_fields import Scalar
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.launcher import render_launcher
 from fairway_runner.jobs.templates import Option, front_matter
 from fairway_runner.runs.log_lines import labels_ranks
-
-if TYPE_CHECKING:
-    from conftest import RunFairway
-
-    from fairway_runner.jobs.job_fields import Scalar
 
 pytestmark = pytest.mark.integration
 

@@ -1,15 +1,14 @@
 """Launchers' scripts, run for real: with this machine's MPI, and with stand-ins for programs
 that are not here. Each test plays the engine, and exports the contract by itself."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import finished
@@ -20,9 +19,6 @@ from fairway_agent.fanout.launchers import free_port
 from fairway_agent.task_logs import split_label
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.launcher import render_once_a_node
-
-if TYPE_CHECKING:
-    import subprocess
 
 pytestmark = pytest.mark.integration
 

@@ -1,29 +1,23 @@
 """Which runs `fairway list` shows, with which columns and in which order."""
 
-from __future__ import annotations
-
 import errno
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import Engine
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.quantities import moment
-from fairway_runner.runs.store import Run
-
-if TYPE_CHECKING:
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import Run, RunStore
 
 METRICS = {"loss": "loss=([0-9.]+)"}
 

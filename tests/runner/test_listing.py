@@ -1,31 +1,24 @@
 """`files: {input: …}`: a task for each file of an input, as it is at the submission."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import refused
+from running import RunFairway
 
 from fairway_core.findings import UserError
+from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.project_files import confined
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_inputs import with_files
 from fairway_runner.submit.submission import submit
 from fairway_runner.submit.target_selection import TargetSelection, prepare_for
 from fairway_runner.targets.lookup import find_target
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import RunFairway
-
-    from fairway_core.target import Target
-    from fairway_runner.submit.prepare import PreparedRun
 
 POOL = """\
 name: pool

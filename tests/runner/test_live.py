@@ -1,12 +1,11 @@
 """Azure's answers held against an environment, from a stand-in on loopback."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer
@@ -15,8 +14,8 @@ from fairway_cli.commands.environments import check
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.checks.live import LIVE
-from fairway_core.environment import load_environment
-from fairway_core.findings import Severity, UserError
+from fairway_core.environment import Environment, load_environment
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import azure_queries, rules
 from fairway_runner.live.azure_queries import check_live
 from fairway_runner.live.management import Management, NotAllowed, chosen_cloud, signed_in_to
@@ -32,14 +31,8 @@ from fairway_runner.live.requirements import (
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.rights import all_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fairway_core.environment import Environment
-    from fairway_core.findings import Finding
-
-    Look = Callable[..., list[Finding]]
-    Checked = Callable[..., tuple[int, str]]
+Look = Callable[..., list[Finding]]
+Checked = Callable[..., tuple[int, str]]
 
 VERSIONS = [{"name": "22.04.1"}, {"name": "22.04.2"}]
 NOBODY = "00000000-0000-0000-0000-000000000000"

@@ -1,27 +1,21 @@
 """Which lines `fairway logs` shows: the last ones, those with a pattern, those of a rank."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import ends, refused
+from running import MakeRun, RunFairway
 
 from fairway_agent import process_limits
 from fairway_cli.ui.follow import Shape, copy_logs, tail_offset
 from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import LogLine, Selection, names_ranks, require_attempt
 from fairway_runner.runs.records import STEPS_FILE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run
 
 RANKS = "".join(f"[1,{rank}]<stdout>: step {step}\n" for step in (1, 2) for rank in (0, 1))
 

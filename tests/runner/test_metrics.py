@@ -1,16 +1,17 @@
 """Metrics in logs: what counts as a value, in what order, however the log is written."""
 
-from __future__ import annotations
-
 import json
 import signal
 import tracemalloc
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from running import MakeRun
 
 from fairway_agent import metric_logs, process_limits
 from fairway_agent.metric_logs import MetricLog
@@ -28,12 +29,6 @@ from fairway_runner.runs.metrics import (
 from fairway_runner.runs.report import data
 from fairway_runner.runs.report.page import page
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from conftest import MakeRun
-
 LOSS = compile_patterns({"loss": r"loss[ =]([0-9.]+)"})
 ANY = compile_patterns({"x": r"x=(\S+)"})
 
@@ -43,7 +38,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log.txt"
 
 
-def values(line: bytes, patterns: metrics.Patterns = ANY) -> list[float]:
+def values(line: bytes, patterns: "metrics.Patterns" = ANY) -> list[float]:
     return [value for _, value in metric_logs.values_in([line], patterns)]
 
 

@@ -1,13 +1,14 @@
 """`fairway nodes stop`, `start` and `report`, against a stand-in of Azure."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
+from running import RunFairway
 
 from fairway_cli.commands import targets
 from fairway_core.catalog.faults import impact_categories, impact_category
@@ -23,12 +24,6 @@ from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.azure.rights import all_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import RunFairway
 
 GROUP = f"/subscriptions/{NOBODY}/resourceGroups/lab-rg-compute/providers/Microsoft.Compute"
 BOX = f"{GROUP}/virtualMachines/lab-vm-box"

@@ -1,21 +1,17 @@
 """The preflight, run for real: nodes with folders in place of /sys and /proc, some of them bad."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import finished
 from rendered import cluster_of, rendered
 
 from fairway_core.target import KubernetesAccess, NodeRange, Target
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

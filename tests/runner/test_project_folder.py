@@ -1,22 +1,16 @@
 """One rule for where a project is, for its targets and its runs."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_cli.commands.arguments import complete_runs
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_hpc import runs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
 
 
 @pytest.fixture

@@ -1,21 +1,16 @@
 """The program that labels what the ranks of a node print, run for real without its launchers."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_agent.task_logs import split_label
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 pytestmark = pytest.mark.integration
 

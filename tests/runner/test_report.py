@@ -1,14 +1,13 @@
 """The page about a run and the use of its nodes: whole, readable, and free of what logs inject."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from running import MakeRun, RunFairway
 
 from fairway_cli.ui.catalogue import gpu_table, use_table
 from fairway_core.findings import UserError
@@ -18,11 +17,7 @@ from fairway_runner.runs.report.charts import overlay, points, throughput_metric
 from fairway_runner.runs.report.data import MOST_CURVES, read
 from fairway_runner.runs.report.page import page
 from fairway_runner.runs.report.svg import label, scale_of, tag
-
-if TYPE_CHECKING:
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunStore
 
 EVIL = "<script>alert('x')</script>\"'&"
 METRICS = {

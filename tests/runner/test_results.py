@@ -1,17 +1,16 @@
 """Tasks and their results: which is the best, which differ from run to run."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends, finished
+from running import MakeRun, RunFairway
 
 import fairway_hpc
 from fairway_cli.commands import arguments
@@ -19,11 +18,7 @@ from fairway_core.findings import UserError
 from fairway_runner.runs.compare import compare
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.results import best, metric_name
-
-if TYPE_CHECKING:
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunStore
 
 METRICS = {"loss": "loss=([0-9.]+)"}
 

@@ -5,19 +5,14 @@ After a change that is meant, write them anew:
     FAIRWAY_GOLDEN=write bin/test tests/runner/test_review_command.py
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from endings import ends
-
-if TYPE_CHECKING:
-    from conftest import RunFairway
+from running import RunFairway
 
 GOLDEN = Path(__file__).with_name("golden") / "review"
 SAMPLES = Path(__file__).resolve().parents[1] / "core/review/plans"

@@ -1,7 +1,5 @@
 """`fairway review` without Typer: the same as with it, and everything else is left to Typer."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,15 +1,15 @@
 """Use and cost of runs: figures that were computed by hand."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 import fairway_hpc
 from fairway_agent.spec import RunPlan, TaskSpec
@@ -19,13 +19,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.runs import accounting, query
 from fairway_runner.runs.accounting import uses
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunStore
 
 SIZE = "Standard_ND96isr_H100_v5"
 PRICES = f"""[[prices]]

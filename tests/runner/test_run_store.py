@@ -1,18 +1,19 @@
 """Runs on disk: made as a whole and in little memory, found by the beginning of their id."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
 import re
 import time
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import refused
+from running import MakeRun
 
 from fairway_agent.spec import RunPlan
 from fairway_core import archives
@@ -24,12 +25,6 @@ from fairway_runner.runs import store as stores
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import run_plan, submission
 from fairway_runner.submit.run_plan import TaskLines, task_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import MakeRun
 
 
 def record(run_id: str, created: float = 1.0) -> RunRecord:

@@ -1,10 +1,10 @@
 """The template `score`: each task of a sweep has its share of an input's files."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING, Any
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import finished, refused
@@ -13,10 +13,6 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.launcher import render_launcher
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,17 +1,18 @@
 """A run whose target does not answer is shown as it was last known, and followed until it does."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from azure.core.exceptions import ServiceRequestError
+from running import MakeRun, RunFairway
 
 from fairway_agent.kubernetes.api import Api
 from fairway_agent.main import MARK
@@ -31,13 +32,6 @@ from fairway_runner.engines.remote.ssh import Ssh
 from fairway_runner.engines.slurm.engine import SlurmEngine
 from fairway_runner.engines.ssh.engine import SshEngine
 from fairway_runner.runs.store import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
 
 AWAY = TargetUnavailable.of("no-connection", "host h cannot be reached", "is it up?", exit_code=5)
 RUNNING = [{"state": "running", "log": "epoch 1\n"}]

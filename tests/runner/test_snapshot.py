@@ -1,12 +1,11 @@
 """Snapshots of code."""
 
-from __future__ import annotations
-
 import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import refused
@@ -15,9 +14,6 @@ from fairway_agent import scratch
 from fairway_core.findings import UserError
 from fairway_runner.jobs.project_files import confined
 from fairway_runner.submit import snapshot
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_two_threads_take_equal_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,28 +1,22 @@
 """Files with `steps:`: what each step's job is, and what is refused at which line."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
+from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.jobs.steps import read_steps
 from fairway_runner.runs.records import STEPS_FILE, recorded_steps
+from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.steps import prepare_steps
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.store import RunStore
 
 TRAIN: dict[str, Any] = {
     "command": "true",

@@ -1,12 +1,13 @@
 """Start of a run's steps, where something stands in the way of one of them."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+from running import MakeRun
 
 from fairway_agent.spec import Output, Retry, RunPlan, TaskSpec
 from fairway_boot.files import try_lock
@@ -30,12 +31,6 @@ from fairway_runner.runs.records import (
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.runs.view import input_facts
 from fairway_runner.submit.steps import prepare_steps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from conftest import MakeRun
 
 NAMES = ("one", "two")
 

@@ -5,8 +5,6 @@ for its turn, which a seeded draw gives: so every order is tried sooner or later
 had again by its seed. One that is killed never goes on, and the kernel closes what it had open.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import io
@@ -14,7 +12,9 @@ import json
 import os
 import random
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import PATIENCE
@@ -23,10 +23,6 @@ from fairway_agent.state_files import FINAL_STATES, RunState, States
 from fairway_core.findings import UserError
 from fairway_runner.runs.clean import removable, remove
 from fairway_runner.runs.store import Run, RunRecord, RunStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,13 +1,14 @@
 """Refusals before anything is written, runs whose ids were chosen, and limits on a run's cost."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_agent.spec import Budget, Staged
 from fairway_core.cost.meters import VARIABLE
@@ -15,7 +16,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.job_file import load_job
+from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import read_plan
 from fairway_runner.runs.store import Run, RunStore
@@ -28,14 +29,6 @@ from fairway_runner.submit.run_plan import (
     secret_values,
 )
 from fairway_runner.submit.submission import earlier, repeat, resume
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.jobs.job_file import JobFile
 
 
 def _pool(**fields: Any) -> Target:

@@ -1,26 +1,21 @@
 """The commands about targets and their nodes, on the one that is always there."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 
 from fairway_cli.commands import access
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.targets.lookup import host_block
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
 
 POOL = {
     "name": "spot",

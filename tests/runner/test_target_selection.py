@@ -1,15 +1,16 @@
 """Choice of a job's target by the job, the command line and the answers of the targets."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from running import MakeRun
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -21,17 +22,14 @@ from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import target_facts
+from fairway_runner.submit.prepare import PreparedRun
 from fairway_runner.submit.submission import prepare_submission, submit
-from fairway_runner.submit.target_selection import PASSED, prepare_for, select_targets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from conftest import MakeRun
-
-    from fairway_runner.submit.prepare import PreparedRun
-    from fairway_runner.submit.target_selection import TargetSelection
+from fairway_runner.submit.target_selection import (
+    PASSED,
+    TargetSelection,
+    prepare_for,
+    select_targets,
+)
 
 NAMES = ("nd", "spot", "a100")
 

@@ -1,19 +1,20 @@
 """Targets for jobs: written by hand or put out by an environment; which lead to this machine."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import pwd
 import socket
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import refused
+from running import MakeRun
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
+from fairway_runner.runs.store import Run
 from fairway_runner.targets.lookup import (
     all_targets,
     as_known_now,
@@ -22,13 +23,6 @@ from fairway_runner.targets.lookup import (
     uses_this_machine,
 )
 from fairway_runner.targets.sync import read_targets
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import MakeRun
-
-    from fairway_runner.runs.store import Run
 
 POOL = {
     "version": 1,

@@ -1,14 +1,14 @@
 """Jinja as Fairway uses it: quoting for the shell, and faults with their line."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import tempfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import Environment
+from jinja2.sandbox import SandboxedEnvironment
 
 from fairway_agent import process_limits
 from fairway_agent.process_limits import taken
@@ -24,11 +24,6 @@ from fairway_runner.jobs.templating import (
     shell_words,
     text_environment,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jinja2.sandbox import SandboxedEnvironment
 
 
 def shell(source: str, **context: object) -> str:

@@ -1,15 +1,16 @@
 """Runs that were recorded, and of which nothing ever reached their target."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
+from running import RunFairway
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.batch.engine import BatchEngine
@@ -17,12 +18,6 @@ from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote import engine as remote_engine
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.runs.store import Run, RunStore, refresh_all
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import RunFairway
 
 TARGETS = """\
 targets:

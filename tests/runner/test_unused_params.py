@@ -1,19 +1,15 @@
 """A parameter that is set and that nothing reads: most likely a misspelt one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
+from running import RunFairway
 
 from fairway_core.findings import UserError
 from fairway_hpc import Job, submit
-
-if TYPE_CHECKING:
-    from conftest import RunFairway
 
 JOB: dict[str, Any] = {
     "name": "job",

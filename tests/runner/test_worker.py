@@ -1,7 +1,5 @@
 """Calls in a process of its own, whose time and memory are limited."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import resource
@@ -9,7 +7,8 @@ import select
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +19,6 @@ from fairway_runner import worker
 from fairway_runner.engines.outage import Refused
 from fairway_runner.runs.store import Run
 from fairway_runner.targets.lookup import find_target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,7 +1,5 @@
 """Code that runs on a node, without a node: secrets, attempts, ports, addresses, a full disk."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,10 +7,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from serving import Handler, serving
@@ -34,9 +33,6 @@ from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
 from fairway_boot.files import Fault
 from fairway_boot.imds import Metadata
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 

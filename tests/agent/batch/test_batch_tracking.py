@@ -1,14 +1,14 @@
 """Messages between tasks of a pool, ends by a limit, and the task that reports the run's end;
 clocks are the test's own."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from receivers import Receiver
 
 from fairway_agent import limits, state_files
 from fairway_agent.batch import attempt, notifications
@@ -24,12 +24,6 @@ from fairway_agent.task import task as task_module
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import prepare
 from fairway_agent.task.task import Task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Receiver
-
 
 HOUR = RunPlan("job-a", "/x", tasks=2, max_duration=3600.0)
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.

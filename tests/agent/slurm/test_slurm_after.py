@@ -1,10 +1,9 @@
 """Runs of Slurm's that come after others, whatever these were to end as."""
 
-from __future__ import annotations
-
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +22,6 @@ from fairway_agent.task.task import Task
 from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WANTED: dict[str, str | list[int]] = {"mended": "failed", "coded": [3]}
 

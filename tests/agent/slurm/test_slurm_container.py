@@ -1,9 +1,8 @@
 """Entry into a container, by the runtimes that a node has."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +10,6 @@ from fairway_agent.container import Runtime
 from fairway_agent.slurm import allocation
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 IMAGE = "contoso.azurecr.io/train:1"
 

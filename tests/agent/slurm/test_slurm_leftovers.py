@@ -1,12 +1,11 @@
 """Processes that a killed Slurm job has left on a node are ended before the next task there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from waiting import PATIENCE
@@ -16,10 +15,6 @@ from fairway_agent.slurm import allocation
 from fairway_agent.slurm.allocation import SlurmNodes
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task.task import Task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,7 +1,5 @@
 """A run's own limits where each of its tasks looks for itself, by a clock of the test's own."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

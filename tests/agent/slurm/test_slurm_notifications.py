@@ -1,13 +1,14 @@
 """Word of a run on Slurm: told once, by its last job or by the next command that looks."""
 
-from __future__ import annotations
-
 import io
 import json
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from receivers import Receiver
 
 from fairway_agent import control, notify, state_files
 from fairway_agent.control import Numbers, Part
@@ -18,12 +19,6 @@ from fairway_agent.spec import Receiver as Told
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.slurm import commands
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Receiver
 
 
 @pytest.fixture

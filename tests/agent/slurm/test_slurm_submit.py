@@ -1,7 +1,5 @@
 """Parts of a run as sbatch takes them, and the rest where one was refused or cancelled."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,9 +1,8 @@
 """Slurm's words for where a job stands, as everybody else's, and what is believed of sacct."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,10 +11,6 @@ from fairway_agent.slurm import jobs
 from fairway_agent.slurm.jobs import HELD, Element, explain, jobs_named, seconds, view_of
 from fairway_agent.state_files import TaskState
 from fairway_boot.slurm import commands
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 NOW = 1_700_000_000.0
 

@@ -1,24 +1,19 @@
 """A Batch account on loopback with real nodes, and the program `fairway` set up for it."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from program import Fairway
 
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.runs.store import Run
 from fairway_simulator.batch import BatchSimulator, StorageAccess
 from fairway_simulator.batch.azurite import Azurite, program
 from fairway_simulator.batch.simulator import IDENTITY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from conftest import Fairway
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,6 @@
 With `programs`, a folder whose `nvidia-smi` has eight GPUs, a target has one node that has them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -12,37 +10,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from conftest import Fairway
-
-
-@dataclass(frozen=True)
-class Place:
-    """A target that is there: its name, the `fairway.yaml` that declares it, the variables that
-    commands need, and what can be expected of it."""
-
-    name: str
-    engine: str
-    nodes: int
-    project: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
-    has_mpi: bool = True
-    lead_to: Callable[[int], None] = lambda _: None
-    """Lets its nodes reach what listens at that port of this machine."""
-
-    @staticmethod
-    def new_id(name: str) -> str:
-        """A run's id that no other test has."""
-        return f"{name}-{secrets.token_hex(4)}"
+from program import Fairway, Place
 
 
 @contextmanager

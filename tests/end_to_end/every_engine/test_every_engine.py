@@ -4,20 +4,16 @@ The targets are this machine, hosts behind a real sshd, a real Slurm, and a stan
 Batch service that runs real processes; each is started once for the tests that one worker has.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
+from program import Fairway, Gate, Pipe, Place
+from receivers import Receiver
 from waiting import until, without_delays
 
 from fairway_runner.runs.store import FINAL_STATES
-
-if TYPE_CHECKING:
-    from conftest import Fairway, Gate, Pipe, Place, Receiver
-
 
 HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n; exit 9"
 

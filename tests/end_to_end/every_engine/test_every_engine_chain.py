@@ -1,14 +1,10 @@
 """Runs that read what other runs have kept, over every engine."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Fairway, Place
+from program import Fairway, Place
 
 READ = 'find "$FAIRWAY_INPUT_MODEL/" -type f -print0 | sort -z | xargs -0 cat'
 

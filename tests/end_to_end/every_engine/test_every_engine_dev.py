@@ -1,24 +1,18 @@
 """Sessions of `fairway dev`, whatever their target is."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from program import Fairway, Gate, Pipe, Place
 from waiting import PATIENCE
 
 from fairway_runner.engines.capabilities import capabilities
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Fairway, Gate, Pipe, Place
-
-    Process = subprocess.Popen[str]
+Process = subprocess.Popen[str]
 
 HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n;"
 

@@ -4,17 +4,13 @@ The run is a sweep of two points, of which one fails and both keep an output. `F
 writes the files anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Fairway, Place
+from program import Fairway, Place
 
 GOLDEN = Path(__file__).parent / "golden"
 # Numbers and names that are others each time.

@@ -4,20 +4,15 @@ The node has eight GPUs by a program `nvidia-smi` of the test's own. Tasks say t
 they have, and wait at a gate, so that it is known which of them run at the same time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from program import Fairway, Gate, Place, Signs
 from waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Fairway, Gate, Place, Signs
 
 # What a task says: `up` with all that it has, and `down` before it ends.
 PROGRAM = """

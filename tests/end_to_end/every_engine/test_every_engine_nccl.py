@@ -4,15 +4,10 @@ It prints what nccl-tests prints, once its ranks have met: columns as in nccl-te
 doc/PERFORMANCE.md and src/common.cu of NVIDIA/nccl-tests.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Fairway, Place
+from program import Fairway, Place
 
 pytestmark = pytest.mark.nightly
 

@@ -1,22 +1,17 @@
 """The example `examples/pipeline` over every engine: its command is killed, and another goes on."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
 
 import pytest
+from program import Fairway, Gate, Place
 from waiting import until
 
 from fairway_runner.runs.store import Run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from subprocess import Popen
-
-    from conftest import Fairway, Gate, Place
 
 
 def task_states(fairway: Fairway, run: str) -> list[str]:

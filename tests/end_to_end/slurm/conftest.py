@@ -1,17 +1,12 @@
 """A Slurm cluster of three nodes on this machine, as the target `slurm-sim`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fairway_simulator.slurm import SlurmCluster, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

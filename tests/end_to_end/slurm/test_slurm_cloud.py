@@ -1,20 +1,14 @@
 """A run on nodes that are not there yet: Slurm starts them for it, and deletes them after it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from program import Fairway
 from waiting import until
 
 from fairway_simulator.slurm import SlurmCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Fairway
 
 
 @pytest.fixture

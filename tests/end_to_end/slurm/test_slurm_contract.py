@@ -1,19 +1,14 @@
 """Programs on the nodes of a real Slurm: the contract, MPI's launchers, containers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from program import Fairway
 from staged import check_staging, services
 
 from fairway_simulator.slurm import SlurmCluster
 from fairway_simulator.ssh.services import running
-
-if TYPE_CHECKING:
-    from conftest import Fairway
 
 TARGET = ("--target", "slurm-sim")
 

@@ -4,21 +4,15 @@ So what Slurm sends to a job's processes reaches the client alone; see "Foregrou
 and "PID namespaces" in the reference of `docker run`.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from program import Fairway, Signs
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Fairway, Signs
-
-    from fairway_simulator.slurm import SlurmCluster
+from fairway_simulator.slurm import SlurmCluster
 
 pytestmark = pytest.mark.nightly
 

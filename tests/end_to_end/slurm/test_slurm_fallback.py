@@ -1,18 +1,12 @@
 """Jobs for two partitions of a real Slurm, of which the first has no nodes for them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from program import Fairway
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Fairway
-
-    from fairway_simulator.slurm import SlurmCluster
+from fairway_simulator.slurm import SlurmCluster
 
 pytestmark = pytest.mark.nightly
 

@@ -1,29 +1,22 @@
 """Two people with accounts of their own on one cluster: what each sees, and what not."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from registries import OPTIONS
+from program import Fairway
+from registries import OPTIONS, Registry
 from team import NAMES, Team, accounts
 from waiting import until
 
 from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.slurm.people import secret_server
 from fairway_simulator.slurm import People, SlurmCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Fairway
-    from registries import Registry
 
 
 @pytest.fixture

@@ -1,22 +1,18 @@
 """Runs on a real Slurm survive requeues, dead nodes, killed commands and cut connections."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from program import Fairway, Gate, Signs
+from receivers import Receiver
 from waiting import PATIENCE, until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Fairway, Gate, Receiver, Signs
-
-    from fairway_simulator.slurm import SlurmCluster
+from fairway_simulator.slurm import SlurmCluster
 
 TARGET = ("--target", "slurm-sim")
 

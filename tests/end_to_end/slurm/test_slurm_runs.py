@@ -1,18 +1,13 @@
 """Runs on a real Slurm: digits, sweeps, failures, cancelling, time."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from program import Fairway, Gate, Signs
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Fairway, Gate, Signs
-
-    from fairway_simulator.slurm import SlurmCluster
+from fairway_simulator.slurm import SlurmCluster
 
 TARGET = ("--target", "slurm-sim")
 

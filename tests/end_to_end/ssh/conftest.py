@@ -1,17 +1,12 @@
 """A cluster of three hosts on loopback, each with a real sshd, as the target `pair`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fairway_simulator.ssh.cluster import SshCluster, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

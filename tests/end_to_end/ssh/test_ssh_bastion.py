@@ -1,7 +1,5 @@
 """A host with a network of its own, to which nothing but a Bastion leads; needs root."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -9,9 +7,11 @@ import signal
 import socket
 import subprocess
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,10 +25,6 @@ from fairway_simulator.batch.azurite import Azurite, AzuriteMissing
 from fairway_simulator.sockets import Relay, within
 from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 ADDRESS = "10.231.77.4"
 STORAGE = "storage-of-the-box"

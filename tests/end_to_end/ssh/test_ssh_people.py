@@ -1,25 +1,19 @@
 """Two people with accounts of their own on a cluster of two nodes without a scheduler."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from registries import OPTIONS
+from program import Fairway
+from registries import OPTIONS, Registry
 from team import NAMES, Team, accounts
 from waiting import until
 
 from fairway_simulator.machines import People
 from fairway_simulator.ssh.cluster import SshCluster, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Fairway
-    from registries import Registry
 
 
 @pytest.fixture

@@ -4,18 +4,14 @@ Azure's part is the test's: the values that Terraform would tell of what it has 
 hosts on loopback. All else is real.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fairway_simulator.ssh.cluster import SshCluster
+from fairway_simulator.ssh.cluster import SshCluster
 
 PROGRAM = """\
 import fairway_constructs as az

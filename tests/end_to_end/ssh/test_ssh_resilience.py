@@ -1,22 +1,17 @@
 """Breaks between a person's machine and a cluster: killed commands and cut connections."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import stat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway_runner.runs.store import RunStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fairway_simulator.ssh.cluster import SshCluster
+from fairway_simulator.ssh.cluster import SshCluster
 
 # Counts the commands by a line each in $SSH_LOG, and kills the caller when that many ended.
 WRAPPER = """#!/usr/bin/env bash

@@ -1,18 +1,15 @@
 """Runs on a plain cluster: real hosts with a real sshd, reached as a person's would be."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from waiting import until
 
-if TYPE_CHECKING:
-    from fairway_simulator.ssh.cluster import SshCluster
+from fairway_simulator.ssh.cluster import SshCluster
 
 EACH = "every-node"
 

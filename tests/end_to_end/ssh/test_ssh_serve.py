@@ -1,19 +1,14 @@
 """The example `examples/serve` on a node behind ssh, reached through `fairway tunnel`."""
 
-from __future__ import annotations
-
 import json
 import signal
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from waiting import PATIENCE
 
 from fairway_agent.fanout.launchers import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # A network that takes the first ten pixels for how probable the digits are.
 _MODEL = """

@@ -1,7 +1,5 @@
 """The connection to a cluster and what is told of it: copies, faults, checks, ports."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -9,8 +7,9 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from staged import check_staging, services
@@ -22,12 +21,8 @@ from fairway_runner.engines import outage
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote import connection, ssh
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
+from fairway_simulator.ssh.cluster import SshCluster
 from fairway_simulator.ssh.services import CONTAINER, Services, running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fairway_simulator.ssh.cluster import SshCluster
 
 _DEADLINE = 20.0
 

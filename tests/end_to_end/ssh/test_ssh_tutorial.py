@@ -5,24 +5,19 @@ and gives what `targets` refers to the values that the stand-in's VM and Bastion
 real: Fairway, ssh, and a host to which nothing but the Bastion leads.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.nightly
 

@@ -1,7 +1,5 @@
 """Calls to a service that fails, or is behind a gateway: what is asked again, and what is said."""
 
-from __future__ import annotations
-
 import logging
 import queue
 import socket

@@ -1,7 +1,5 @@
 """A job is ended early: its running tasks are told, and waited for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests to an account."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,12 +1,13 @@
 """Inputs of Batch runs that other runs have kept, in the storage account."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from running import MakeRun
 
 from fairway_agent.spec import RunPlan, Staged
 from fairway_core.target import Target
@@ -14,14 +15,7 @@ from fairway_runner.engines.batch import outputs
 from fairway_runner.engines.batch.schedules import BatchSchedules
 from fairway_runner.engines.outage import Refused
 from fairway_runner.runs.outputs import KeptOutput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import MakeRun
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run
 
 
 class Blobs:

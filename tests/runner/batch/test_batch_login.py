@@ -1,13 +1,12 @@
 """The way to a node of a pool: a port that the pool maps, or the node's own address."""
 
-from __future__ import annotations
-
 import signal
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +14,6 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch import login
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RECORD: dict[str, Any] = {
     "name": "spot",

@@ -1,23 +1,18 @@
 """The copies of what tasks print: each byte once, whatever fails meanwhile."""
 
-from __future__ import annotations
-
 import resource
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pool import Files, refused
+from running import MakeRun
 
 from fairway_agent.state_files import TaskState
 from fairway_runner.engines.azure.calls import ServiceError
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
-
-if TYPE_CHECKING:
-    from conftest import MakeRun
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run
 
 pytestmark = pytest.mark.integration
 

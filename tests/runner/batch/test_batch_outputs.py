@@ -1,17 +1,12 @@
 """Outputs of tasks, as they come into the run's folder, and the progress that is shown."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from fairway_agent.state_files import TaskState
 from fairway_runner.engines.batch.outputs import collect, note_empty
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run
 
 
 class Storage:

@@ -1,10 +1,9 @@
 """Capabilities of a pool, reasons why a run waits there or is refused, and what to type."""
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pool import refused as refusal
@@ -15,11 +14,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.batch import login, pools
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.jobs.job import Job
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run
 
 RECORD: dict[str, Any] = {
     "name": "spot",

@@ -1,11 +1,11 @@
 """Times at which schedules run, and the jobs that they can start."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import ends
@@ -14,10 +14,6 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.batch.schedules import BatchSchedules, _require_one_task
 from fairway_runner.engines.schedules import cron, every
 from fairway_runner.jobs.job import Job
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 NOBODY: Any = None
 

@@ -1,13 +1,12 @@
 """Reports of tasks on a pool, in files of their own: their ends, their shares, their samples."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pool import Files, refused
+from running import MakeRun
 
 from fairway_agent import state_files
 from fairway_agent.batch.notifications import Ending
@@ -20,11 +19,7 @@ from fairway_runner.engines.batch.states import add_endings, add_shares, complet
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures
 from fairway_runner.runs.figures import figures
-
-if TYPE_CHECKING:
-    from conftest import MakeRun
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run
 
 WHY = "it was over its max_cost of 200 USD"
 SHARE, FIGURES = ("0", "wd/logs/share.txt"), ("0", "wd/logs/figures.txt")

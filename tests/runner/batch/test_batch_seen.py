@@ -1,16 +1,17 @@
 """Runs of a pool as they are seen here, while other commands submit, retry or cancel them."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pool import Files, refused
+from running import MakeRun
 
 from fairway_agent import state_files
 from fairway_agent.spec import RunPlan
@@ -22,14 +23,7 @@ from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.runs.folder import RunFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MakeRun
-
-    from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunStore
 
 ENDED_JOB = {
     "id": "r-1",

@@ -1,7 +1,5 @@
 """States of runs and tasks in Batch, in the words of a run's folder."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A submission that the service does not take, as a whole or some of its tasks."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 from typing import Any

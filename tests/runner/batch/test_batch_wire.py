@@ -1,7 +1,5 @@
 """Jobs and tasks in their wire form: what Batch is told of a run."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,16 +1,11 @@
 """A storage account of Azurite, and a target that has it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fairway_simulator.batch.azurite import Azurite, AzuriteMissing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PROJECT = """\
 targets:

@@ -1,13 +1,12 @@
 """Files to and from storage, through the program and Azurite."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from azure.core.exceptions import ServiceResponseError
@@ -15,9 +14,6 @@ from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
 
 from fairway_runner.data.transfer import BLOCK
 from fairway_runner.engines.azure.storage import Storage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,12 +1,11 @@
 """Answers of a cluster are checked before they touch this machine: a host may be another's."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +20,7 @@ from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.figures import figures
-from fairway_runner.runs.store import RunStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run, RunStore
 
 MakeRun = Callable[..., "Run"]
 

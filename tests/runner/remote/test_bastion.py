@@ -1,7 +1,5 @@
 """The program between ssh and `az network bastion tunnel`: what it says, and that az ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -10,19 +8,16 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from running import RunFairway
 from waiting import PATIENCE, until
 
 from fairway_runner.engines.remote import bastion as program
 from fairway_simulator.ssh.bastion import Bastion
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import RunFairway
 
 pytestmark = pytest.mark.integration
 

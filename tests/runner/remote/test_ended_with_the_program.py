@@ -1,21 +1,16 @@
 """Processes that a shell or a tunnel has started end with the program, whatever ends that."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from waiting import PATIENCE
 
 from fairway_runner.engines.remote.connection import ended_as_by_ctrl_c
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,20 +1,16 @@
 """Findings of `doctor` on a cluster whose host has answered, over the engines that have one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport
+from fairway_core.findings import Finding
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.slurm.engine import is_unfit
-
-if TYPE_CHECKING:
-    from fairway_core.findings import Finding
 
 NOW = 1_000_000.0
 ACCESS: dict[str, dict[str, Any]] = {

@@ -1,13 +1,13 @@
 """Runs that go on elsewhere, as their folders here follow them; the host is this machine."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
 import time
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,10 +27,6 @@ from fairway_runner.engines.remote.mirror import Mirror, add_pieces
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

@@ -1,14 +1,14 @@
 """The command lines of ssh and rsync: whatever a host is called, it is no option."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +16,7 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote.ssh import Ssh
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    SshThat = Callable[[str], Path]
+SshThat = Callable[[str], Path]
 
 pytestmark = pytest.mark.integration
 

@@ -1,24 +1,24 @@
 """Files that come from a host as a tar file lie where they were asked for, and nowhere else."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import connection, remote_host
-from fairway_runner.engines.remote.connection import Command, Connection, Ended, Here, run_program
+from fairway_runner.engines.remote.connection import (
+    Command,
+    Connection,
+    Ended,
+    Here,
+    Into,
+    run_program,
+)
 from fairway_runner.engines.remote.ssh import Program, Ssh
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fairway_runner.engines.remote.connection import Into
 
 
 class Host(Connection):

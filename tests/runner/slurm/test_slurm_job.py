@@ -1,15 +1,14 @@
 """One task in an allocation of Slurm's: a full disk, and what is left on its other nodes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from waiting import PATIENCE
@@ -17,9 +16,6 @@ from waiting import PATIENCE
 from fairway_agent import job_facts
 from fairway_agent.slurm import allocation
 from fairway_agent.slurm.allocation import processes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 

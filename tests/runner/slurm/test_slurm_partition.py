@@ -1,8 +1,7 @@
 """Capabilities of a partition, actions on its nodes, and a run that leaves a Spot node."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from fairway_boot.files import Fault
 from fairway_boot.imds import Event, Metadata
 from fairway_boot.slurm import commands, eviction
 from fairway_boot.slurm.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Slurm that does not answer: what tasks have written is shown all the same."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -24,12 +23,7 @@ from fairway_runner.engines.outage import Absence, clock
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.slurm.engine import SlurmEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run
 
 TARGET = Target.model_validate(
     {

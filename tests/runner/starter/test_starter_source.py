@@ -1,19 +1,14 @@
 """Line that `fairway init` writes into requirements.txt: the very Fairway that is running."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import fairway_core
 from fairway_runner.starter import Settings, write_project
 from fairway_runner.starter.project import Source, from_clone, from_record
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -1,7 +1,5 @@
 """The workflows that `fairway init` writes: safe, as GitHub reads them, of our own commands."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

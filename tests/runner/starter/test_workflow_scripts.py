@@ -1,7 +1,5 @@
 """The scripts of the workflows that `fairway init` writes, on a GitHub in memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

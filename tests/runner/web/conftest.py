@@ -1,37 +1,30 @@
 """The server over a store that a test fills, without a socket."""
 
-from __future__ import annotations
-
-import json
 import threading
-import time
 import warnings
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jwt
 import pytest
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric import rsa
+from entra import AUDIENCE, Entra, EntraKeys, new_key
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Starlette's wish for another client
     from starlette.testclient import TestClient
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from running import RunFairway
+
+from fairway_runner.runs.store import RunStore
 from fairway_web.app import application
-from fairway_web.auth import BehindProxy, ByToken, SigningKeys, Verifier
+from fairway_web.auth import BehindProxy, ByToken, Verifier
 from fairway_web.server import config_of, on_loopback
 from fairway_web.threads import Follower
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from conftest import RunFairway
-
-    from fairway_runner.runs.store import RunStore
-
-    Ask = Callable[..., tuple[int, str, str]]
+Ask = Callable[..., tuple[int, str, str]]
 
 TOKEN = "t" * 43
 CODE = "k" * 43
@@ -110,85 +103,12 @@ def ask(url: str, fairway: RunFairway, tmp_path_factory: pytest.TempPathFactory)
     return lambda *words: fairway(folder, "--server", url, *words)
 
 
-TENANT = "11111111-2222-3333-4444-555555555555"
-AUDIENCE = "66666666-7777-8888-9999-000000000000"
-ISSUER = f"https://login.microsoftonline.com/{TENANT}/v2.0"
 SHARED = "https://runs.example.org"
-
-
-def _key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
-
-
-@dataclass
-class Entra:
-    """A tenant that signs tokens with real keys, of which `one` is published."""
-
-    keys: dict[str, rsa.RSAPrivateKey] = field(
-        default_factory=lambda: {"one": _key(), "two": _key()}
-    )
-    published: tuple[str, ...] = ("one",)
-    issuer: str = ISSUER
-    is_away: bool = False
-    fetches: int = 0
-
-    def document(self, url: str) -> dict[str, Any]:
-        """The document that it publishes at an address."""
-        if url.endswith("/keys"):
-            return {"keys": self.jwks()}
-        self.fetches += 1
-        if self.is_away:
-            raise OSError("login.example: it is away")
-        return {"issuer": self.issuer, "jwks_uri": "https://keys.example/keys"}
-
-    def jwks(self, **facts: Any) -> list[dict[str, Any]]:
-        made = jwt.algorithms.RSAAlgorithm.to_jwk
-        keys = [(n, json.loads(made(self.keys[n].public_key()))) for n in self.published]
-        return [{**key, "kid": name, "use": "sig", **facts} for name, key in keys]
-
-    def token(
-        self, *roles: str, key: str = "one", kid: str | None = None, alg: str = "RS256", **more: Any
-    ) -> str:
-        """One that is good, but for what is said; a claim of None is left out."""
-        now = int(time.time())
-        claims = {
-            "iss": self.issuer,
-            "aud": AUDIENCE,
-            "sub": "s",
-            "oid": "id-ann",
-            "iat": now,
-            "nbf": now,
-            "exp": now + 3600,
-            "preferred_username": "ann@example.org",
-            "roles": list(roles),
-            **more,
-        }
-        claims = {name: value for name, value in claims.items() if value is not None}
-        headers = {"kid": kid or key}
-        secret: Any = self.keys[key]
-        if alg == "none":
-            secret = None
-        elif alg.startswith("HS"):
-            secret = "s" * 64
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return jwt.encode(claims, secret, algorithm=alg, headers=headers)
-
-
-class EntraKeys(SigningKeys):
-    """The keys of a tenant whose documents are read by a function."""
-
-    def __init__(self, read: Callable[[str], dict[str, Any]]) -> None:
-        super().__init__("https://login.microsoftonline.com", TENANT)
-        self.read = read
-
-    def document(self, url: str) -> dict[str, Any]:
-        return self.read(url)
 
 
 @pytest.fixture(scope="session")
 def real_keys() -> dict[str, rsa.RSAPrivateKey]:
-    return {"one": _key(), "two": _key()}
+    return {"one": new_key(), "two": new_key()}
 
 
 @pytest.fixture

@@ -1,37 +1,30 @@
 """Buttons and calls that act on runs and nodes: what they take, and how many at once."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
 from endings import answers
+from running import MakeRun, RunFairway
+from starlette.testclient import TestClient
 
 import fairway_web
 from fairway_core.findings import UserError
+from fairway_core.target import Target
 from fairway_runner.engines.engine import Node
+from fairway_runner.runs.store import RunStore
 from fairway_web.api import document
 from fairway_web.roles import ALONE, Person, RequestContext, Role, in_context
 from fairway_web.threads import Room
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import MakeRun, RunFairway
-    from starlette.testclient import TestClient
-
-    from fairway_core.target import Target
-    from fairway_runner.runs.store import RunStore
-
 
 ANN = Person("id-ann", "ann", Role.SUBMITTER)
 BOB = Person("id-bob", "bob", Role.SUBMITTER)

@@ -1,35 +1,30 @@
 """The server behind a proxy: who comes in, what their role lets them do, and what is kept of it."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket
 import stat
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from endings import answers
+from entra import Entra
+from httpx import Response
+from running import MakeRun, RunFairway
 from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 
 from fairway_runner.runs.labels import note
+from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.targets.lookup import find_target
 from fairway_web.roles import ACTIONS, OPEN, ROUTES, Person, Role
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from conftest import Entra, MakeRun, RunFairway
-    from httpx import Response
-    from starlette.testclient import TestClient
-
-    from fairway_runner.runs.store import Run, RunStore
-
-    SignIn = Callable[..., TestClient]
+SignIn = Callable[..., TestClient]
 
 pytestmark = pytest.mark.integration
 

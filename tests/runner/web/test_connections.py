@@ -1,24 +1,18 @@
 """Connections that ask for nothing: they end, and keep nobody out."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
+from running import MakeRun
 
 from fairway_web import guard, server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from conftest import MakeRun
 
 pytestmark = pytest.mark.integration
 

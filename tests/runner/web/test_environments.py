@@ -1,21 +1,15 @@
 """Environments in the browser: checks, cost and a picture, without anything of Terraform loaded."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from endings import answers, finished
+from running import RunFairway
+from starlette.testclient import TestClient
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import RunFairway
-    from starlette.testclient import TestClient
-
-    from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import RunStore
 
 pytestmark = pytest.mark.integration
 

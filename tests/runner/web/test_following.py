@@ -1,26 +1,19 @@
 """The server goes on with runs that nobody looks at: their next steps begin."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from running import MakeRun, RunFairway
+from starlette.testclient import TestClient
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
-from fairway_runner.runs.store import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import MakeRun, RunFairway
-    from starlette.testclient import TestClient
-
-    from fairway_runner.runs.store import RunStore
-    from fairway_web.threads import Follower
+from fairway_runner.runs.store import Run, RunStore
+from fairway_web.threads import Follower
 
 pytestmark = pytest.mark.integration
 

@@ -1,20 +1,15 @@
 """Requests that nobody would write, made from the OpenAPI document: each is answered as it says."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from running import MakeRun
+from schemathesis import Case
 
+from fairway_runner.runs.store import RunStore
 from fairway_web.api import document
 from fairway_web.app import application
 from fairway_web.auth import ByToken
-
-if TYPE_CHECKING:
-    from conftest import MakeRun
-    from schemathesis import Case
-
-    from fairway_runner.runs.store import RunStore
 
 pytestmark = pytest.mark.integration
 

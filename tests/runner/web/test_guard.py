@@ -1,16 +1,19 @@
 """Who is refused: other hosts, other pages, other users; and each row of the docs' refusals."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
 from endings import answers
+from running import MakeRun, RunFairway
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 
 from fairway_web import guard
 from fairway_web.api import document
@@ -18,15 +21,6 @@ from fairway_web.auth import ByToken
 from fairway_web.guard import LARGEST_BODY, Guard
 from fairway_web.roles import Person, Role
 from fairway_web.server import on_loopback
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import MakeRun, RunFairway
-    from starlette.datastructures import Headers
-    from starlette.testclient import TestClient
-    from starlette.types import Message, Receive, Scope, Send
-
 
 ORIGIN = "http://127.0.0.1:8765"
 ADDRESSES = ["/", "/compare", "/targets", "/metrics", "/static/page.js", "/no"]

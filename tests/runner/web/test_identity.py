@@ -1,24 +1,19 @@
 """Tokens of Entra ID: which are good, and how often their keys are fetched."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jwt
 import pytest
+from entra import Entra, EntraKeys
 
 from fairway_web.auth import Refused, Verifier
 from fairway_web.roles import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Entra, EntraKeys
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 AUDIENCE = "66666666-7777-8888-9999-000000000000"

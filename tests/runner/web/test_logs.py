@@ -1,31 +1,24 @@
 """The server's view of runs that commands change beside it, and of their logs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import anyio
 import pytest
 from endings import answers
+from running import MakeRun
+from starlette.testclient import TestClient
 
 from fairway_core.findings import Finding, UserError
+from fairway_runner.runs.store import Run, RunStore
 from fairway_web import logs
 from fairway_web.logs import MOST, Logs, follow
 from fairway_web.runs import Runs
 from fairway_web.threads import Refresher
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from conftest import MakeRun
-    from starlette.testclient import TestClient
-
-    from fairway_runner.runs.store import Run, RunStore
 
 
 def test_a_log_that_is_followed_is_brought_here_to_the_end(make_run: MakeRun) -> None:

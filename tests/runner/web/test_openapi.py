@@ -1,23 +1,18 @@
 """The OpenAPI document: it has the calls that there are, and they answer as it says."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from httpx import Response
 from jsonschema import Draft202012Validator
+from running import MakeRun
 from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 
 from fairway_web.api import CALLS, document
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import MakeRun
-    from httpx import Response
-    from starlette.testclient import TestClient
 
 _DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
 

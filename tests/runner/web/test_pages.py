@@ -1,23 +1,16 @@
 """The pages: whole without a script, and free of what runs inject; and what runs have cost."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from endings import answers
+from running import MakeRun, RunFairway
+from starlette.testclient import TestClient
 
 from fairway_core.findings import UserError
+from fairway_runner.runs.store import Run, RunStore
 from fairway_web import pages
 from fairway_web import runs as web_runs
-
-if TYPE_CHECKING:
-    from conftest import MakeRun, RunFairway
-    from starlette.testclient import TestClient
-
-    from fairway_runner.runs.store import Run, RunStore
-
 
 ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 EVIL = "<script>alert('x')</script>\"'&"

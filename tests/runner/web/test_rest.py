@@ -1,23 +1,17 @@
 """REST: what `--json` prints, logs from any byte on, outputs and no other file."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import pytest
+from running import MakeRun, RunFairway
+from starlette.testclient import TestClient
 
 from fairway_runner.runs.store import Run
 from fairway_web import runs as web_runs
 from fairway_web import threads
-
-if TYPE_CHECKING:
-    from conftest import MakeRun, RunFairway
-    from starlette.testclient import TestClient
-
 
 _PATIENCE = 300.0  # seconds; only a hang takes so long
 

@@ -1,26 +1,20 @@
 """Code that is sent to a server: what it takes, where it lies, and what it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import answers
+from starlette.testclient import TestClient
 
+from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.code_upload import digest_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from starlette.testclient import TestClient
-
-    from fairway_runner.runs.store import RunStore
-
-    SignIn = Callable[..., TestClient]
+SignIn = Callable[..., TestClient]
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("project")]
 

@@ -1,7 +1,5 @@
 """`fairway serve` as a program, alone and behind a proxy: where it listens, who comes in."""
 
-from __future__ import annotations
-
 import json
 import queue
 import signal
@@ -10,23 +8,21 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 from endings import ends
+from entra import Entra
+from running import MakeRun, RunFairway
 from served import serving
 
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_web.auth import Refused, SigningKeys
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Entra, MakeRun, RunFairway
 
 pytestmark = pytest.mark.integration
 

@@ -1,28 +1,22 @@
 """`fairway --server URL`: the commands say what they say beside the runs, and the same codes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import ends
+from running import MakeRun, RunFairway
 from serving import Handler, serving
 
+from fairway_runner.runs.store import Run, RunStore
 from fairway_web.server import on_loopback
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import MakeRun, RunFairway
-
-    from fairway_runner.runs.store import Run, RunStore
-
-    Ask = Callable[..., tuple[int, str, str]]
+Ask = Callable[..., tuple[int, str, str]]
 
 pytestmark = pytest.mark.integration
 

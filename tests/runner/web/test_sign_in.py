@@ -1,8 +1,6 @@
 """The proxy of an environment's page: the real Apache with mod_auth_openidc, by the configuration
 that a login node gets, between a stand-in for Entra ID and the real server."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -12,18 +10,21 @@ import ssl
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlencode, urlsplit
 from urllib.request import HTTPCookieProcessor, HTTPSHandler, OpenerDirector, Request, build_opener
 
 import pytest
 import trustme
+from entra import Entra
+from running import MakeRun
 from served import serving
 
 from fairway_agent.fanout.launchers import free_port
@@ -32,11 +33,6 @@ from fairway_boot.web_secrets import files_of, write
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_core.environment.filesystems import Homes
 from fairway_simulator.certificate import serve_as_localhost
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Entra, MakeRun
 
 pytestmark = pytest.mark.integration
 

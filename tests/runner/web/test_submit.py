@@ -1,28 +1,22 @@
 """Jobs that are checked and submitted by REST and on the page."""
 
-from __future__ import annotations
-
 import json
 import re
 import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import answers
+from entra import Entra
+from starlette.testclient import TestClient
 
 from fairway_agent import process_limits
 from fairway_runner import worker
+from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit.submission import submit as real_submit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Entra
-    from starlette.testclient import TestClient
-
-    from fairway_runner.runs.store import Run, RunStore
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("project")]
 

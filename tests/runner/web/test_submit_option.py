@@ -1,25 +1,20 @@
 """`fairway --server URL submit`: a laptop's job and code run as they would beside the runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from endings import ends
+from running import RunFairway
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from fairway_runner.runs.store import RunStore
+from fairway_web.threads import Follower
 
-    from conftest import RunFairway
-
-    from fairway_runner.runs.store import RunStore
-    from fairway_web.threads import Follower
-
-    Ask = Callable[..., tuple[int, str, str]]
+Ask = Callable[..., tuple[int, str, str]]
 
 pytestmark = pytest.mark.integration
 

@@ -1,34 +1,26 @@
 """A real browser, servers for it, and a project with runs of all kinds that always looks alike."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
 import sys
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+from running import MakeRun
 from served import PROGRAM
 from served import serving as start
 
 from fairway_boot.files import try_lock
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import Run, RunStore
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from conftest import MakeRun
-    from playwright.sync_api import Browser, BrowserContext, Page
-
-    from fairway_runner.runs.store import Run
-
-    Opened = Callable[..., AbstractContextManager[Page]]
+Opened = Callable[..., AbstractContextManager[Page]]
 
 PATIENCE = 300_000  # milliseconds: only what never comes takes so long
 

@@ -1,26 +1,18 @@
 """Use of the pages with a mouse, by the keyboard alone, and without a script."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, Route, expect
+from running import MakeRun
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from conftest import MakeRun
-    from playwright.sync_api import Locator, Page, Route
-
-    Opened = Callable[..., AbstractContextManager[Page]]
-    Serving = Callable[..., AbstractContextManager[str]]
+Opened = Callable[..., AbstractContextManager[Page]]
+Serving = Callable[..., AbstractContextManager[str]]
 
 
 def test_a_run_from_the_list_to_its_end(project: Path, page: Page) -> None:

@@ -4,23 +4,17 @@ With FAIRWAY_PICTURES=FOLDER the pictures of the documents are taken on the way:
 --screenshots`.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from playwright.sync_api import Page
-
-    Shown = Callable[..., AbstractContextManager[Page]]
+Shown = Callable[..., AbstractContextManager[Page]]
 
 _PICTURES = os.environ.get("FAIRWAY_PICTURES")
 _WIDE, _NARROW = {"width": 1120, "height": 760}, {"width": 390, "height": 800}

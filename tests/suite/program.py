@@ -1,0 +1,246 @@
+"""The program `fairway` as a process, and the named pipes of what it runs."""
+
+import contextlib
+import io
+import json
+import os
+import secrets
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raised import note_printed
+from waiting import PATIENCE, until
+
+from fairway_agent import processes
+from fairway_agent.task.task import Nodes
+from fairway_cli import main as cli
+from fairway_core.findings import UserError
+from fairway_runner.engines.remote import ssh
+from fairway_runner.runs.store import Run
+
+LABELLING = ("openmpi", "horovod", "torchrun", "deepspeed", "tensorflow", "every-node")
+"""The launchers that label what several ranks print."""
+
+
+@dataclass
+class Fairway:
+    """The console script, run in `folder`; what it started is ended with the test."""
+
+    folder: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __call__(
+        self, *arguments: str | Path, cwd: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs it to its end."""
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=cwd or self.folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        note_printed(done.stderr)
+        return done
+
+    def within(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Runs the program in this process, many times faster: for what starts nothing."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
+        code: object = 0
+        with (
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(sys, "argv", ["fairway", *map(str, arguments)])
+            try:
+                cli.main()
+            except SystemExit as exit_:
+                code = exit_.code or 0
+            finally:
+                ssh.close_all()  # as the end of its process does
+        assert isinstance(code, int)
+        printed = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+        return subprocess.CompletedProcess(arguments, code, *printed)
+
+    def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+        """Starts it; its output is in pipes."""
+        process = subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        self.started.append(process)
+        return process
+
+    def job(self, command: str, name: str = "job.yaml", **fields: Any) -> Path:
+        """A job file; JSON is YAML. What several ranks print is not labelled where a test does not
+        ask for it: most compare what a job prints."""
+        launcher = fields.get("template", "openmpi")
+        size = (fields.get("nodes", 1), fields.get("processes_per_node", 1))
+        if size != (1, 1) and launcher in LABELLING:
+            fields = {**fields, "options": {"label_ranks": False, **fields.get("options", {})}}
+        path = self.folder / name
+        path.write_text(json.dumps({"name": "job", "command": command, **fields}))
+        return path
+
+    def submit(self, job: Path, *arguments: str, **environment: str) -> str:
+        """Submits a job that must start, and returns the run's id."""
+        run = self("submit", job, "--json", *arguments, **environment)
+        assert run.returncode == 0, run.stderr
+        return json.loads(run.stdout)["run_id"]
+
+    def watch(self, job: Path, *arguments: str) -> str:
+        """Runs a job that must succeed to its end; what was printed."""
+        run = self("submit", job, "--watch", *arguments)
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+    def show(self, run: str) -> dict[str, Any]:
+        """Facts of a run from `fairway show --json`."""
+        shown = self.within("show", run, "--json")
+        assert shown.returncode == 0, shown.stderr
+        return json.loads(shown.stdout)
+
+    def show_waiting(self, run: str) -> dict[str, Any]:
+        """Facts of a run that is queued, once it says why: a scheduler looks in its own time."""
+
+        def said() -> dict[str, Any]:
+            facts = self.show(run)
+            return facts if facts["state"] != "queued" or facts["reason"] else {}
+
+        return until(said)
+
+    def record(self, run: str) -> dict[str, Any]:
+        """The run's `state.json`."""
+        text = (self.folder / ".fairway" / "runs" / run / "state.json").read_text()
+        return json.loads(text)
+
+    def end(self) -> None:
+        """Ends what a failed test left behind."""
+        for process in self.started:
+            process.kill()
+            process.wait()
+            # A child that outlived it may hold the pipes' other ends: their end is not waited for.
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+        for run in (self.folder / ".fairway" / "runs").glob("*/"):
+            is_local = False
+            with contextlib.suppress(UserError, OSError, KeyError):
+                is_local = Run(run).record.engine == "local"
+                # Or else its number may be another's by now, or that of a process elsewhere.
+                if is_local and Run(run).state == "running":
+                    os.kill(int(self.record(run.name)["supervisor"]), signal.SIGKILL)
+            if is_local:  # a test beside this one may have a run of the same ID
+                left = processes.sessions_of(run, Nodes.MARK)
+            else:
+                left = processes.sessions_with(f"FAIRWAY_RUN={run.name}")
+            processes.kill(left)
+
+    @staticmethod
+    def command(*arguments: str | Path) -> list[str]:
+        return [str(Path(sys.executable).with_name("fairway")), *map(str, arguments)]
+
+
+class Fifo:
+    """A named pipe, which is open here until it is closed."""
+
+    # For reading and writing, so that opening it waits for nobody, and it does not end when nobody
+    # else has it open.
+    MODE = os.O_RDWR
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        path.chmod(0o666)  # also for tasks that run as another user
+        self.path = path
+        self.descriptor = os.open(path, self.MODE)
+        self.poll = select.poll()
+        self.poll.register(self.descriptor, select.POLLIN)
+        self.text = b""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def lines(self, count: int) -> list[str]:
+        """Waits until there are `count` lines in all."""
+        while self.text.count(b"\n") < count:
+            assert self.read(), f"ended after {self.text!r}"
+        return self.text.decode().splitlines()
+
+    def read(self) -> bool:
+        """Waits for more; False where no process has it open any more."""
+        found = self.poll.poll(PATIENCE * 1000)
+        assert found, f"nothing came through {self.path.name} after {self.text!r}"
+        more = bool(found[0][1] & select.POLLIN)
+        self.text += os.read(self.descriptor, 65536) if more else b""
+        return more
+
+    def close(self) -> None:
+        """Nobody listens or waits here any more."""
+        os.close(self.descriptor)
+
+
+class Pipe(Fifo):
+    """A named pipe that programs write to: what they say, and when the last of them is gone."""
+
+    MODE = os.O_RDONLY | os.O_NONBLOCK
+
+    def rest(self) -> str:
+        """Waits until no process has it open for writing; all that was ever said."""
+        while self.read():
+            pass
+        return self.text.decode()
+
+
+class Signs(Fifo):
+    """A named pipe in which programs on any machine say how far they are, a line each."""
+
+    def all(self) -> list[str]:
+        """Lines that have come up to now."""
+        while self.poll.poll(0):
+            self.read()
+        return self.text.decode().splitlines()
+
+
+class Gate(Fifo):
+    """A named pipe that programs read a line from: they wait until it is opened."""
+
+    def open(self, count: int = 1) -> None:
+        """Lets `count` programs go on."""
+        os.write(self.descriptor, b"go\n" * count)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A target that is there: its name, the `fairway.yaml` that declares it, the variables that
+    commands need, and what can be expected of it."""
+
+    name: str
+    engine: str
+    nodes: int
+    project: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    has_mpi: bool = True
+    lead_to: Callable[[int], None] = lambda _: None
+    """Lets its nodes reach what listens at that port of this machine."""
+
+    @staticmethod
+    def new_id(name: str) -> str:
+        """A run's id that no other test has."""
+        return f"{name}-{secrets.token_hex(4)}"
