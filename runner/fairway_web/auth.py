@@ -283,28 +283,6 @@ class Verifier:
 
     def person(self, token: str) -> Person:
         """The owner of the token with their highest role; Refused for a token not valid here."""
-        claims = self._claims(token)
-        # The id of the directory, or of this application, which a person keeps under any name.
-        known = claims.get("oid", claims["sub"])
-        is_text = isinstance(known, str) and known.isprintable()
-        if not known or not is_text or len(known) > _LONGEST_NAME:
-            raise _not_good("it does not name its owner")
-        given = claims.get("roles")
-        given = map(str, given) if isinstance(given, list) else ()
-        role = max((_ROLES[each] for each in given if each in _ROLES), default=None)
-        if role is None:
-            message = "you have signed in, but have no role here"
-            hint = f"ask for one of the app roles {', '.join(_ROLES)} in Entra ID"
-            raise Refused(403, "no-role", f"{message}: {hint}")
-        for each in ("preferred_username", "upn", "name", "azp", "appid"):
-            name = claims.get(each)
-            if isinstance(name, str) and name and name.isprintable():
-                break
-        else:
-            name = known
-        return Person(known, name[:_LONGEST_NAME], role, float(claims["exp"]) + _LEEWAY)
-
-    def _claims(self, token: str) -> Mapping[str, Any]:
         if len(token) > _LONGEST:
             raise _not_good("it is too long")
         try:
@@ -327,7 +305,25 @@ class Verifier:
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError, OverflowError) as error:
             why = next((why for kind, why in _WRONG.items() if isinstance(error, kind)), "")
             raise _not_good(why or "it is damaged") from None
-        return claims
+        # The id of the directory, or of this application, which a person keeps under any name.
+        known = claims.get("oid", claims["sub"])
+        is_text = isinstance(known, str) and known.isprintable()
+        if not known or not is_text or len(known) > _LONGEST_NAME:
+            raise _not_good("it does not name its owner")
+        given = claims.get("roles")
+        given = map(str, given) if isinstance(given, list) else ()
+        role = max((_ROLES[each] for each in given if each in _ROLES), default=None)
+        if role is None:
+            message = "you have signed in, but have no role here"
+            hint = f"ask for one of the app roles {', '.join(_ROLES)} in Entra ID"
+            raise Refused(403, "no-role", f"{message}: {hint}")
+        for each in ("preferred_username", "upn", "name", "azp", "appid"):
+            name = claims.get(each)
+            if isinstance(name, str) and name and name.isprintable():
+                break
+        else:
+            name = known
+        return Person(known, name[:_LONGEST_NAME], role, float(claims["exp"]) + _LEEWAY)
 
 
 def _not_good(why: str) -> Refused:

@@ -64,7 +64,11 @@ class Uploads:
     def wanted(self, body: bytes) -> dict[str, Any]:
         """Takes the list of the pieces of some code: the name of it, and which are not here."""
         pieces = _listed(body)
-        self._clean()
+        before = time.time() - _AGE
+        for entry in (self.base / "sent").glob("*/*"):
+            with suppress(OSError):
+                if entry.lstat().st_mtime < before:
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         missing = [each for each in dict.fromkeys(pieces) if not self._touch(each)]
         listed = json.dumps({"pieces": pieces}).encode()
         code = digest_of(listed)
@@ -134,14 +138,6 @@ class Uploads:
         if sum(sizes) + size > _MOST_KEPT or len(sizes) >= _MOST_KEPT // PIECE * 20:
             message = f"more than {_MOST_KEPT >> 20:,} MiB of code were sent within a day"
             raise UserError.of("too-much-code", message, "leave data out: code: {exclude: [NAME]}")
-
-    def _clean(self) -> None:
-        """Removes pieces that nobody has asked for during a day, of everybody."""
-        before = time.time() - _AGE
-        for entry in (self.base / "sent").glob("*/*"):
-            with suppress(OSError):
-                if entry.lstat().st_mtime < before:
-                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 def _listed(body: bytes) -> list[str]:

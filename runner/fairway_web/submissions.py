@@ -183,7 +183,12 @@ def _looked_at(
         path = project_file(runs, file)
         folder, text = path.parent, text_of(path) if asked.job is None else asked.job
     else:
-        folder, text = upload.folder, _sent_text(asked, file)
+        if asked.job is None:
+            hint = "send the text of its file as `job`"
+            raise UserError.of("bad-value", "`code` needs a `job`", hint)
+        if len(file) > _LONGEST_NAME or unfit_character(file) or "\n" in file:
+            raise UserError.of("bad-value", "`file` is not the name of a file", "call it job.yaml")
+        folder, text = upload.folder, asked.job
     store = RunStore(runs.base)  # a job may name an earlier run by the beginning of its ID
     job = job_of_text(text, file, folder, asked.set)
     ready = prepare_submission(job, store, asked.target, **options)
@@ -220,13 +225,3 @@ def project_file(runs: Runs, file: str) -> Path:
     message = f"`file`: {file[:200]} is not a file of the project"
     hint = f"give its path from {root}"
     raise UserError([Finding("bad-path", message, hint)])
-
-
-def _sent_text(asked: Asked, file: str) -> str:
-    """The job that sent code is for; UserError where there is none."""
-    if asked.job is None:
-        hint = "send the text of its file as `job`"
-        raise UserError.of("bad-value", "`code` needs a `job`", hint)
-    if len(file) > _LONGEST_NAME or unfit_character(file) or "\n" in file:
-        raise UserError.of("bad-value", "`file` is not the name of a file", "call it job.yaml")
-    return asked.job

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.fabric import FabricProfile
     from fairway_runner.jobs.job import Job
-    from fairway_runner.jobs.job_fields import Scalar
     from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.jobs.templates import FrontMatter
 
@@ -82,7 +81,19 @@ class Launchers:
         declared = launcher.front_matter.options
         options = resolve_options(job.options, declared, job.template, job_file.document)
         refuse = Refusals(job_file.document)
-        context = {**_context(job, target, options), "refuse": refuse}
+        context = {
+            "fabric": _fabric(target, job, sharp=options.get("sharp") is True),
+            "options": templating.Names("options", options),
+            "job": job,
+            "name": job.name,
+            "command": job.command,
+            "env": job.env,
+            "params": templating.Names("params", job.params),
+            "nodes": job.nodes,
+            "processes_per_node": job.processes_per_node,
+            "target": target,
+            "refuse": refuse,
+        }
         try:
             script = templating.render(launcher.template, context)
             if _preflight(job, target) != "none":
@@ -169,21 +180,6 @@ def _require_room(job: Job, document: Document) -> None:
         raise UserError(document.finding("too-long", at, message, hint) for at, message in found)
 
 
-def _context(job: Job, target: Target, options: Mapping[str, Scalar]) -> dict[str, object]:
-    return {
-        "fabric": _fabric(target, job, sharp=options.get("sharp") is True),
-        "options": templating.Names("options", options),
-        "job": job,
-        "name": job.name,
-        "command": job.command,
-        "env": job.env,
-        "params": templating.Names("params", job.params),
-        "nodes": job.nodes,
-        "processes_per_node": job.processes_per_node,
-        "target": target,
-    }
-
-
 _SEE = "correct this line of the template, or the value of the job that it prints"
 
 
@@ -228,7 +224,17 @@ class _Reading:
             tree = environment.parse(source)
         except TemplateError:
             return  # rendering it says why
-        self._look_at_names(tree)
+        bound: list[tuple[nodes.Node, str | None]] = [
+            (each.node, each.attr) for each in tree.find_all(nodes.Getattr)
+        ]
+        for item in tree.find_all(nodes.Getitem):
+            name = str(item.arg.value) if isinstance(item.arg, nodes.Const) else None
+            bound.append((item.node, name))
+        named = {id(node): name for node, name in bound if name is not None and _is_params(node)}
+        self.names.update(named.values())
+        wholes = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
+        if any(_is_params(node) and id(node) not in named for node in wholes):
+            self.everything = True
         from jinja2 import meta
 
         for part in meta.find_referenced_templates(tree):
@@ -243,19 +249,6 @@ class _Reading:
             except TemplateError:
                 continue
             self.look(environment, text)
-
-    def _look_at_names(self, tree: nodes.Template) -> None:
-        bound: list[tuple[nodes.Node, str | None]] = [
-            (each.node, each.attr) for each in tree.find_all(nodes.Getattr)
-        ]
-        for item in tree.find_all(nodes.Getitem):
-            name = str(item.arg.value) if isinstance(item.arg, nodes.Const) else None
-            bound.append((item.node, name))
-        named = {id(node): name for node, name in bound if name is not None and _is_params(node)}
-        self.names.update(named.values())
-        wholes = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
-        if any(_is_params(node) and id(node) not in named for node in wholes):
-            self.everything = True
 
 
 def _is_params(node: nodes.Node) -> bool:

@@ -297,12 +297,7 @@ def job_schema() -> dict[str, Any]:
     # `job_file` puts a number in its place before the model sees it.
     words = {key: per_node.pop(key) for key in ("description", "default") if key in per_node}
     schema["properties"]["processes_per_node"] = {**words, "anyOf": [{"const": "gpus"}, per_node]}
-    _add_steps(schema)
-    return schema
-
-
-def _add_steps(schema: Schema) -> None:
-    """Lets the file have several jobs in place of one."""
+    # Lets the file have several jobs in place of one.
     definitions = schema["$defs"]
     own = schema_of(Step, title="")
     definitions |= own["$defs"]
@@ -337,3 +332,4 @@ def _add_steps(schema: Schema) -> None:
     }
     schema["required"] = [name for name in schema["required"] if name != "command"]
     schema["anyOf"] = [{"required": ["command"]}, {"required": ["steps"]}]
+    return schema

@@ -231,7 +231,12 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     with _compiling():
         template = environment.from_string(source)
         if environment.comment_start_string != "{#":
-            _refuse_comment(source)
+            found = (each for each in _RAW_OR_COMMENT.finditer(source) if each[0] == "{#")
+            first = next(found, None)
+            if first is not None and source.find("#}", first.end()) >= 0:
+                hint = f"write comments as YAML or the shell does, behind a `#`, or {_OWN_MARKS}"
+                line = source.count("\n", 0, first.start()) + 1
+                raise TemplateFault("a job has no comments of the form {# … #}", line, hint=hint)
     return template
 
 
@@ -258,16 +263,6 @@ def _compiling() -> Iterator[None]:
         # Jinja writes Python, which has limits of its own on nesting.
         hint = "split it into shorter expressions"
         raise TemplateFault(f"this template is too complex: {error}", 1, hint=hint) from None
-
-
-def _refuse_comment(source: str) -> None:
-    """Raises TemplateFault at what would be a comment in a file of a template."""
-    found = (each for each in _RAW_OR_COMMENT.finditer(source) if each[0] == "{#")
-    first = next(found, None)
-    if first is not None and source.find("#}", first.end()) >= 0:
-        hint = f"write comments as YAML or the shell does, behind a `#`, or {_OWN_MARKS}"
-        line = source.count("\n", 0, first.start()) + 1
-        raise TemplateFault("a job has no comments of the form {# … #}", line, hint=hint)
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:

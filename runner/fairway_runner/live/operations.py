@@ -31,7 +31,16 @@ def stop(target: Target, *, force: bool = False) -> None:
     where runs are on it, unless with `force`, or where nobody can tell."""
     machines = _machines(target)
     if not force:
-        _require_idle(target)
+        hint = f"stop it anyway: fairway nodes stop {target.name} --force"
+        try:
+            runs = sorted({node.run for node in engine_for(target, 30.0).nodes() if node.run})
+        except UserError as error:
+            message = f"it is not known what runs on `{target.name}`: {error.findings[0].message}"
+            raise UserError.of("unknown-runs", message, hint, exit_code=5) from None
+        if runs:
+            message = f"what runs on `{target.name}` would be lost: {', '.join(runs)}"
+            hint = f"end it first: fairway cancel {runs[0]}\n{hint}"
+            raise UserError.of("runs-there", message, hint, exit_code=_LOST)
     _ask(target.name, machines, "deallocate")
 
 
@@ -61,19 +70,6 @@ def _machines(target: Target) -> str:
             "or its targets are out of date: fairway targets sync"
         )
     raise UserError.of("not-supported", message, hint)
-
-
-def _require_idle(target: Target) -> None:
-    hint = f"stop it anyway: fairway nodes stop {target.name} --force"
-    try:
-        runs = sorted({node.run for node in engine_for(target, 30.0).nodes() if node.run})
-    except UserError as error:
-        message = f"it is not known what runs on `{target.name}`: {error.findings[0].message}"
-        raise UserError.of("unknown-runs", message, hint, exit_code=5) from None
-    if runs:
-        message = f"what runs on `{target.name}` would be lost: {', '.join(runs)}"
-        hint = f"end it first: fairway cancel {runs[0]}\n{hint}"
-        raise UserError.of("runs-there", message, hint, exit_code=_LOST)
 
 
 def _ask(name: str, machines: str, action: str) -> None:

@@ -88,10 +88,7 @@ def from_record(record: dict[str, Any] | None) -> Source:
     digest = str(given or str(archive.get("hash") or "").removeprefix("sha256="))
     if urlsplit(url).scheme != "file":
         return Source(f"{_NAME} @ {url}" + (f"#sha256={digest}" if digest else ""))
-    return _from_wheel(_path(url), digest)
-
-
-def _from_wheel(wheel: Path, digest: str) -> Source:
+    wheel = _path(url)
     found = hashlib.sha256(wheel.read_bytes()).hexdigest() if wheel.is_file() else ""
     digest = digest or found
     # pip replaces ${PWD} in requirements files, and takes no hash of a relative path.

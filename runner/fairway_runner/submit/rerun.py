@@ -167,7 +167,13 @@ def ready_again(
     with code.in_use(snapshots_of(run)), sent_before(facts, recorded_snapshot(run)):
         snapshot = _snapshot(run)
         before, after = _document(run, was), _document(run, edited)
-        _require_same_code(run, before, after)
+        code_before, code_after = (
+            each.data.get("code") if isinstance(each.data, dict) else None
+            for each in (before, after)
+        )
+        if code_before != code_after:
+            message = f"`code`: a rerun has the code of {run.id}"
+            raise after.error("bad-override", ("code",), message, _AGAIN, of_key=True)
         job_file = job_file_of(after, facts, snapshot, there)
         is_same = section_of(after.data, "sweep") == section_of(before.data, "sweep") != {}
         drawn = [spec.params for spec in read_specs(run.folder / "tasks.jsonl")] if is_same else []
@@ -198,16 +204,6 @@ def _document(run: Run, job: Submitted) -> Document:
     # A job of the Python API is called `<NAME>`, and has spans without units.
     by_hand = not parsed.file.startswith("<")
     return Document(parsed, parsed.data, by_hand=by_hand).override(job.assignments, Job)
-
-
-def _require_same_code(run: Run, before: Document, after: Document) -> None:
-    """UserError for a job with other code."""
-    code_before, code_after = (
-        each.data.get("code") if isinstance(each.data, dict) else None for each in (before, after)
-    )
-    if code_before != code_after:
-        message = f"`code`: a rerun has the code of {run.id}"
-        raise after.error("bad-override", ("code",), message, _AGAIN, of_key=True)
 
 
 def _require_one_job(run: Run) -> None:

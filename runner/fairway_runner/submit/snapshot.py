@@ -73,7 +73,16 @@ def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None
     """The code in a folder; UserError where it is too large to be only code. `exclude` are shell
     patterns for paths and names; with `gitignore` None a warning names what Git ignores."""
     files, warnings = listed(folder, exclude, gitignore=gitignore)
-    return Code(folder, files, _digest(folder, files), warnings)
+    digest = hashlib.sha256()
+    for file in files:
+        try:
+            content = b"" if file.is_folder else (folder / file.path).read_bytes()
+        except OSError as error:
+            raise _unreadable(folder, folder / file.path, error) from None
+        kind = "x" if file.executable else "-"
+        digest.update(f"{kind} {len(content)} {file.path}\0".encode("utf-8", "surrogateescape"))
+        digest.update(content)
+    return Code(folder, files, digest.hexdigest(), warnings)
 
 
 def listed(
@@ -118,35 +127,31 @@ def listed(
 def snapshot(code: Code, store: Path) -> Path:
     """A copy of the code under `store`, one for each digest; UserError where it cannot be made."""
     with writing(f"the code cannot be copied to {store}", f"is the disk full? df -h {store}"):
-        return _take(code, store)
+        target = stored(code.digest, store)
+        if target.is_dir():
+            return target
+        from fairway_agent import scratch
 
-
-def _take(code: Code, store: Path) -> Path:
-    target = stored(code.digest, store)
-    if target.is_dir():
-        return target
-    from fairway_agent import scratch
-
-    store.mkdir(parents=True, exist_ok=True)
-    # A server submits the same code in several threads at once.
-    draft = store / f".{code.digest[:16]}.{os.getpid()}-{threading.get_ident()}"
-    draft.mkdir()
-    try:
-        for file in code.files:
-            copy = draft / file.path
-            if file.is_folder:
-                copy.mkdir(parents=True, exist_ok=True)
-                continue
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            scratch.copy(code.folder / file.path, copy)
+        store.mkdir(parents=True, exist_ok=True)
+        # A server submits the same code in several threads at once.
+        draft = store / f".{code.digest[:16]}.{os.getpid()}-{threading.get_ident()}"
+        draft.mkdir()
         try:
-            draft.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another submission of the same code was faster
-                raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return target
+            for file in code.files:
+                copy = draft / file.path
+                if file.is_folder:
+                    copy.mkdir(parents=True, exist_ok=True)
+                    continue
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                scratch.copy(code.folder / file.path, copy)
+            try:
+                draft.rename(target)
+            except OSError:
+                if not target.is_dir():  # else another submission of the same code was faster
+                    raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return target
 
 
 def stored(digest: str, store: Path) -> Path:
@@ -172,19 +177,6 @@ def _unreadable(folder: Path, path: Path, error: OSError) -> UserError:
     if path != folder:
         hint = f'leave it out: code: {{exclude: ["{path.relative_to(folder)}"]}}'
     return UserError.of("bad-code", f"{path}: {error.strerror}", hint)
-
-
-def _digest(folder: Path, files: Sequence[CodeFile]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        try:
-            content = b"" if file.is_folder else (folder / file.path).read_bytes()
-        except OSError as error:
-            raise _unreadable(folder, folder / file.path, error) from None
-        kind = "x" if file.executable else "-"
-        digest.update(f"{kind} {len(content)} {file.path}\0".encode("utf-8", "surrogateescape"))
-        digest.update(content)
-    return digest.hexdigest()
 
 
 def _refuse(folder: Path, files: Sequence[CodeFile]) -> None:

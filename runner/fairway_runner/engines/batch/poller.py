@@ -78,29 +78,26 @@ class Poller:
         elif brief and not logs and not states.has_ended(job):
             self._write(run, state, {}, self._counted(run, state))
         else:
-            self._look(run, job, state, logs=logs)
+            # Brings all of a run up to date with its job.
+            ended = states.has_ended(job)
+            found, over = self._tasks(run, job, state, logs=logs)
+            setup = _watch_setup(run, self.account, state.job, ended=ended)
+            if ended:
+                with suppress(ServiceError):  # who may not look there says nothing of it
+                    note_empty(run, self.storage, found)
+            counts = Counter(status.state for status in found.values())
+            counts["queued"] += run.record.tasks - len(found)
+            if ended:
+                counts["cancelled"] += counts.pop("queued", 0)
+            known = self._run_state(found, counts, job, ended=ended)
+            if over is not None:
+                known = limited(known, over)
+            if setup:
+                known = replace(known, reason=setup)
+            if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
+                known = self._end_unprepared(known, job, ended=ended)
+            self._write(run, state, found, known)
         run.note_answer()
-
-    def _look(self, run: RunFolder, job: Mapping[str, Any], state: State, *, logs: bool) -> None:
-        """Brings all of a run up to date with its job."""
-        ended = states.has_ended(job)
-        found, over = self._tasks(run, job, state, logs=logs)
-        setup = _watch_setup(run, self.account, state.job, ended=ended)
-        if ended:
-            with suppress(ServiceError):  # who may not look there says nothing of it
-                note_empty(run, self.storage, found)
-        counts = Counter(status.state for status in found.values())
-        counts["queued"] += run.record.tasks - len(found)
-        if ended:
-            counts["cancelled"] += counts.pop("queued", 0)
-        known = self._run_state(found, counts, job, ended=ended)
-        if over is not None:
-            known = limited(known, over)
-        if setup:
-            known = replace(known, reason=setup)
-        if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
-            known = self._end_unprepared(known, job, ended=ended)
-        self._write(run, state, found, known)
 
     def _write(
         self, run: RunFolder, state: State, found: Mapping[int, TaskState], known: RunState

@@ -349,18 +349,6 @@ def container_settings(
     container: Container, target: Target, identity: Mapping[str, str] | None
 ) -> dict[str, Any]:
     """The settings in their wire form; `identity` pulls the image from a registry of Azure's."""
-    settings: dict[str, Any] = {
-        "imageName": container.image,
-        "workingDirectory": "taskWorkingDirectory",
-        "containerRunOptions": shlex.join(_options(container, target)),
-    }
-    server = container.image.split("/")[0]
-    if server.endswith(".azurecr.io") and identity:
-        settings["registry"] = {"registryServer": server, "identityReference": dict(identity)}
-    return settings
-
-
-def _options(container: Container, target: Target) -> list[str]:
     size = vm_size(target.vm_size) if target.vm_size else None
     options = [
         # Ranks find each other by the nodes' own addresses.
@@ -388,4 +376,12 @@ def _options(container: Container, target: Target) -> list[str]:
         options.append(f"--volume={local_disks.FOLDER}:{local_disks.FOLDER}")
     for path in target.mounts.values():
         options.append(f"--volume={path}:{path}")
-    return [*options, *container.options]
+    settings: dict[str, Any] = {
+        "imageName": container.image,
+        "workingDirectory": "taskWorkingDirectory",
+        "containerRunOptions": shlex.join([*options, *container.options]),
+    }
+    server = container.image.split("/")[0]
+    if server.endswith(".azurecr.io") and identity:
+        settings["registry"] = {"registryServer": server, "identityReference": dict(identity)}
+    return settings

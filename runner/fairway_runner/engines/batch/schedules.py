@@ -21,8 +21,6 @@ from fairway_runner.runs.folder import RunFolders
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fairway_core.target import Target
     from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
@@ -61,7 +59,35 @@ class BatchSchedules:
             payload = submission.pack(snapshot)
             submission.upload(payload, snapshot)
             task = next(iter(payload.tasks))
-        spec = _spec(run.id, payload.job, task, recurrence)
+        name = run.id
+        job = payload.job
+        specification = {key: job[key] for key in _OF_A_JOB}
+        specification["metadata"] = [*job["metadata"], {"name": client.SCHEDULE, "value": name}]
+        specification["commonEnvironmentSettings"] = [
+            *job["commonEnvironmentSettings"],
+            {"name": "FAIRWAY_SCHEDULE", "value": name},
+        ]
+        manager = {key: task[key] for key in _OF_A_MANAGER if key in task}
+        # The task itself lays what is kept below `kept/<its run>/`: each of its runs has another.
+        destination = {**task["outputFiles"][0]["destination"]["container"]}
+        destination.pop("path")
+        manager["outputFiles"] = [
+            {
+                "filePattern": pattern,
+                "destination": {"container": destination},
+                "uploadOptions": {"uploadCondition": "taskcompletion"},
+            }
+            for pattern in with_hidden("kept/**/*")
+        ]
+        manager["outputFiles"] += [each for each in task["outputFiles"] if is_ending(each)]
+        specification["jobManagerTask"] = {**manager, "killJobOnCompletion": True}
+        spec = {
+            "id": name,
+            "displayName": job["displayName"],
+            "schedule": recurrence.wire(),
+            "jobSpecification": specification,
+            "metadata": specification["metadata"],
+        }
         create: Any = self.account.client.create_job_schedule
         try:
             self.account.calls.call("a new schedule", lambda: create(spec))
@@ -125,35 +151,3 @@ def _require_one_task(prepared: PreparedRun) -> None:
             message = f"a schedule of Azure Batch starts one task on one node, not {what}"
             hint = "run `fairway submit` from a scheduler of your own, such as a pipeline"
             raise UserError.of("not-supported", message, hint)
-
-
-def _spec(
-    name: str, job: Mapping[str, Any], task: Mapping[str, Any], recurrence: Recurrence
-) -> dict[str, Any]:
-    specification = {key: job[key] for key in _OF_A_JOB}
-    specification["metadata"] = [*job["metadata"], {"name": client.SCHEDULE, "value": name}]
-    specification["commonEnvironmentSettings"] = [
-        *job["commonEnvironmentSettings"],
-        {"name": "FAIRWAY_SCHEDULE", "value": name},
-    ]
-    manager = {key: task[key] for key in _OF_A_MANAGER if key in task}
-    # The task itself lays what is kept below `kept/<its run>/`: each of its runs has another.
-    destination = {**task["outputFiles"][0]["destination"]["container"]}
-    destination.pop("path")
-    manager["outputFiles"] = [
-        {
-            "filePattern": pattern,
-            "destination": {"container": destination},
-            "uploadOptions": {"uploadCondition": "taskcompletion"},
-        }
-        for pattern in with_hidden("kept/**/*")
-    ]
-    manager["outputFiles"] += [each for each in task["outputFiles"] if is_ending(each)]
-    specification["jobManagerTask"] = {**manager, "killJobOnCompletion": True}
-    return {
-        "id": name,
-        "displayName": job["displayName"],
-        "schedule": recurrence.wire(),
-        "jobSpecification": specification,
-        "metadata": specification["metadata"],
-    }

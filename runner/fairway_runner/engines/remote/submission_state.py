@@ -55,18 +55,14 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
     new = Submission(0 if last is None else last.submission + 1)
     with run.mirroring():
         if retry:
-            _queue_again(run, new.submission)
+            wanted = replace(read_retry(run.folder), submission=new.submission)
+            files.write_json(run.folder / "retry.json", wanted.to_json())
+            queue_tasks_again(run)
+            done: dict[str, int] = {each: n for each, n in wanted.done.items() if n}
+            queued = run.record.tasks - sum(done.values())
+            state_files.write(run.folder, RunState(tasks={**done, "queued": queued}))
         new.write(run)
     return new
-
-
-def _queue_again(run: RunFolder, number: int) -> None:
-    wanted = replace(read_retry(run.folder), submission=number)
-    files.write_json(run.folder / "retry.json", wanted.to_json())
-    queue_tasks_again(run)
-    done: dict[str, int] = {each: n for each, n in wanted.done.items() if n}
-    queued = run.record.tasks - sum(done.values())
-    state_files.write(run.folder, RunState(tasks={**done, "queued": queued}))
 
 
 def queue_tasks_again(run: RunFolder) -> dict[str, int]:

@@ -47,13 +47,12 @@ from fairway_runner.submit.submission import (
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_core.findings import Finding
     from fairway_runner.runs.folder import RunFolder
     from fairway_runner.runs.records import StepRecord
-    from fairway_runner.submit.prepare import PreparedRun
 
 
 def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
@@ -81,21 +80,15 @@ def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequenc
             run: how for run, how in wanted.items() if run in known and how != "succeeded"
         }
         prepared = prepare(job_file, target, store, run_id=step.run, **options)
-        _say_whose(prepared, own, facts, workflow, step)
+        # Writes down of which run the step is, and its job alone, so that it can be run again.
+        names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
+        kept = {name: facts[name] for name in names if name in facts}
+        origin = {"step": {"of": workflow.id, "name": step.name}, "set": []}
+        prepared.provenance |= {**kept, **origin}
+        prepared.files["code.diff"] = recorded_text(workflow, "code.diff")
+        prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
         worker.lift()
         return submit(prepared, store)
-
-
-def _say_whose(
-    prepared: PreparedRun, own: Document, facts: Mapping[str, Any], workflow: Run, step: StepRecord
-) -> None:
-    """Writes down of which run the step is, and its job alone, so that it can be run again."""
-    names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
-    kept = {name: facts[name] for name in names if name in facts}
-    origin = {"step": {"of": workflow.id, "name": step.name}, "set": []}
-    prepared.provenance |= {**kept, **origin}
-    prepared.files["code.diff"] = recorded_text(workflow, "code.diff")
-    prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
 
 
 _BY_HAND = "cancelled before it began"

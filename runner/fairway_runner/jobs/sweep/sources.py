@@ -176,9 +176,20 @@ class _UserCode:
             raise self._fault(message, _line_of(function), "write `yield {…}` for each point")
         iterator = self._run(function, iter, result)
         try:
-            yield from self._checked(function, iterator)
+            end = object()
+            number = 0
+            while (value := self._run(function, next, iterator, end)) is not end:
+                number += 1
+                try:
+                    yield _point(value)
+                except _Unfit as unfit:
+                    line_at = _line_of_yield(iterator) or _line_of(function)
+                    hint = "a point is a mapping such as {'lr': 0.1}"
+                    raise self._fault(f"point {number}: {unfit}", line_at, hint) from None
         finally:
-            self._close(iterator)
+            if inspect.isgenerator(iterator):
+                with self._imports(), contextlib.suppress(Exception, SystemExit):
+                    iterator.close()
 
     def forget(self, loaded: set[str]) -> None:
         """Takes the folder's modules out of Python again, so that no other job gets them."""
@@ -186,20 +197,6 @@ class _UserCode:
             module: object = sys.modules[name]
             if isinstance(module, ModuleType) and self._is_here(module):
                 del sys.modules[name]
-
-    def _checked(
-        self, function: Callable[..., Any], iterator: Iterator[Any]
-    ) -> Iterator[dict[str, ParamValue]]:
-        end = object()
-        number = 0
-        while (value := self._run(function, next, iterator, end)) is not end:
-            number += 1
-            try:
-                yield _point(value)
-            except _Unfit as unfit:
-                line_at = _line_of_yield(iterator) or _line_of(function)
-                hint = "a point is a mapping such as {'lr': 0.1}"
-                raise self._fault(f"point {number}: {unfit}", line_at, hint) from None
 
     def _function(self) -> Callable[..., Any]:
         importlib.invalidate_caches()
@@ -232,13 +229,12 @@ class _UserCode:
                 message = f"there is no module `{error.name}` in {self._folder}"
                 raise FieldError(message, "put its file beside the job file") from None
             line_at = self._line_at(error) or (_line_of(function) if function else None)
-            raise self._fault(_said(error), line_at) from None
-
-    def _close(self, iterator: Iterator[Any]) -> None:
-        """Ends a generator that was not read to its end; it has nothing more to say."""
-        if inspect.isgenerator(iterator):
-            with self._imports(), contextlib.suppress(Exception, SystemExit):
-                iterator.close()
+            try:
+                text = " ".join(str(error).split())[:300]
+            except Exception:  # noqa: BLE001 - an exception's own __str__ is the user's code, too
+                text = ""
+            name = type(error).__name__
+            raise self._fault((f"{name}: {text}" if text else name), line_at) from None
 
     @contextlib.contextmanager
     def _imports(self) -> Iterator[None]:
@@ -349,12 +345,3 @@ def _line_of(function: Callable[..., Any]) -> tuple[str, int] | None:
 def _line_of_yield(iterator: Iterator[Any]) -> tuple[str, int] | None:
     frame = getattr(iterator, "gi_frame", None)
     return (frame.f_code.co_filename, frame.f_lineno) if frame else None
-
-
-def _said(error: BaseException) -> str:
-    try:
-        text = " ".join(str(error).split())[:300]
-    except Exception:  # noqa: BLE001 - an exception's own __str__ is the user's code, too
-        text = ""
-    name = type(error).__name__
-    return f"{name}: {text}" if text else name
