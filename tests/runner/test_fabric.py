@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.checks import check_job
+from fairway_core.kubernetes.head import topologies
 from fairway_core.target import KubernetesAccess, NodeRange, Target
 from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
 from fairway_runner.jobs.job import Job
@@ -261,7 +262,7 @@ def test_the_larger_key_is_the_one(tmp_path: Path, keys: tuple[str, ...], key: s
 def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
     tmp_path: Path, size: str, level: list[str]
 ) -> None:
-    """Pods have none, and few images of jobs have one; NCCL alone would say nothing of it."""
+    """Few images of jobs have one; NCCL alone would say nothing of it."""
     port(tmp_path, "mlx5_ib0")
     done = in_shell(tmp_path, script_for(tmp_path, size), nodes=2, has_topology=False)
     assert done.returncode == 0
@@ -278,7 +279,6 @@ def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
         (H100, {}, ["SYS"]),
         (H100, {"NCCL_NET_GDR_LEVEL": "PHB"}, ["PHB"]),
         ("Standard_ND40rs_v2", {}, ["5"]),
-        ("Standard_NC96ads_A100_v4", {}, []),
     ],
 )
 def test_pods_use_gpudirect_at_any_distance_also_with_their_topology_file(
@@ -286,12 +286,9 @@ def test_pods_use_gpudirect_at_any_distance_also_with_their_topology_file(
 ) -> None:
     """As Azure's own tests on AKS do; 5 is NCCL's number of SYS. Other engines leave it to NCCL."""
     port(tmp_path, "mlx5_ib0")
-    access = KubernetesAccess(image="a:1", volumes={"data": "data"}, shared="/data/fairway")
-    facts: dict[str, Any] = {"nodes": NodeRange(min=0, max=16), "mounts": {"data": "/data"}}
-    pods = Target(name="p", engine="kubernetes", vm_size=size, kubernetes=access, **facts)
     job = {"name": "train", "template": "plain", "command": "env", "env": env, "nodes": 2}
     job |= {"processes_per_node": 8, "preflight": "none"}
-    done = in_shell(tmp_path, rendered(tmp_path, pods, **job)[1], nodes=2)
+    done = in_shell(tmp_path, rendered(tmp_path, pods_on(size), **job)[1], nodes=2)
     assert "has no topology file" not in done.stderr
     found = [line for line in done.stdout.splitlines() if line.startswith("NCCL_NET_GDR_LEVEL=")]
     assert found == [f"NCCL_NET_GDR_LEVEL={each}" for each in level]
@@ -299,8 +296,27 @@ def test_pods_use_gpudirect_at_any_distance_also_with_their_topology_file(
         assert "NCCL_NET_GDR_LEVEL" not in profile(size).environment
 
 
+@pytest.mark.parametrize("size", sorted(vm_sizes()))
+def test_pods_are_told_of_no_file_of_the_hpc_image_but_the_topology_that_they_have(
+    size: str,
+) -> None:
+    found = fabric_profile(pods_on(size), Job(name="train", command="true"))
+    assert found is not None
+    named = {text for text in found.environment.values() if text.startswith("/opt/microsoft/")}
+    [folder] = [str(PurePosixPath(path).parent) for path in named] or [""]
+    mounted = [each["metadata"]["name"] for each in topologies([pods_on(size)])]
+    assert mounted == [f"fairway-topology-{PurePosixPath(folder).name}"] * bool(folder)
+
+
+def pods_on(size: str) -> Target:
+    """A target of pods on nodes of that size."""
+    access = KubernetesAccess(image="a:1", volumes={"data": "data"}, shared="/data/fairway")
+    facts: dict[str, Any] = {"nodes": NodeRange(min=0, max=16), "mounts": {"data": "/data"}}
+    return Target(name="p", engine="kubernetes", vm_size=size, kubernetes=access, **facts)
+
+
 def test_a_graph_file_that_is_not_there_does_not_end_nccl(tmp_path: Path) -> None:
-    """As in pods: NCCL is an error where it cannot open one."""
+    """NCCL is an error where it cannot open one."""
     script = script_for(tmp_path, "Standard_NC96ads_A100_v4", nodes=1)
     lacking = in_shell(tmp_path, script, nodes=1)
     assert "has no graph file /opt/microsoft/ncv4/graph.xml" in lacking.stderr

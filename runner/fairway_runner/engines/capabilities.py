@@ -49,10 +49,10 @@ class Capabilities:
     """True if samples number GPUs as a task with only some of a node's GPUs does."""
     checks_gpus: bool = _row("`preflight: gpus` by default", False)
     """True if `preflight: gpus` is the default for whole nodes with GPUs."""
-    gpudirect_everywhere: bool = _row(
-        "`NCCL_NET_GDR_LEVEL: SYS` beside NCCL's topology file", False
+    mounts_topology: bool = _row(
+        "NCCL's topology file is mounted, with `NCCL_NET_GDR_LEVEL: SYS`", False
     )
-    """True if NCCL is to use GPUDirect however far apart GPU and adapter are."""
+    """True if tasks have no file of the HPC image, but the topology files that Fairway mounts."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
@@ -93,7 +93,7 @@ ENGINES = {
     "kubernetes": Capabilities(
         priorities=True,
         checks_gpus=True,
-        gpudirect_everywhere=True,
+        mounts_topology=True,
         node_actions=("drain", "resume"),
         prepares=True,
         machines=True,

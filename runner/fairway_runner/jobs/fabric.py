@@ -75,10 +75,12 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
     kinds = ("openmpi", "hpcx")
     count, whole = size.gpu.count if size.gpu else 0, job.wanted is None
     environment = _environment(size, fabric, sharp=sharp)
-    if not whole:
-        environment.pop("NCCL_GRAPH_FILE", None)  # of all the GPUs
-    has_topology = size.rdma and "NCCL_TOPO_FILE" in environment
-    if has_topology and capabilities(target.engine).gpudirect_everywhere:
+    is_mounted = capabilities(target.engine).mounts_topology
+    if is_mounted and fabric.topology is None:
+        environment.pop("NCCL_TOPO_FILE", None)
+    if is_mounted or not whole:
+        environment.pop("NCCL_GRAPH_FILE", None)  # of all the GPUs, and never mounted
+    if is_mounted and size.rdma and "NCCL_TOPO_FILE" in environment:
         # Source: Azure/aks-rdma-infiniband, tests/scenarios/k8s/values.yaml.
         environment.setdefault("NCCL_NET_GDR_LEVEL", "SYS")
     return FabricProfile(
