@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 SYSTEM_TAINT = "CriticalAddonsOnly"
 """The key of the taint of the system's nodes in an environment, which AKS' own pods tolerate, those
-of its extension Flux too. Sources: Azure documentation, AKS: system node pools; Azure/AKS, issue
-4780."""
+of its extension Flux and of Container insights too.
+
+Sources: Azure documentation, AKS: system node pools; Azure/AKS, issue 4780; mspnp/aks-baseline,
+pull request 236; the pods of an AKS cluster, ama-logs-rs among them, in microsoft/Docker-Provider
+b7805584, source/plugins/go/input/lib/testdata/pods1.json."""
 ON_SYSTEM = [{"key": SYSTEM_TAINT, "operator": "Exists"}]
 """The tolerations of what Fairway installs there."""
 _SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}
