@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +18,8 @@ from fairway_agent.quick import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_NOT_SHOWN = "(not shown)"
+_QUOTED = re.compile("`([^`]+)`")
 # A longer line is shown as this many characters around the place that is meant.
 _WINDOW = 120
 
@@ -51,8 +54,7 @@ class Location:
     @property
     def hidden(self) -> Self:
         """The line without its text, which may hold a secret."""
-        text = "(not shown)"
-        return type(self)(self.file, self.line, 1, text, len(text))
+        return type(self)(self.file, self.line, 1, _NOT_SHOWN, len(_NOT_SHOWN))
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ class Finding:
     path: str = ""
     severity: Severity = Severity.ERROR
     location: Location | None = None
+
+    def __post_init__(self) -> None:
+        """Keeps secrets that are quoted out of the message, wherever it is shown."""
+        object.__setattr__(self, "message", _QUOTED.sub(_without_secret, self.message))
 
     @property
     def position(self) -> tuple[int, int]:
@@ -154,8 +160,21 @@ def format_finding(finding: Finding) -> str:
     return "\n".join(lines)
 
 
+def _tells_secret(text: str) -> bool:
+    from fairway_core.secret_values import secrets_in, tells_secret  # few commands have a finding
+
+    return tells_secret(text) or bool(secrets_in(text, tokens=True))
+
+
+def _without_secret(quoted: re.Match[str]) -> str:
+    return f"`{_NOT_SHOWN}`" if _tells_secret(quoted[1]) else quoted[0]
+
+
 def excerpt(location: Location) -> list[str]:
-    """The line, cut to a window around its column, and a caret under what is meant."""
+    """The line, cut to a window around its column, and a caret under what is meant; nothing of a
+    line that holds a secret, whatever the finding is about."""
+    if _tells_secret(location.text):
+        location = location.hidden
     start = max(0, location.column - 1 - _WINDOW // 2) if len(location.text) > _WINDOW else 0
     text = printable(location.text[start : start + _WINDOW])
     column = location.column - 1 - start

@@ -40,7 +40,8 @@ _OPTION = re.compile(r"(?:^|\s)--?[\w-]*$")
 _TOLD = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|(?<![a-z])(?:sig|signature)=[a-z0-9%+/_-]{16,}"
-    r"|://[^/\s:@\"']*:[^/\s@\"'$]+@"
+    r"|://[^/\s:@\"']*:[^/\s@\"'$]+@|https?://[^/\s@\"'$]+@"
+    r"|://hooks\.slack\.com/services/\w|\.webhook\.office\.com/webhookb2/\w"
     r"|\b(?:bearer|basic)\s+[a-z0-9._~+/=-]{16,}"
     r"|(?<![a-z0-9+/])[a-z0-9+/]{86}==",
     re.IGNORECASE,

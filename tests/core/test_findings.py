@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fairway_core.findings import Finding, Location, Severity, UserError, format_finding
+from fairway_core.findings import (
+    Finding,
+    Location,
+    Severity,
+    UserError,
+    finding_facts,
+    format_finding,
+)
 
 
 def test_a_finding_shows_place_line_caret_and_hint() -> None:
@@ -61,6 +68,26 @@ def test_finding_text_holds_no_control_characters(bad: str) -> None:
     text = format_finding(Finding("id", f"m{bad}", f"do{bad}", location=place))
     assert all(character.isprintable() or character == "\n" for character in text)
     assert "\ufffd" in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "notify: {webhook: https://user:bm90AA@example.com, on: [faild]}",
+        "notify: {webhook: https://bm90AA@example.com, on: [faild]}",
+        "webhook: https://hooks.slack.com/services/T0/B0/bm90AA",
+        "- https://a.blob.core.windows.net/c?sv=2025&sig=bm90AAbm90AAbm90AA",
+        "command: push --connection-string AccountName=x;AccountKey=bm90AA; other",
+        "env: {DB_PASSWORD: bm90AA, gpus: 0}",
+        "-s notify.webhook=https://user:bm90AA@example.com",
+    ],
+)
+def test_a_line_with_a_secret_is_not_shown_whatever_the_finding_is_about(line: str) -> None:
+    place = Location("job.yaml", 3, 40, line, 5)
+    finding = Finding("bad-value", f"`on`: `{line}`", location=place)
+    shown = format_finding(finding)
+    assert shown.startswith("job.yaml:3:40: error: `on`: `(not shown)` [bad-value]\n")
+    assert "bm90AA" not in f"{shown}{finding}{finding_facts(finding)}".replace(repr(place), "")
 
 
 def test_an_error_carries_findings_and_a_code() -> None:

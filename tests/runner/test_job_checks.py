@@ -9,7 +9,7 @@ import pytest
 from running import RunFairway
 
 from fairway_core.checks import check_job
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import Finding, UserError, format_finding
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.runs.store import RunStore
@@ -62,8 +62,9 @@ def test_a_secret_is_refused_at_its_line_and_not_shown(
     for finding in caught.value.findings:
         line = job_file.document.text.source.splitlines()[finding.location.line - 1]
         assert line.startswith(path.partition(".")[0])
-        assert finding.location.text == "(not shown)"
-    assert "bm90" not in str(caught.value)
+    shown = "".join(map(format_finding, caught.value.findings))
+    assert "(not shown)" in shown
+    assert not re.search("bm90|hunter22", shown)
 
 
 def test_job_checks_do_not_warn_of_values_that_are_no_secret(tmp_path: Path) -> None:
@@ -207,8 +208,9 @@ def test_a_line_with_a_secret_is_shown_by_no_other_check(tmp_path: Path, text: s
     job_file = load_job(tmp_path / "job.yaml", ["name=a", "template=plain", "outputs.model={}"])
     found = _checked(job_file)
     assert sorted(each.id for each in found) == ["secret-in-job", "unknown-variable"]
-    shown = [each.location.text for each in found if each.location]
-    assert shown == ["(not shown)"] * 2
+    shown = "".join(map(format_finding, found))
+    assert "(not shown)" in shown
+    assert "bm90" not in shown
 
 
 def test_every_variable_of_the_manual_is_known(repository: Path, tmp_path: Path) -> None:

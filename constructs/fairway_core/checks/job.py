@@ -48,11 +48,6 @@ def secret_in_job(text: str) -> Iterator[Fault]:
         env: {DATA: "https://lab.blob.core.windows.net/data"}
         secrets: {DATA_SIGNATURE: "keyvault:data-signature"}
     """
-    yield from secret_in(text)
-
-
-def secret_in(text: str) -> Iterator[Fault]:
-    """A fault for each kind of secret that a text of a job holds."""
     for kind in secrets_in(text, tokens=True):
         yield Fault(
             f"{kind} is in plain text here",

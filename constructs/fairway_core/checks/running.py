@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import REGISTERED, Check, Subject
-from fairway_core.checks.job import secret_in
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -149,33 +148,14 @@ def check_plan(
 def check_job(
     job: Mapping[str, Any], target: Target, document: Document | None = None
 ) -> list[Finding]:
-    """Findings of the job checks in a job, as plain data without defaults, on its target.
-
-    A line that may hold a secret is not shown.
-    """
+    """Findings of the job checks in a job, as plain data without defaults, on its target."""
     found = []
     for path, within, finding in _run(Subject.JOB, {"job": job, "target": target}):
         location = _line_of(path, document) if document else None
         if location and document and within:
             location = document.part(location, within)
         found.append(replace(finding, location=location))
-    secret = {_line(each) for each in found if each.id == "secret-in-job"} - {None}
-    return [_without_line(each) if _may_tell(each, secret) else each for each in found]
-
-
-def _line(finding: Finding) -> tuple[str, int] | None:
-    return (finding.location.file, finding.location.line) if finding.location else None
-
-
-def _may_tell(finding: Finding, secret: Collection[tuple[str, int] | None]) -> bool:
-    """True if a finding's line may hold a secret: one was found there, or looks like it."""
-    text = finding.location.text if finding.location else ""
-    return _line(finding) in secret or next(secret_in(text), None) is not None
-
-
-def _without_line(finding: Finding) -> Finding:
-    assert finding.location is not None, "its line may hold a secret"
-    return replace(finding, location=finding.location.hidden)
+    return found
 
 
 def _run(
