@@ -40,7 +40,8 @@ else:
     _Metaclass = type(BaseModel)
 
 BY_HAND = "by_hand"
-"""In the context of a validation: what is validated is what a person wrote."""
+"""In the context of a validation: what is validated is a document, as people write it; in that of a
+dump, that it is to be one."""
 _LARGEST_FILE = 2**20  # the parser takes some seconds for that
 
 
@@ -238,15 +239,11 @@ def written_as(pattern: str) -> WithJsonSchema:
 
 @dataclass(frozen=True)
 class Document:
-    """Plain data read from a file, the places it came from, and what was set over it.
-
-    `by_hand` says that a person wrote it: what a model has dumped has spans of time without units.
-    """
+    """Plain data read from a file, the places it came from, and what was set over it."""
 
     text: YamlText
     data: Any
     overrides: dict[DataPath, Location] = field(default_factory=dict)
-    by_hand: bool = True
 
     @property
     def file(self) -> str:
@@ -345,7 +342,7 @@ class Document:
         try:
             # JSON's strict mode is the one that takes a list for a tuple and text for a path,
             # but never "4" for 4.
-            text, context = json.dumps(self.data), {BY_HAND: self.by_hand}
+            text, context = json.dumps(self.data), {BY_HAND: True}
             return model.model_validate_json(text, strict=True, context=context)
         except ValidationError as error:
             from fairway_core.validation import findings_of

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SerializationInfo,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from fairway_core.documents import BY_HAND, FieldError, Model, matching, rule, written_as
 
@@ -30,7 +39,7 @@ def seconds_of(value: object) -> float:
     5400.0
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-        return float(value)  # a model's own dump, read again
+        return float(value)  # an argument, or a model's own dump, read again
     match = re.fullmatch(_SPAN_PATTERN, value) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
         raise FieldError(f"`{value}` is not a span of time", "write it as 25s, 10m, 12h or 90d")
@@ -45,7 +54,11 @@ def _span(value: object, info: ValidationInfo) -> float:
     return seconds_of(value)
 
 
-Span = Annotated[float, BeforeValidator(_span), WithJsonSchema(_SPAN)]
+def _as_written(seconds: float, info: SerializationInfo) -> Any:
+    return f"{Decimal(str(seconds)):f}s" if (info.context or {}).get(BY_HAND) else seconds
+
+
+Span = Annotated[float, BeforeValidator(_span), PlainSerializer(_as_written), WithJsonSchema(_SPAN)]
 """A span in a document, in seconds once it is read."""
 
 

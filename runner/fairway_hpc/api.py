@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.cache import prices_at_hand
-from fairway_core.documents import Document
+from fairway_core.documents import BY_HAND, Document
 from fairway_core.findings import UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
@@ -83,9 +83,10 @@ def rerun(
 
 def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
     # JSON is YAML: what is wrong with the job is shown at its lines.
-    text = json.dumps(job.model_dump(mode="json", by_alias=True, exclude_unset=True), indent=1)
-    parsed = parse_yaml(text, f"<{job.name}>")
-    document = Document(parsed, parsed.data, by_hand=False).override(overrides, Job)
+    options: dict[str, Any] = {"by_alias": True, "exclude_unset": True}
+    facts = job.model_dump(mode="json", context={BY_HAND: True}, **options)
+    parsed = parse_yaml(json.dumps(facts, indent=1), f"<{job.name}>")
+    document = Document(parsed, parsed.data).override(overrides, Job)
     return JobFile(document, folder.resolve(), assignments=tuple(overrides))
 
 

@@ -115,21 +115,27 @@ def test_rerun_with_refused_changes_starts_nothing(fairway: Fairway) -> None:
         assert len(list((fairway.folder / ".fairway" / "runs").glob("[!.]*"))) == 1
 
 
-def test_a_job_of_python_whose_spans_have_no_units(fairway: Fairway) -> None:
-    """Nobody has written them by hand; jobs of releases before may have them as well."""
+def test_spans_of_a_job_of_python_mean_what_those_of_a_file_mean(fairway: Fairway) -> None:
+    """Arguments are seconds, and its record has units: so has what is set over it."""
     program = (
-        "from fairway_hpc import Job, rerun, submit\n"
+        "from fairway_hpc import Job, UserError, rerun, submit\n"
         "job = Job(name='a', template='plain', command='echo {{ params.x }}', params={'x': 1},"
-        " timeout=600)\n"
+        " timeout=600, checkpoint={'grace': 0.00001})\n"
         "first = submit(job)\n"
         "first.wait()\n"
         "new = rerun(first.id, set=['params.x=2', 'max_duration=1h'], tags=['b'], note='why')\n"
         "new.wait()\n"
-        "print(new.log_text().strip(), new.labels)"
+        "print(new.log_text().strip(), new.labels)\n"
+        "for again in (lambda s: submit(job, set=s), lambda s: rerun(first, set=s)):\n"
+        "    try:\n"
+        "        again(['timeout=30'])\n"
+        "    except UserError as error:\n"
+        "        print(error.findings[0].message)"
     )
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=fairway.folder, capture_output=True, text=True, timeout=300)
-    assert done.stdout == "2 Labels(tags=('b',), note='why')\n", done.stderr
+    ends = ["2 Labels(tags=('b',), note='why')", *["`timeout`: `30` has no unit"] * 2]
+    assert done.stdout.splitlines() == ends, done.stderr
 
 
 def test_rerun_and_retry_check_the_launcher_program_again(

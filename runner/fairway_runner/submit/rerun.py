@@ -201,9 +201,7 @@ def ready_again(
 
 def _document(run: Run, job: Submitted) -> Document:
     parsed = parse_yaml(job.text, run.record.job_file)
-    # A job of the Python API is called `<NAME>`, and has spans without units.
-    by_hand = not parsed.file.startswith("<")
-    return Document(parsed, parsed.data, by_hand=by_hand).override(job.assignments, Job)
+    return Document(parsed, parsed.data).override(job.assignments, Job)
 
 
 def _require_one_job(run: Run) -> None:
