@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.api import BOOT, CORDONED
 from fairway_agent.kubernetes.manifests import OWN_SCRATCH, POD_UID
+from fairway_agent.kubernetes.objects import REQUESTED
 from fairway_core.kubernetes.documents import Manifest, manifest
 from fairway_core.kubernetes.pools import access_of, tolerations
 
@@ -136,10 +137,26 @@ def _enforced(
 
 
 def policy_of_head(access: KubernetesAccess) -> list[Manifest]:
-    """The policy of the head's account, which every submitter can act as: it may change of nodes
-    whether they take pods, and whose closing that is."""
+    """The policies of the head's account, which every submitter can act as: it may change of nodes
+    whether they take pods, and whose closing that is, and of pods nothing but to take Kueue's mark
+    away. Kubernetes' roles have a verb for all of an object."""
     name = f"{access.namespace}-{access.head}"
-    return node_policy(name, access.namespace, access.head, (CORDONED, BOOT))
+    kept = {"no spec": "object.spec == oldObject.spec"}
+    fields = ("labels", "finalizers", "ownerReferences")
+    kept |= {f"no {field}": _kept(f"metadata.{field}") for field in fields}
+    # Another value would be another request's.
+    kept[f"no other {REQUESTED}"] = (
+        f'!("{REQUESTED}" in variables.notes) || ("{REQUESTED}" in variables.before'
+        f' && variables.notes["{REQUESTED}"] == variables.before["{REQUESTED}"])'
+    )
+    return [
+        *node_policy(name, access.namespace, access.head, (CORDONED, BOOT)),
+        *_policy_of_account(
+            (f"{name}-pods", access.namespace, access.head),
+            ("pods",),
+            {**kept, **_notes_kept((REQUESTED,))},
+        ),
+    ]
 
 
 def node_policy(
@@ -152,18 +169,27 @@ def node_policy(
     """A policy, and its binding, by which an account changes no labels of nodes, no taints, and no
     annotations but `notes`: the others are the word of other accounts. `more` are expressions that
     hold too, by what each refuses."""
-    user = f"system:serviceaccount:{namespace}:{account}"
-    is_account = {"name": "account", "expression": f'request.userInfo.username == "{user}"'}
-    before = {"notes": "object.metadata.annotations", "before": "oldObject.metadata.annotations"}
     validations = {
         **(more or {}),
         "no labels": _kept("metadata.labels"),
         "no taints": _kept("spec.taints"),
-        f"no annotations but {' and '.join(notes)}": _kept_but(notes),
+        **_notes_kept(notes),
     }
+    return _policy_of_account((name, namespace, account), ("nodes", "nodes/status"), validations)
+
+
+def _policy_of_account(
+    names: tuple[str, str, str], resources: Sequence[str], validations: Mapping[str, str]
+) -> list[Manifest]:
+    """A policy of what an account changes of resources: its name, and the account's namespace and
+    name."""
+    name, namespace, account = names
+    user = f"system:serviceaccount:{namespace}:{account}"
+    is_account = {"name": "account", "expression": f'request.userInfo.username == "{user}"'}
+    before = {"notes": "object.metadata.annotations", "before": "oldObject.metadata.annotations"}
     return _enforced(
         name,
-        ("nodes", "nodes/status"),
+        resources,
         ("UPDATE",),
         {"matchConditions": [is_account]},
         {field: f"has({each}) ? {each} : {{}}" for field, each in before.items()},
@@ -178,14 +204,16 @@ def _kept(field: str) -> str:
     return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
 
 
-def _kept_but(notes: Sequence[str]) -> str:
+def _notes_kept(notes: Sequence[str]) -> dict[str, str]:
     """An expression that holds where all annotations but these are as they were."""
     own = json.dumps(list(notes))
     new, old = "variables.notes", "variables.before"
-    return (
-        f"{new}.all(k, k in {own} || (k in {old} && {old}[k] == {new}[k]))"
-        f" && {old}.all(k, k in {own} || k in {new})"
-    )
+    return {
+        f"no annotations but {' and '.join(notes)}": (
+            f"{new}.all(k, k in {own} || (k in {old} && {old}[k] == {new}[k]))"
+            f" && {old}.all(k, k in {own} || k in {new})"
+        )
+    }
 
 
 def _of_pods() -> dict[str, str]:

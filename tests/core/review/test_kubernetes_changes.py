@@ -134,7 +134,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
     ),
     "a policy that fails lets all in": (
         blobs(ONE, files(ND, was="failurePolicy: Fail", now="failurePolicy: Ignore")),
-        {"loosened-policy": 2},
+        {"loosened-policy": 3},
         ("ValidatingAdmissionPolicy training-pods would refuse", "what it is about"),
     ),
     "a policy is about fewer requests": (
@@ -144,7 +144,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
     ),
     "a policy is bound no longer": (
         blobs(ONE, files(ND, was="- Deny", now="- Audit")),
-        {"loosened-policy": 2},
+        {"loosened-policy": 3},
         ("ValidatingAdmissionPolicyBinding training-pods would refuse", "what it is about"),
     ),
 }

@@ -15,6 +15,7 @@ import pytest
 from waiting import until
 
 from fairway_agent.kubernetes.api import CORDONED, MACHINE
+from fairway_agent.kubernetes.objects import REQUESTED
 from fairway_core.kubernetes import documents, health
 from fairway_core.kubernetes.admission import policy, policy_of_head
 from fairway_core.kubernetes.node_setup import SCRATCH
@@ -385,3 +386,46 @@ def test_the_health_check_alone_says_which_vm_a_node_is(change: Callable[..., An
     with pytest.raises(ApiError, match=r"no annotations but fairway\.dev/cordoned and"):
         change(Identity(HEAD), **other)
     change(Identity(HEAD), annotations={CORDONED: "a fault"})
+
+
+MARKED: dict[str, Any] = {
+    "labels": {"fairway.dev/run": "a"},
+    "annotations": {REQUESTED: "request-a", "safe": "false"},
+}
+
+
+def noted(**notes: str) -> Change:
+    """A change of all annotations of a pod to these."""
+    return {"metadata": {"annotations": notes}}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (noted(safe="false"), ""),
+        (noted(**MARKED["annotations"]), ""),
+        (noted(**{REQUESTED: "request-b"}, safe="false"), f"no other {REQUESTED}"),
+        (noted(**{REQUESTED: "request-a"}), f"no annotations but {REQUESTED}"),
+        (noted(**MARKED["annotations"], own="a"), f"no annotations but {REQUESTED}"),
+        ({"metadata": {"labels": {"fairway.dev/run": "b"}}}, "no labels"),
+        ({"metadata": {"finalizers": ["own/it"]}}, "no finalizers"),
+        ({"spec": {"activeDeadlineSeconds": 1}}, "no spec"),
+    ],
+)
+def test_the_head_changes_of_a_pod_nothing_but_takes_kueues_mark_away(
+    change: Change, said: str
+) -> None:
+    store, admission = _cluster()
+    head = policy_of_head(TARGET.kubernetes)
+    for resource, found in zip((POLICIES, POLICY_BINDINGS) * 2, head, strict=True):
+        store.create(resource, admission.new(resource, found, "", "Strict"))
+    pod = {**TASK, "metadata": {**TASK["metadata"], **MARKED}}
+    before = admission.new(PODS, copy.deepcopy(pod), SPACE, "Strict")
+    after = {
+        **before,
+        "metadata": before["metadata"] | change.get("metadata", {}),
+        "spec": before["spec"] | change.get("spec", {}),
+    }
+    with pytest.raises(ApiError, match=said) if said else nullcontext():
+        require_change(store, PODS, before, after, "", Identity(HEAD))
+    require_change(store, PODS, before, after, "", Identity("admin"))
