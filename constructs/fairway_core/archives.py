@@ -32,7 +32,6 @@ LOGIN = ("files", "http", "identity", "imds", "slurm/commands", "slurm/munge", "
 SCHEDULER = (
     *LOGIN,
     *(f"slurm/{name}" for name in ("capacity", "claim_service", "node_registry", "power")),
-    "slurm/scale_set",
 )
 """The modules that a scheduler boots with."""
 

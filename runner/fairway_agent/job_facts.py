@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
 PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 """The words for which of several waiting runs is first: −1000 to 1000, the highest."""
 

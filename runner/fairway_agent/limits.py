@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fairway_agent.control import Control
     from fairway_agent.spec import IdleGpu, RunPlan
 
-
 _SILENT = 60.0  # seconds after which a task that says nothing is not there any more
 
 

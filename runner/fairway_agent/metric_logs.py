@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
 Patterns = dict[str, re.Pattern[str]]
 Found = list[tuple[int, float]]
 """Values, each with the index of its text among all."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fairway_agent.spec import Mail, RunPlan
     from fairway_agent.state_files import RunState
 
-
 LOG = "notify.log"
 
 _TEAMS = (".webhook.office.com", ".logic.azure.com", ".api.powerplatform.com")

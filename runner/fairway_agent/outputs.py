@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from fairway_agent.spec import Chained, Output, RunPlan
     from fairway_agent.state_files import BestTasks
 
-
 BROUGHT = "from-tasks"
 """The folder to which Batch brings for a run's last task what the others have kept."""
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.spec import RunPlan, TaskSpec
 
-
 SETUP_FAILED = "setup-failed"  # in a task's folder: written by the node on which the setup failed
 
 

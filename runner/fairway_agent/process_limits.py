@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
     from types import FrameType
 
-
 _PAGE = resource.getpagesize()
 CPU_LIMIT = 10.0  # seconds of this process's own time, so that a busy machine changes nothing
 

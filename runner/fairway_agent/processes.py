@@ -17,11 +17,9 @@ import fairway_agent
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-
 WAITS = "fairway-waits"
 """In the command line of a program that waits for programs of its own: these get a task's signals
 beside it, or by it."""
-
 
 PACKAGE = Path(fairway_agent.__file__).parent
 """The folder of the package, with the programs that are no Python."""
@@ -266,7 +264,14 @@ class Guard:
                 os.setsid()
                 for descriptor in (*inherited, self._writing):
                     os.close(descriptor)
-                self._stand(reading, grace, is_mark)
+                for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_IGN)
+                sessions: set[int] = set()
+                with os.fdopen(reading, encoding="ascii") as lines:
+                    for line in lines:
+                        change = sessions.add if line[0] == "+" else sessions.discard
+                        change(int(line[1:]))
+                end_all(lambda: sessions | sessions_where(is_mark), grace)
             finally:
                 os._exit(0)
         os.close(reading)
@@ -278,22 +283,10 @@ class Guard:
     def forget(self, session: int) -> None:
         os.write(self._writing, f"-{session}\n".encode())
 
-    @staticmethod
-    def _stand(reading: int, grace: float, is_mark: Callable[[str], bool]) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        sessions: set[int] = set()
-        with os.fdopen(reading, encoding="ascii") as lines:
-            for line in lines:
-                change = sessions.add if line[0] == "+" else sessions.discard
-                change(int(line[1:]))
-        end_all(lambda: sessions | sessions_where(is_mark), grace)
-
 
 # The kernel takes 24.8 days at most (epoll_wait: milliseconds in an int). Callers look again
 # after every wait, so waking up early costs nothing.
 _LONGEST = 3600.0
-
 
 # What a task's programs are told by.
 TASK_SIGNALS = (

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Read = Callable[["Fields", str], Any]
 
-
 T = TypeVar("T")
 HINT = "submit the job again from its file"
 _MOST = 1 << 53  # whole numbers up to here are exact in every reader of JSON

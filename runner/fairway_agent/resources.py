@@ -18,7 +18,6 @@ from fairway_agent.records import Fields, JsonRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-
 # Launchers that bind their ranks by themselves would all begin with the node's first core, whatever
 # the task's own are: Open MPI 4 and 5, Intel MPI, MVAPICH 2 and 3.
 _UNBOUND = {

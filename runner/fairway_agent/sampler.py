@@ -28,7 +28,6 @@ from fairway_boot.files import try_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-
 _SECTOR = 512  # bytes of /proc/diskstats, whatever the disk's own are
 _WORD = 4  # bytes of a unit of port_xmit_data and port_rcv_data
 _MICROSECONDS = 1e6

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from fairway_agent.machine import Host
     from fairway_agent.spec import Staged
 
-
 # Of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
 LEASE = "_FAIRWAY_LEASE"
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.resources import Share
 
-
 GOING_STATES = frozenset({"queued", "running"})
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
 UNSUCCESSFUL_STATES = FINAL_STATES - {"succeeded"}

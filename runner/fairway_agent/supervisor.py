@@ -208,7 +208,13 @@ class Supervisor:
             self._keep_limit()
             if self._is_ending():
                 tasks = iter(())
-                self._cancel()
+                while self.waiting:
+                    task = self.waiting.popleft().task
+                    if task.process is not None:
+                        task.record(replace(task.status(self._left), ended=time.time()))
+                        self._move("queued", self._left)
+                for task in self._running_tasks() if self.ending or self.limit else ():
+                    task.stop(self.ending, timed_out=not self.ending)
             if self.running or self.blocked or self.patience.hindrance:
                 self._record("running" if self.started else "queued")
                 processes.wait(self.wakeup, self._next_deadline())
@@ -313,16 +319,6 @@ class Supervisor:
             elif setup_failed or (self.stage == "setup" and attempts.exit_code and not self.limit):
                 self.setup_failed = True
                 self.reason = f"the setup failed with exit code {attempts.exit_code}"
-
-    def _cancel(self) -> None:
-        """Tells what runs to end; what waits for another attempt has none."""
-        while self.waiting:
-            task = self.waiting.popleft().task
-            if task.process is not None:
-                task.record(replace(task.status(self._left), ended=time.time()))
-                self._move("queued", self._left)
-        for task in self._running_tasks() if self.ending or self.limit else ():
-            task.stop(self.ending, timed_out=not self.ending)
 
     def _end_cancelled(self) -> None:
         """Ends tasks that a person has ended; one that waits is counted when its turn comes."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from typing import IO, BinaryIO
 
-
 MASK = b"***"
 
 _CHUNK = 1 << 16

@@ -81,19 +81,14 @@ def open_lock(path: Path) -> int:
         # Linux, Documentation/admin-guide/sysctl/fs (protected_regular).
         with suppress(FileNotFoundError):
             return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-        _make_everybodys(path)
-
-
-def _make_everybodys(path: Path) -> None:
-    """An empty file, with its rights from the first moment: others may open it at once."""
-    descriptor, draft = tempfile.mkstemp(prefix=".", dir=path.parent)
-    try:
-        os.fchmod(descriptor, 0o666)
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        os.close(descriptor)
-        os.unlink(draft)  # noqa: PTH108 - of what has no Path
+        descriptor, draft = tempfile.mkstemp(prefix=".", dir=path.parent)
+        try:
+            os.fchmod(descriptor, 0o666)
+            with suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            os.close(descriptor)
+            os.unlink(draft)  # noqa: PTH108 - of what has no Path
 
 
 def is_everybodys(folder: Path) -> bool:

@@ -26,7 +26,6 @@ from fairway_boot.imds import Metadata
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-
 _FILE, _AUTHORITY = "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"
 _CLIENT, _TENANT = "AZURE_CLIENT_ID", "AZURE_TENANT_ID"
 _PUBLIC = "https://login.microsoftonline.com"
@@ -58,19 +57,6 @@ class Workload:
         return {"Authorization": f"Bearer {token}"}
 
     def _ask(self, resource: str) -> tuple[str, float]:
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": self.client,
-            "scope": f"{resource.rstrip('/')}/.default",
-            "client_assertion_type": _KIND,
-            "client_assertion": self._assertion(),
-        }
-        url = f"{self.authority}/{self.tenant}/oauth2/v2.0/token"
-        asked = time.time()
-        body = send("POST", url, form=form, most=_MOST).body
-        return _token(body), asked + _span(body)
-
-    def _assertion(self) -> str:
         try:
             with self.file.open("rb") as file:
                 text = file.read(_MOST + 1).decode("ascii").strip()
@@ -78,7 +64,17 @@ class Workload:
             raise Failure(0, "NoToken", f"{_FILE} {self.file}: {error}") from None
         if not _ASSERTION.fullmatch(text) or len(text) > _MOST:
             raise Failure(0, "NoToken", f"{_FILE} {self.file}: this is no token")
-        return text
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": self.client,
+            "scope": f"{resource.rstrip('/')}/.default",
+            "client_assertion_type": _KIND,
+            "client_assertion": text,
+        }
+        url = f"{self.authority}/{self.tenant}/oauth2/v2.0/token"
+        asked = time.time()
+        body = send("POST", url, form=form, most=_MOST).body
+        return _token(body), asked + _span(body)
 
 
 def workload(variables: Mapping[str, str] = os.environ) -> Workload | None:
@@ -146,7 +142,6 @@ _FEDERATED = (
     "its identity needs a federated credential for the pod's service account, and the account the "
     "annotation azure.workload.identity/client-id: kubectl describe serviceaccount"
 )
-
 
 _of_pod = cache(workload)
 

@@ -20,7 +20,6 @@ from fairway_boot.imds import Metadata
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
 _BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----\n.+?\n-----END \1-----\n", re.DOTALL)
 # What stands in a line of Apache's configuration as it is.
 _PLAIN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{8,512}")
@@ -63,7 +62,15 @@ def certificate_of(value: str, name: str) -> tuple[str, str]:
     """The certificates, that of the page first, and its key, each as PEM. A vault keeps them as
     PEM or as PKCS #12 in base64, whichever the certificate was made with."""
     if "-----BEGIN" not in value:
-        value = _from_pkcs12(value, name)
+        try:
+            packed = base64.b64decode(value, validate=True)
+        except binascii.Error:
+            packed = b""
+        command = ["openssl", "pkcs12", "-nodes", "-passin", "pass:"]
+        done = subprocess.run(command, input=packed, capture_output=True, check=False)
+        if done.returncode:
+            raise Failure(0, "BadCertificate", f"{name} holds neither PEM nor PKCS #12")
+        value = done.stdout.decode("utf-8", "replace")
     blocks: dict[str, list[str]] = {}
     for found in _BLOCK.finditer(value.replace("\r\n", "\n").rstrip() + "\n"):
         blocks.setdefault("key" if found[1].endswith("PRIVATE KEY") else found[1], []).append(
@@ -73,18 +80,6 @@ def certificate_of(value: str, name: str) -> tuple[str, str]:
     if not chain or len(keys) != 1:
         raise Failure(0, "BadCertificate", f"{name} holds no certificate with its key")
     return "".join(chain), keys[0]
-
-
-def _from_pkcs12(value: str, name: str) -> str:
-    try:
-        packed = base64.b64decode(value, validate=True)
-    except binascii.Error:
-        packed = b""
-    command = ["openssl", "pkcs12", "-nodes", "-passin", "pass:"]
-    done = subprocess.run(command, input=packed, capture_output=True, check=False)
-    if done.returncode:
-        raise Failure(0, "BadCertificate", f"{name} holds neither PEM nor PKCS #12")
-    return done.stdout.decode("utf-8", "replace")
 
 
 def write(files: Mapping[str, str], folder: Path) -> bool:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from fairway_agent.resources import Wanted
     from fairway_agent.spec import TaskSpec
 
-
 RUNNING = "fairway.running"
 _NOT_STARTED = "the task was not started: "
 _HELD = 600.0  # seconds for which a node that was given notice is waited to go

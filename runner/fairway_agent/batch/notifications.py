@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from fairway_agent.spec import RunPlan
     from fairway_agent.state_files import Over
 
-
 FILE = "ending.json"
 
 

@@ -43,7 +43,12 @@ def prepare() -> int:
             say(f"the setup could not be started: {error}")
             code = 126
     if folders.job_facts.setup_is_admin:
-        _open_to_all(folders.job)
+        # Every user of the node may read and change it; links stay as they are.
+        for base, _, files in os.walk(folders.job):
+            for path in (Path(base), *(Path(base, name) for name in files)):
+                mode = path.lstat().st_mode
+                if not stat.S_ISLNK(mode):
+                    path.chmod(mode | (0o777 if mode & 0o111 else 0o666))
     write_json(folders.setup_file, {"exit_code": code})
     return 0
 
@@ -56,15 +61,6 @@ def release() -> int:
     except OSError as error:
         say(f"the release could not be started: {error}")
         return 126
-
-
-def _open_to_all(folder: Path) -> None:
-    """Lets every user of the node read and change what lies there; links stay as they are."""
-    for base, _, files in os.walk(folder):
-        for path in (Path(base), *(Path(base, name) for name in files)):
-            mode = path.lstat().st_mode
-            if not stat.S_ISLNK(mode):
-                path.chmod(mode | (0o777 if mode & 0o111 else 0o666))
 
 
 def share_inputs(folders: Folders) -> None:

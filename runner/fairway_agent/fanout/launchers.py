@@ -27,7 +27,6 @@ from fairway_agent.quick import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
 _EACH_NODE = "fairway-each-node"
 
 # Open MPI 4, and 5: each has one variable for all nodes, and two that go before it.

@@ -35,7 +35,6 @@ from fairway_agent.fanout import remote_exec_server
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-
 REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
 LOST = "lost-nodes"  # names of nodes that could not be reached, a line each
 

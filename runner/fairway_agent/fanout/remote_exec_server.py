@@ -27,7 +27,6 @@ from fairway_agent import processes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 BEAT = 5.0  # seconds between two
 SILENCE = 45.0  # seconds after which the other side is taken for dead
 

@@ -29,7 +29,6 @@ from fairway_agent.task_logs import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 # Below what Linux takes for outgoing connections, and without Batch's own port.
 _FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16
 _PATIENCE = 60.0  # seconds until a node of the task must be reachable

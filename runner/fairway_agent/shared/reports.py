@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-
 MOST = 4 << 20  # bytes in one answer
 
 

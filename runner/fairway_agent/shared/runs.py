@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     Shape = tuple[int, int, int | None, int | None]
 
-
 CHAINED = "chained"
 
 

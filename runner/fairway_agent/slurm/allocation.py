@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.task.task import Task
 
-
 # What programs/fairway-each-node adds to srun, and fairway-on-node puts before the command.
 STEP_OPTIONS, PREFIX = "step-options", "container"
 

@@ -14,7 +14,6 @@ from fairway_boot.slurm import commands
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-
 _MOST_NAMES = 1000  # of jobs in one command line
 
 # What squeue says of a job that has ended, and has not run to its end by itself.
@@ -60,7 +59,6 @@ _LAST = _FIELDS.count("|")
 _LACKS_NODES = ("ReqNodeNotAvail", "Nodes required for job are DOWN", "PartitionDown")
 # And those for which no nodes come soon: they are down, or what somebody may have is used up.
 _OURS = ("fairway:", "Azure:")
-
 
 # Reasons of those that wait for their turn, of held ones, and of all whose turn it cannot be yet.
 TURNS = ("Priority", "Resources")

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from fairway_agent.resources import Wanted
     from fairway_agent.shared.reports import SubmitRequest
 
-
 _FIELDS = "%N|%T|%o|%c|%f|%E"
 
 _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)

@@ -29,13 +29,12 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
     from fairway_agent.control import Part
     from fairway_agent.slurm.jobs import Element
     from fairway_agent.slurm.nodes import Resources
     from fairway_agent.spec import RunPlan
-
 
 # Seconds beyond a task's own time: what is left of the limit when Slurm tells it (which may be
 # a minute early), and what its preparation takes at most where it has something to prepare.
@@ -197,7 +196,14 @@ def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, b
     for part in control.read(folder).parts:
         if part.job:
             continue
-        dependency = _dependency(control.read(folder).parts, part, plan, before)
+        # Where one of the runs before fails, Slurm ends the tasks, and what waits for their end
+        # alone would begin.
+        known = control.read(folder).parts
+        own = [each.job for each in known if each.stage == "tasks" and each.job]
+        if part.stage != "finally":
+            # Each array keeps the limit for itself alone, so that one comes after the other.
+            own = own[-1:] if plan.max_parallel else []
+        dependency = ",".join(filter(None, [before, f"afterany:{':'.join(own)}" if own else ""]))
         words = arguments(
             *(folder, part, number, plan, resources, dependency), has_setup=has_setup(folder)
         )
@@ -208,16 +214,6 @@ def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, b
             job = commands.run([*words, str(script)]).strip().partition(";")[0]
         new = replace(part, job=job, part=resources.part_of(part.wanted))
         control.note_part(folder, number, new)
-
-
-def _dependency(parts: Sequence[Part], part: Part, plan: RunPlan, before: str) -> str:
-    """The runs that this one comes after, and other tasks of it, for which a part waits. Where one
-    of those runs fails, Slurm ends the tasks, and what waited for their end alone would begin."""
-    own = [each.job for each in parts if each.stage == "tasks" and each.job]
-    if part.stage != "finally":
-        # Each array keeps the limit for itself alone, so that one comes after the other.
-        own = own[-1:] if plan.max_parallel else []
-    return ",".join(filter(None, [before, f"afterany:{':'.join(own)}" if own else ""]))
 
 
 def _found(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fairway_agent.resources import Share, Wanted
     from fairway_boot.cluster import Host as ClusterHost
 
-
 _MOST_NAMED = 3  # runs that use nodes that another waits for
 # Accounts below this number are the machines' own; see `fairway_boot.imds`, which takes long to
 # import.

@@ -42,7 +42,6 @@ from fairway_boot.files import Fault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 _GRACE = 10.0  # seconds for what a lost run has left on the main host
 _GONE = "its supervisor on the main host is gone"
 PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has done so

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fairway_agent.limits import IdleWatch
     from fairway_agent.task.task import Task
 
-
 # Of the last task of its own run alone: one that such a task submits has it not.
 _OTHERS = "FAIRWAY_TASKS_DIR"
 

@@ -309,18 +309,6 @@ class Task:
             shutil.rmtree(self.session_folder, ignore_errors=True)
         self.held += max(0.0, time.time() - self.started)
         code = TIMED_OUT if self.timed_out else 128 - code if code < 0 else code
-        code = self._look_for_lacks(code)
-        ending = f"ended with exit code {code}"
-        if self.timed_out and self.plan.timeout is not None:
-            ending = f"was over its timeout of {self.plan.timeout:g} s"
-        self.before = self.failure_reason() or f"the one before {ending}"
-        self.sampling.end()
-        self.nodes.clean(self, code)
-        return code
-
-    def _look_for_lacks(self, code: int) -> int:
-        """Says so where its launcher's program is not there, or an output is empty that it must
-        write; the exit code that it has then."""
         self.lacks = more = ""
         if code == task_logs.NOT_FOUND and self.plan.needs:
             if program := task_logs.missing_program(self.plan.needs, self.nodes.log_file(self)):
@@ -331,6 +319,12 @@ class Task:
                 self.lacks, more, code = outputs.said_empty(lacking), ", and `required`", IO_ERROR
         if self.lacks:
             self.nodes.append_log_line(self, f"fairway: {self.lacks}{more}")
+        ending = f"ended with exit code {code}"
+        if self.timed_out and self.plan.timeout is not None:
+            ending = f"was over its timeout of {self.plan.timeout:g} s"
+        self.before = self.failure_reason() or f"the one before {ending}"
+        self.sampling.end()
+        self.nodes.clean(self, code)
         return code
 
     # Its attempts.

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from fairway_boot.slurm.settings import Settings
 
-
 _log = logging.getLogger(__name__)
 _LONGEST = 3600.0
 # Rounds of instances that were paid for and never became nodes.

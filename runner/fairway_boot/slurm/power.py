@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fairway_boot.imds import Metadata
+    from fairway_boot.slurm.capacity import Instance
     from fairway_boot.slurm.node_registry import Hold, NodeRegistry
-    from fairway_boot.slurm.scale_set import Instance
     from fairway_boot.slurm.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ import pytest
 from waiting import until
 
 from fairway_boot.http import Answer, Failure
+from fairway_boot.slurm.capacity import ScaleSetClient
 from fairway_boot.slurm.commands import by_partition, expand
 from fairway_boot.slurm.node_registry import Claim, NodeRegistry
-from fairway_boot.slurm.scale_set import ScaleSetClient
 from fairway_boot.slurm.settings import load, metadata_service
 
 if TYPE_CHECKING:
