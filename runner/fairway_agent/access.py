@@ -100,9 +100,7 @@ def secrets_of(run: Path) -> dict[str, str]:
 
 
 def secret_values(
-    sources: Mapping[str, str],
-    address: str,
-    bearer: Callable[[str], dict[str, str]] = own_bearer,
+    sources: Mapping[str, str], address: str, bearer: Callable[[str], dict[str, str]] = own_bearer
 ) -> dict[str, str]:
     """The value of each secret by its variable; Fault, without any value, where one cannot be
     read."""

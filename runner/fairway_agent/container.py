@@ -177,11 +177,9 @@ def words_of(
     names: Sequence[str],
     name: str,
 ) -> list[str]:
-    """The command line that runs a command in the container, in this process's directory.
-
-    `seen` are paths of the host, `names` the variables that it is told. With enroot the image is
-    a file that was imported before.
-    """
+    """The command line that runs a command in the container, in this process's directory. `seen`
+    are paths of the host, `names` the variables that it is told. With enroot the image is a file
+    that was imported before."""
     here, image, options = str(Path.cwd()), container.image, container.options
     bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
     if runtime.is_oci:

@@ -65,12 +65,10 @@ class Numbers(tuple[int, ...]):
 
 @dataclass(frozen=True)
 class Part(JsonRecord, called="a part"):
-    """Tasks of one `stage` (`tasks` or `finally`) that the scheduler has as one job.
-
-    `indices` are the tasks' numbers; `job` is "" until it is submitted. As an array each task's
-    number is its element's. `gpus` and `cores` are what each takes of its node, where that is not
-    the whole, and `part` how large a part of the node that is.
-    """
+    """Tasks of one `stage` (`tasks` or `finally`) that the scheduler has as one job. `indices` are
+    the tasks' numbers; `job` is "" until it is submitted. As an array each task's number is its
+    element's. `gpus` and `cores` are what each takes of its node, where that is not the whole, and
+    `part` how large a part of the node that is."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"stage": ("tasks", "finally")}
 

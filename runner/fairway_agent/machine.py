@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Host:
-    """A node that a task has: its name, where it is reached, and the `share` of it, where that is
-    not all of it."""
+    """A node of a task: its name, where it is reached, and the `share` of it, if not all of it."""
 
     name: str
     address: str
@@ -98,10 +97,7 @@ def require_room(devices: Devices, wanted: Wanted) -> None:
 
 
 def choose(
-    devices: Devices,
-    wanted: Wanted,
-    take: Callable[[int], bool],
-    release: Callable[[int], None],
+    devices: Devices, wanted: Wanted, take: Callable[[int], bool], release: Callable[[int], None]
 ) -> Share | None:
     """A share of what is free of a node's devices; None where that is too little. `take` makes a
     device one's own by its number, if nobody has it, and `release` undoes that for some of those

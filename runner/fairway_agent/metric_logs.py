@@ -97,11 +97,9 @@ def values_in(
 
 @dataclass
 class MetricLog:
-    """A task's log, read once from its beginning to its end while it grows.
-
-    `offset` is the byte up to which it was read: the beginning of a line. Nothing from the byte
-    `until` on is read, if one is given, and no line that goes beyond it.
-    """
+    """A task's log, read once from its beginning to its end while it grows. `offset` is the byte up
+    to which it was read: the beginning of a line. Nothing from the byte `until` on is read, if one
+    is given, and no line that goes beyond it."""
 
     path: Path
     patterns: Patterns

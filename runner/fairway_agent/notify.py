@@ -116,11 +116,9 @@ def form_of(url: str, form: str) -> str:
 
 
 def body(form: str, said: dict[str, Any]) -> dict[str, Any]:
-    """The message as the receiver reads it.
-
-    Slack: docs.slack.dev/messaging/sending-messages-using-incoming-webhooks; Teams: an adaptive
-    card, learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors.
-    """
+    """The message as the receiver reads it. Slack:
+    docs.slack.dev/messaging/sending-messages-using-incoming-webhooks; Teams: an adaptive card,
+    learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors."""
     if form == "slack":
         # What Slack would take for a link or a mention is text.
         text = said["text"].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -24,11 +24,9 @@ BROUGHT = "from-tasks"
 
 
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
-    """Moves what a task wrote to where it is kept.
-
-    `outputs` has for each id the patterns of its files below `written`, and `when` they
-    are kept: always, success or failure. Whatever is not kept stays where it was written.
-    """
+    """Moves what a task wrote to where it is kept. `outputs` has for each id the patterns of its
+    files below `written`, and `when` they are kept: always, success or failure. Whatever is not
+    kept stays where it was written."""
     outcome = "success" if succeeded else "failure"
     for name, output in outputs.items():
         if output.when not in ("always", outcome):
@@ -79,11 +77,9 @@ def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
 
 
 def lay_out(tasks: Path, to: Path) -> None:
-    """Lays a link to what each task has kept, `tasks`/TASK/outputs, at `to`/TASK.
-
-    Those that have kept nothing have no link. The links lead from folder to folder, and not from
-    the root: a container may have both at another place.
-    """
+    """Lays a link to what each task has kept, `tasks`/TASK/outputs, at `to`/TASK. Those that have
+    kept nothing have no link. The links lead from folder to folder, and not from the root: a
+    container may have both at another place."""
     shutil.rmtree(to, ignore_errors=True)  # of the attempt before
     to.mkdir(parents=True)
     for task in tasks.iterdir() if tasks.is_dir() else ():
@@ -113,11 +109,9 @@ def _true_path(file: Path) -> Path:
 
 
 def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
-    """Decides what is not decided yet; Fault where a run has no best task.
-
-    It is written down in the run's control record as the first task begins: all tasks, and a
-    retry, read the same. Several that begin at the same time decide alike: the other run has ended.
-    """
+    """Decides what is not decided yet; Fault where a run has no best task. It is written down in
+    the run's control record as the first task begins: all tasks, and a retry, read the same.
+    Several that begin at the same time decide alike: the other run has ended."""
     from fairway_agent import control  # who collects outputs decides nothing
 
     wanted = [each for each in plan.chained if each.best is not None]
@@ -130,10 +124,8 @@ def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
 
 
 def _best(runs: Path, entry: Chained) -> tuple[int, float]:
-    """The number of the best task of the run that an input names, and its value.
-
-    As with `fairway best`, those count that have succeeded.
-    """
+    """The number of the best task of the run that an input names, and its value. As with `fairway
+    best`, those count that have succeeded."""
     from fairway_agent import job_facts, state_files
     from fairway_agent.metric_logs import best_of, last_values  # most inputs name their task
 

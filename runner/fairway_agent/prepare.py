@@ -45,10 +45,8 @@ def has_failed(run: Path) -> bool:
 
 
 def set_up(run: Path, prepare: Callable[[int | None], int]) -> int:
-    """Prepares a task's nodes, which may mean the setup; the exit code.
-
-    `prepare` does so, prints to the descriptor that it is given, and returns an exit code.
-    """
+    """Prepares a task's nodes, which may mean the setup; the exit code. `prepare` does so, prints
+    to the descriptor that it is given, and returns an exit code."""
     if not has_setup(run):
         return prepare(None)
     folder = run / "setup"

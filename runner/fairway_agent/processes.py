@@ -162,11 +162,9 @@ def _each(file: str) -> Iterator[tuple[str, bytes]]:
 
 
 def end(sessions: Collection[int], grace: float) -> None:
-    """Ends every process of the sessions.
-
-    The program's own processes get SIGTERM and `grace` seconds, in which a launcher ends
-    by itself once its ranks have; then everything that is left gets SIGKILL.
-    """
+    """Ends every process of the sessions. The program's own processes get SIGTERM and `grace`
+    seconds, in which a launcher ends by itself once its ranks have; then everything that is left
+    gets SIGKILL."""
     if not members(sessions):
         return
     signal_sessions(sessions, signal.SIGTERM)
@@ -214,10 +212,9 @@ def signal_sessions(sessions: Collection[int], number: signal.Signals) -> None:
 
 
 def signal_processes(pids: Collection[int], number: signal.Signals) -> None:
-    """Sends the signal to those processes that do the job's work, or to all where none does.
-
-    Each parent before its children: a shell with a trap would otherwise see the end of the program
-    that it waits for, and could end before it is told itself."""
+    """Sends the signal to those processes that do the job's work, or to all where none does. Each
+    parent before its children: a shell with a trap would otherwise see the end of the program that
+    it waits for, and could end before it is told itself."""
     told = [pid for pid in pids if _is_told_first(pid, number)] or pids
     _send(sorted(told, key=lambda pid: (_begun(pid), pid)), number)
 
@@ -247,10 +244,8 @@ def _send(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 class Guard:
-    """A second process that ends a task's processes when their supervisor is killed.
-
-    It learns of sessions through a pipe, and of the supervisor's end by that pipe's.
-    """
+    """A second process that ends a task's processes when their supervisor is killed. It learns of
+    sessions through a pipe, and of the supervisor's end by that pipe's."""
 
     def __init__(
         self, inherited: Iterable[int], grace: float, is_mark: Callable[[str], bool]
@@ -289,18 +284,13 @@ class Guard:
 _LONGEST = 3600.0
 
 # What a task's programs are told by.
-TASK_SIGNALS = (
-    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
-    *(signal.SIGUSR1, signal.SIGUSR2),
-)
+TASK_SIGNALS = (*(signal.SIGTERM, signal.SIGINT, signal.SIGHUP), *(signal.SIGUSR1, signal.SIGUSR2))
 
 
 def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
     """Returns two sockets. The first has something to read once one of these signals has come: the
-    number of each. Threads write to the second to the same end.
-
-    A signal that gets a handler of its own afterwards is read too.
-    """
+    number of each. Threads write to the second to the same end. A signal that gets a handler of its
+    own afterwards is read too."""
     wakeup, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.dup().detach(), warn_on_full_buffer=False)

@@ -22,15 +22,7 @@ from fairway_agent.control import Numbers
 from fairway_agent.limits import Watch
 from fairway_agent.notify import should_notify
 from fairway_agent.records import Damaged
-from fairway_agent.state_files import (
-    CANCELLED,
-    KILLED,
-    SERVICE,
-    TIMED_OUT,
-    RunState,
-    TaskState,
-    goes_on,
-)
+from fairway_agent.state_files import RunState, TaskState, goes_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +44,7 @@ class JobView:
 
     state: str
     reason: str = ""
-    exit_code: int | None = SERVICE
+    exit_code: int | None = state_files.SERVICE
     ended: float = 0.0
     suspended: bool = False
     unreported: bool = False
@@ -65,7 +57,7 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
     if status.is_final:
         # A task that the kernel kills for its memory knows the exit code alone.
         lacks_reason = status.state == "failed" and not status.reason
-        if lacks_reason and view is not None and view.exit_code == KILLED:
+        if lacks_reason and view is not None and view.exit_code == state_files.KILLED:
             return replace(status, reason=view.reason or None)
         return status
     if view is None:
@@ -74,7 +66,9 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
         if view.unreported and (not view.ended or now - view.ended < REPORT_WAIT):
             return status
         if cancelled:
-            view = replace(view, state="cancelled", exit_code=CANCELLED, reason="", timed_out=False)
+            view = replace(
+                view, state="cancelled", exit_code=state_files.CANCELLED, reason="", timed_out=False
+            )
         return _ended(status, view, now)
     if view.state == "queued":
         return _queued(status, view.reason or "it starts again")
@@ -260,7 +254,7 @@ class Reconciliation(ABC):
             ended=max(ended, started or ended) if name in state_files.FINAL_STATES else None,
             tasks={each: count for each, count in counts.items() if count},
             submission=self.control.submission,
-            exit_code=TIMED_OUT if over else None,
+            exit_code=state_files.TIMED_OUT if over else None,
             limit=over.limit if over else None,
         )
         if new != state:

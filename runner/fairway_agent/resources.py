@@ -73,13 +73,10 @@ class Wanted(JsonRecord, called="what a task wants"):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Share of a node allocated to a task.
-
-    It has the numbers of its GPUs and cores, the fraction of the node that this is (of the resource
-    of which it has most), and the first and last port of a range that no other share of the node
-    has. Cores are left out if another program keeps the task on its own. `lock` is the descriptor
-    that holds the share, if this process has it.
-    """
+    """Share of a node allocated to a task. It has the numbers of its GPUs and cores, the fraction
+    of the node that this is (of the resource of which it has most), and the first and last port of
+    a range that no other share of the node has. Cores are left out if another program keeps the
+    task on its own. `lock` is the descriptor that holds the share, if this process has it."""
 
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
@@ -235,9 +232,7 @@ class Devices(JsonRecord, called="the node's devices"):
 
 def look(root: Path = Path("/")) -> Devices:
     """Detects the devices of this node; `root` may be a folder with another sys/ and dev/ to read.
-
-    If CUDA_VISIBLE_DEVICES restricts this process to some GPUs, only those count.
-    """
+    If CUDA_VISIBLE_DEVICES restricts this process to some GPUs, only those count."""
     gpus = tuple(_nvidia(root)) or tuple(_amd(root))
     with suppress(ValueError):  # names of GPUs, which no number is taken from
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -43,11 +43,9 @@ class Machine:
     _at: float = 0.0
 
     def sample(self, now: float) -> dict[str, float]:
-        """The use since the look before, `now` being the time on the monotonic clock.
-
-        `cpu` and `io_wait` are shares of 1, memory is in bytes, all else in bytes a second. What
-        the kernel does not tell is left out, as are all rates at the first look.
-        """
+        """The use since the look before, `now` being the time on the monotonic clock. `cpu` and
+        `io_wait` are shares of 1, memory is in bytes, all else in bytes a second. What the kernel
+        does not tell is left out, as are all rates at the first look."""
         counters: dict[str, float] = {}
         for part in (self._cpu, self._pressure, self._disks, self._network, self._fabric):
             with suppress(OSError, ValueError, IndexError):
@@ -80,10 +78,8 @@ class Machine:
         return {"cpu_total": sum(times), "cpu_busy": sum(times) - times[3] - times[4]}
 
     def _pressure(self) -> dict[str, float]:
-        """Seconds in which something waited for a disk or a file system.
-
-        Source: docs.kernel.org/accounting/psi.html; kernels without it have no such file.
-        """
+        """Seconds in which something waited for a disk or a file system. Source:
+        docs.kernel.org/accounting/psi.html; kernels without it have no such file."""
         line = (self.proc / "pressure/io").read_text().split("\n", 1)[0]
         return {"io_wait": float(line.rpartition("total=")[2]) / _MICROSECONDS}
 
@@ -161,12 +157,10 @@ def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list
 
 @dataclass
 class Sampling:
-    """Sampler process of a task's nodes, started after the first seconds.
-
-    A sample is taken every `seconds`; none if that is None. `words` makes the command line that
-    runs a sampler on each node, and is called when it starts; `environment` is that of the command,
-    without the variables that are `hidden`. Its output is appended to the file `printed`, if given.
-    """
+    """Sampler process of a task's nodes, started after the first seconds. A sample is taken every
+    `seconds`; none if that is None. `words` makes the command line that runs a sampler on each
+    node, and is called when it starts; `environment` is that of the command, without the variables
+    that are `hidden`. Its output is appended to the file `printed`, if given."""
 
     seconds: float | None = None
     words: Callable[[float], list[str]] = lambda _: []

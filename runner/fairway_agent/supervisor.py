@@ -254,8 +254,7 @@ class Supervisor:
         return bool(self.ending) or self.limit is not None or setup_failed
 
     def _allot(self, task: Task) -> str | None:
-        """Gets the task its nodes. Returns why it never starts, "" if it may now; None if it is to
-        wait."""
+        """Gets the task its nodes: why it never starts, "" if it may now, None if it is to wait."""
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return None

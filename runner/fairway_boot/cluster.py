@@ -124,10 +124,8 @@ def users(shared: Path, cluster: str) -> dict[str, str]:
 
 
 def runs(shared: Path, cluster: str) -> list[str]:
-    """The runs that use nodes or wait for them.
-
-    A look takes locks for a moment, which another would take for a run's: one at a time.
-    """
+    """The runs that use nodes or wait for them. A look takes locks for a moment, which another
+    would take for a run's: one at a time."""
     folder = shared / "clusters" / cluster
     if not (folder / "queue").is_dir():
         return []
@@ -166,8 +164,7 @@ def user_of(node: Path) -> str | None:
 
 
 def try_node(node: Path) -> int | None:
-    """The descriptor that holds the lock of a node, by its path; None where somebody has it, or
-    keeps others from asking."""
+    """The descriptor that holds a node's lock; None where somebody has it, or lets nobody ask."""
     try:
         return try_lock(node)
     except OSError:

@@ -71,8 +71,7 @@ def try_lock(lock: Path, *, shared: bool = False) -> int | None:
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of a lock file, which is made where there is none. In a folder that everybody
-    may write to it is everybody's."""
+    """A descriptor of a lock file, made where there is none; everybody's in everybody's folder."""
     # For writing too: NFS refuses an exclusive lock on a file that is only read.
     if not is_everybodys(path.parent):
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -33,9 +33,7 @@ _LASTING = re.compile(r"quota|SkuNotAvailable|AllocationFailed", re.IGNORECASE)
 
 class Failure(Exception):
     """A service refused, or could not do it: its HTTP status, or 0, and the error's code.
-
-    `retry_after` is for how many seconds it asks to be left alone.
-    """
+    `retry_after` is for how many seconds it asks to be left alone."""
 
     def __init__(
         self, status: int, code: str, message: str, retry_after: float | None = None
@@ -77,11 +75,8 @@ def send(
     most: int = _MOST,
 ) -> Answer:
     """Asks until there is a lasting answer; Failure where that is an error, or has more bytes than
-    `most`.
-
-    What is sent is the `body` as JSON, or the fields of the `form`. `authority` is a file of
-    certificates to trust; `passing` are statuses that this service gives for a moment only.
-    """
+    `most`. What is sent is the `body` as JSON, or the fields of the `form`. `authority` is a file
+    of certificates to trust; `passing` are statuses that this service gives for a moment only."""
     data = None if body is None else json.dumps(body).encode()
     asks = {"Accept": "application/json", **(headers or {})}
     if data is not None:
@@ -109,10 +104,8 @@ def send(
 
 
 def stream(url: str, headers: dict[str, str], *, tries: int = _TRIES) -> HTTPResponse:
-    """Opens an address, for the caller to read and close; Failure where nothing is there.
-
-    A connection that breaks meanwhile is the caller's matter.
-    """
+    """Opens an address, for the caller to read and close; Failure where nothing is there. A
+    connection that breaks meanwhile is the caller's matter."""
     request = _request("GET", url, headers, None)
 
     def ask() -> HTTPResponse:

@@ -178,8 +178,7 @@ class Secret:
 
 @dataclass(frozen=True)
 class KeyVault:
-    """A vault by its address; `bearer` gives the header that opens a resource, and `authority` is a
-    file of certificates to trust."""
+    """A vault; `bearer` gives the header for a resource, `authority` is a file of certificates."""
 
     address: str
     bearer: Callable[[str], dict[str, str]]

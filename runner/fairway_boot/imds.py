@@ -72,11 +72,9 @@ class Event:
 
 @dataclass
 class Metadata:
-    """This machine's service. `identity` says which of the machine's identities is meant, where
-    it has several: `client_id` or `msi_res_id`.
-
-    FAIRWAY_METADATA_URL names another address than Azure's, for trials.
-    """
+    """This machine's service. `identity` says which of the machine's identities is meant, where it
+    has several: `client_id` or `msi_res_id`. FAIRWAY_METADATA_URL names another address than
+    Azure's, for trials."""
 
     address: str = ""
     identity: dict[str, str] = field(default_factory=dict)

@@ -59,7 +59,9 @@ def take_plainly(command: Any) -> None:
     def get_params(ctx: Any) -> Any:
         options = every(ctx)
         for option in options:
-            if _has_adapter(option):
+            given = "get_runtime_param" in vars(option)
+            kind = getattr(option, "type_descriptor", None)
+            if not given and kind is not None and kind.parameter_info.parser is None:
                 plain = PlainValue(option)
                 option.get_runtime_param = lambda plain=plain: plain
             if option.param_type_name == "argument":
@@ -69,13 +71,6 @@ def take_plainly(command: Any) -> None:
         return options
 
     command.get_params = get_params
-
-
-def _has_adapter(option: Any) -> bool:
-    """True if Typer would build an adapter, and no function of the option's own."""
-    given = "get_runtime_param" in vars(option)
-    kind = getattr(option, "type_descriptor", None)
-    return not given and kind is not None and kind.parameter_info.parser is None
 
 
 _LAST = 3  # runs that are named where a command names none
@@ -89,7 +84,8 @@ class Commands(TyperGroup):
 
     The module holds a function of that name, or a group of further commands; where Python has the
     name already, `_` follows it. FOREIGN are names that other programs have for these commands,
-    each with what is typed here; JOB_COMMANDS are those that read a job file.
+    each with what is typed here; JOB_COMMANDS are those that read a job file, and all but OFFLINE
+    have a --deadline for the services that they ask.
     """
 
     MODULES: ClassVar = {
@@ -123,6 +119,10 @@ class Commands(TyperGroup):
         "help": "fairway --help",
     }
     JOB_COMMANDS: ClassVar = frozenset({"submit", "render", "sweep"})
+    OFFLINE: ClassVar = (
+        *("init", "sizes", "schema", "render", "templates", "tag", "note", "ssh-config", "sync"),
+        *("synth", "diagram", "lock", "bindings", "review", "comment", "destroy"),
+    )
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -147,7 +147,13 @@ class Commands(TyperGroup):
         """The command that the arguments name, with its options; the server that is to answer, if
         there is one, is chosen."""
         if args and args[0] not in self.commands:
-            self._refuse_foreign(args[0])
+            from difflib import get_close_matches
+
+            word = args[0]
+            near = get_close_matches(word, [*self.commands, *self.FOREIGN], 1)
+            if near and near[0] in self.FOREIGN:
+                message = f"there is no command `fairway {word}`"
+                raise UserError.of("unknown-command", message, f"type: {self.FOREIGN[near[0]]}")
         name, found, rest = super().resolve_command(ctx, args)
         if name is not None:
             found = self.imported(name)
@@ -166,20 +172,17 @@ class Commands(TyperGroup):
             option = getattr(error, "option_name", "")
             command = getattr(getattr(error, "ctx", None), "info_name", "")
             if option and command in self.JOB_COMMANDS:
-                _refuse_field(command, option)
+                from fairway_runner.jobs.job import Job
+
+                name = option.lstrip("-").replace("-", "_")
+                if name in Job.model_fields:
+                    message = f"`fairway {command}` has no option `{option}`"
+                    hint = f"set fields of the job with -s: fairway {command} JOB -s {name}=VALUE"
+                    raise UserError.of("unknown-option", message, hint) from None
             missing = getattr(getattr(error, "param", None), "metavar", "")
             if type(error).__name__ == "MissingParameter" and missing in ("RUN", "RUN…"):
                 _require_run(command, is_here=not ctx.params.get("server"))
             raise
-
-    def _refuse_foreign(self, word: str) -> None:
-        """UserError for a name of other programs, which may be misspelt."""
-        from difflib import get_close_matches
-
-        near = get_close_matches(word, [*self.commands, *self.FOREIGN], 1)
-        if near and near[0] in self.FOREIGN:
-            message = f"there is no command `fairway {word}`"
-            raise UserError.of("unknown-command", message, f"type: {self.FOREIGN[near[0]]}")
 
     @classmethod
     def found(cls, name: str) -> Any:
@@ -210,22 +213,16 @@ def _require_run(command: str, *, is_here: bool) -> NoReturn:
     raise UserError.of("no-run", f"`fairway {command}` needs the ID of a run", hint)
 
 
-def _refuse_field(command: str, option: str) -> None:
-    """UserError where what was typed as an option is a field of the job."""
-    from fairway_runner.jobs.job import Job
-
-    name = option.lstrip("-").replace("-", "_")
-    if name in Job.model_fields:
-        message = f"`fairway {command}` has no option `{option}`"
-        hint = f"set fields of the job with -s: fairway {command} JOB -s {name}=VALUE"
-        raise UserError.of("unknown-option", message, hint)
-
-
 def _ready(command: Any) -> Any:
     """The command, quick to read its options, with each paragraph of its help in one line for a
     terminal of any width: Typer prints the line breaks of a docstring as they are."""
-    for each in getattr(command, "commands", {}).values():
+    from fairway_cli.commands.arguments import deadline_option
+
+    below = getattr(command, "commands", {})
+    for each in below.values():
         _ready(each)
+    if command.name not in Commands.OFFLINE and (not below or command.invoke_without_command):
+        command.params.append(deadline_option())
     take_plainly(command)
     if command.help:
         command.help = re.sub(r"(?<=[^\n])\n(?=[^\n\s])(?![-*] )", " ", command.help)

@@ -37,7 +37,7 @@ def test_typer_reads_the_same(words: list[str], monkeypatch: pytest.MonkeyPatch)
         asked.append(one)
         return 0
 
-    monkeypatch.setattr("fairway_cli.commands.plans.review_files", keep)
+    monkeypatch.setattr("fairway_cli.ui.reviews.review_files", keep)
     with pytest.raises(SystemExit) as ended:
         main(["review", *words])
     assert not ended.value.code

@@ -17,20 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from fairway_agent import machine, processes
+from fairway_agent import machine, processes, state_files
 from fairway_agent.batch.folders import Folders, fail, say
 from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents, batch_nodes, share_of
 from fairway_agent.batch.notifications import watch_of, write_ending
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.resources import SHARE_FILE, Lent, NeverFits, look
-from fairway_agent.state_files import (
-    CANCELLATION,
-    CANCELLED,
-    NO_START,
-    PREEMPTION,
-    TERMINATED,
-    TaskState,
-)
+from fairway_agent.state_files import TaskState
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.scheduled import ENDED, Scheduled, keep_before, run_attempts
 from fairway_agent.task.task import Task
@@ -105,7 +98,9 @@ class Batch(Scheduled):
             said = True
             time.sleep(_ATTEMPT_PAUSE)
             if self.nodes.notice or not self._running.exists():
-                task.stopped_for = PREEMPTION if self.nodes.notice else CANCELLATION
+                task.stopped_for = (
+                    state_files.PREEMPTION if self.nodes.notice else state_files.CANCELLATION
+                )
                 say("the task ends before it has begun")
                 return False
         task.hosts = [replace(task.hosts[0], share=share)]
@@ -117,7 +112,7 @@ class Batch(Scheduled):
         """Also whether the task was cancelled, or a node of it goes; and gives a sign of life."""
         if task.kill_at is None and not self._running.exists():
             say("the run is cancelled")
-            task.stop(CANCELLATION)
+            task.stop(state_files.CANCELLATION)
         if self.nodes.notice:
             self.asked = ENDED
             task.reason = f"Azure announced {self.nodes.notice} of its node"
@@ -137,8 +132,8 @@ class Batch(Scheduled):
     def ended(self, task: Task, code: int) -> int:
         """Keeps what the next attempt is told. One that is cancelled is never done."""
         folders = self.nodes.folders
-        if task.stopped_for == CANCELLATION:
-            code = CANCELLED
+        if task.stopped_for == state_files.CANCELLATION:
+            code = state_files.CANCELLED
         keep_before(self.before_file(task), task.before)
         if code or task.stopped_for or "FAIRWAY_LAST" in os.environ:  # it runs again in each retry
             _keep_log(folders, self.number)
@@ -149,16 +144,16 @@ class Batch(Scheduled):
     def interrupted(self, attempts: Attempts, code: int) -> bool:
         """Batch begins it elsewhere, or it goes on here: nothing has failed."""
         task = attempts.task
-        if task.stopped_for != PREEMPTION:
+        if task.stopped_for != state_files.PREEMPTION:
             return False
-        code = code or TERMINATED
+        code = code or state_files.TERMINATED
         task.record(replace(task.status("running"), exit_code=code, stopped=True))
         attempts.state, attempts.exit_code = "stopped", code
         return True
 
     def refusal(self, error: Exception) -> tuple[int, str]:
         """The exit code by which Batch knows that it was not begun."""
-        return NO_START, f"{_NOT_STARTED}{error}"
+        return state_files.NO_START, f"{_NOT_STARTED}{error}"
 
     def close(self, task: Task) -> None:
         """Says in the log why nothing was started, or kept."""
@@ -187,11 +182,11 @@ def run_task() -> int:
         try:
             number, task, nodes = _task_here(folders, spec, first)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
-            return _not_begun(folders, NO_START, f"{_NOT_STARTED}{error}")
+            return _not_begun(folders, state_files.NO_START, f"{_NOT_STARTED}{error}")
         watch = watch_of(folders, task.plan, folders.submission)
         if (status := final_state(nodes)) is not None:
             write_ending(folders, status, watch.over)
-            return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or NO_START)
+            return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or state_files.NO_START)
         events = ScheduledEvents(folders.base / "event", partial(nodes.give_notice, task))
         scheduler = Batch(wakeup, watch, nodes=nodes, events=events, number=number, first=first)
         code = _watched(task, scheduler)

@@ -162,9 +162,7 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
 
 def connect(meeting: Meeting, hosts: Sequence[str]) -> Path:
     """Finds the port of each host's server; returns the configuration for ssh that has them.
-
-    OSError where one cannot be reached.
-    """
+    OSError where one cannot be reached."""
     folder = meeting.folder
     with ThreadPoolExecutor(min(32, len(hosts))) as pool:
         found = list(pool.map(lambda host: _port_of(meeting, host), hosts))

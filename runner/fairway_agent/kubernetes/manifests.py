@@ -133,11 +133,7 @@ def _job(name: str, labels: dict[str, str], spec: Manifest) -> Manifest:
 
 
 def _labels(run: str, submission: int, part: int | str) -> dict[str, str]:
-    return {
-        RUN: run_label(run),
-        SUBMISSION: str(submission),
-        PART: str(part),
-    }
+    return {RUN: run_label(run), SUBMISSION: str(submission), PART: str(part)}
 
 
 def _template(
@@ -165,11 +161,7 @@ def _template(
         "terminationGracePeriodSeconds": min(math.ceil(plan.grace) + _LAST_WORDS, _LONGEST),
         "tolerations": _tolerating((*TAINTS, *settings.tolerations)),
         "containers": [container],
-        "volumes": [
-            *_volumes(settings),
-            {"name": "shm", "emptyDir": memory},
-            scratch,
-        ],
+        "volumes": [*_volumes(settings), {"name": "shm", "emptyDir": memory}, scratch],
     }
     if settings.topology:
         _show_topology(spec, settings.topology)

@@ -20,13 +20,7 @@ from fairway_agent.kubernetes.api import (
 )
 from fairway_agent.kubernetes.objects import conditions_of, index_of, owns, selector
 from fairway_agent.shared import runs
-from fairway_agent.shared.reports import (
-    Health,
-    NodeReport,
-    NodesReport,
-    NodesRequest,
-    PodReport,
-)
+from fairway_agent.shared.reports import Health, NodeReport, NodesReport, NodesRequest, PodReport
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:

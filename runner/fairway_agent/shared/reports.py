@@ -229,9 +229,8 @@ class HeldJob(JsonRecord, called="a job"):
 class Health(JsonRecord, called="the health of the target"):
     """Health of a target: the bytes that are `free` in its shared folder, and any problem there
     (`fault`); and the `time` at the host. Of a plain cluster, whether its main host has ssh; of a
-    partition, its state (`available`) and the jobs that Slurm holds; of a namespace, any problem
-    of each claim and of the queue, and the rights that the head's account `lacks`.
-    """
+    partition, its state (`available`) and the jobs that Slurm holds; of a namespace, any problem of
+    each claim and of the queue, and the rights that the head's account `lacks`."""
 
     free: int
     time: float

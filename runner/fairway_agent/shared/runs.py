@@ -20,23 +20,7 @@ from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
 from fairway_agent.records import Damaged
 from fairway_agent.resources import Wanted
-from fairway_agent.shared.reports import (
-    MOST,
-    CancelRequest,
-    Done,
-    Health,
-    InputsReport,
-    InputsRequest,
-    ReceiveReport,
-    ReceiveRequest,
-    RunReport,
-    RunRequest,
-    RunsReport,
-    RunsRequest,
-    StatesReport,
-    StatesRequest,
-    pieces_of,
-)
+from fairway_agent.shared import reports as messages
 from fairway_agent.spec import FIGURES, LAST
 from fairway_agent.state_files import RunState
 from fairway_boot.files import NO_ANSWER, Fault, read_json
@@ -52,20 +36,20 @@ if TYPE_CHECKING:
 CHAINED = "chained"
 
 
-def inputs(shared: Path, request: InputsRequest, _: object) -> InputsReport:
+def inputs(shared: Path, request: messages.InputsRequest, _: object) -> messages.InputsReport:
     """Says which are missing, or takes those over that were put there for the run."""
     paths = [PurePosixPath(path) for path in request.paths]
     if request.adopt:
         for path in paths:
             adopt(shared / CHAINED, path.name, request.run, "the input")
-        return InputsReport()
+        return messages.InputsReport()
     try:
         (shared / CHAINED).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(shared, error) from None
     missing = [path for path in paths if not (shared / path).is_dir()]
     drafts = {str(path): str(shared / CHAINED / f".{path.name}.{request.run}") for path in missing}
-    return InputsReport(drafts)
+    return messages.InputsReport(drafts)
 
 
 def forget_inputs(shared: Path, run: str) -> None:
@@ -76,8 +60,7 @@ def forget_inputs(shared: Path, run: str) -> None:
 
 
 def give_up(base: Path, name: str, run: str) -> None:
-    """A run does not use the folder of that name below `base` any more; the last to do so removes
-    it."""
+    """A run does not use that folder below `base` any more; the last to do so removes it."""
     users = base / ".users" / name
     (users / run).unlink(missing_ok=True)
     with suppress(OSError):  # others have it, or none ever had
@@ -111,7 +94,9 @@ def unwritable(shared: Path, error: OSError) -> Fault:
     return Fault("unwritable-folder", message, hint)
 
 
-def receive(shared: Path, request: ReceiveRequest, payload: IO[bytes]) -> ReceiveReport:
+def receive(
+    shared: Path, request: messages.ReceiveRequest, payload: IO[bytes]
+) -> messages.ReceiveReport:
     """Makes the run's folder from the payload, a tar file, unless it is there."""
     run, code = request.run, request.code
     folder = shared / "runs" / run
@@ -142,9 +127,8 @@ def receive(shared: Path, request: ReceiveRequest, payload: IO[bytes]) -> Receiv
         (shared / "code").mkdir(exist_ok=True)
     except OSError as error:
         raise unwritable(shared, error) from None
-    return ReceiveReport(
-        draft=str(shared / "code" / f".{code}.{run}"),
-        has_code=(shared / "code" / code).is_dir(),
+    return messages.ReceiveReport(
+        draft=str(shared / "code" / f".{code}.{run}"), has_code=(shared / "code" / code).is_dir()
     )
 
 
@@ -262,11 +246,11 @@ FILES: tuple[str, ...] = (
 FILES += ("setup.jsonl", "tasks.jsonl", "finally.jsonl", "code.diff")
 
 
-def runs(shared: Path, request: RunsRequest, _: object) -> RunsReport:
+def runs(shared: Path, request: messages.RunsRequest, _: object) -> messages.RunsReport:
     """Removes a run, or lists those of a target."""
     if request.remove is not None:
         remove(shared / "runs" / request.remove)
-        return RunsReport({}, {})
+        return messages.RunsReport({}, {})
     known = set(request.known)
     found, submissions = {}, {}
     base = shared / "runs"
@@ -281,13 +265,13 @@ def runs(shared: Path, request: RunsRequest, _: object) -> RunsReport:
                 for name in FILES
                 if (folder / name).is_file()
             }
-    return RunsReport(found, submissions)
+    return messages.RunsReport(found, submissions)
 
 
 _SOME = b"x" * 4096  # over its quota a folder still takes files without any byte
 
 
-def health(shared: Path, **more: Any) -> Health:
+def health(shared: Path, **more: Any) -> messages.Health:
     """The health of a target: of its shared folder, and what `more` its kind says."""
     fault, free = "", 0
     try:
@@ -301,31 +285,31 @@ def health(shared: Path, **more: Any) -> Health:
         with suppress(OSError):
             free = shutil.disk_usage(folder).free
             break
-    return Health(free, time.time(), fault, **more)
+    return messages.Health(free, time.time(), fault, **more)
 
 
 def cancel(
     shared: Path,
-    request: CancelRequest,
-    end_run: Callable[[Path, CancelRequest], None],
-    end_task: Callable[[Path, CancelRequest], None],
-) -> Done:
+    request: messages.CancelRequest,
+    end_run: Callable[[Path, messages.CancelRequest], None],
+    end_task: Callable[[Path, messages.CancelRequest], None],
+) -> messages.Done:
     """Ends a submission, or a task of it, unless the run is gone."""
     folder = shared / "runs" / request.run
     if folder.is_dir():
         (end_task if request.task else end_run)(folder, request)
-    return Done()
+    return messages.Done()
 
 
-def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
-    return StatesReport(reports(shared, request.runs))
+def states(shared: Path, request: messages.StatesRequest, _: object) -> messages.StatesReport:
+    return messages.StatesReport(reports(shared, request.runs))
 
 
 def reconciled(
     shared: Path,
-    request: StatesRequest,
+    request: messages.StatesRequest,
     reconcile_all: Callable[[list[Path]], dict[str, str]],
-) -> StatesReport:
+) -> messages.StatesReport:
     """The states of the runs, after asking the scheduler, which also reports damaged runs. If it
     does not answer, they are what was known before, and `silent` says so."""
     silent, damaged = "", {}
@@ -336,22 +320,26 @@ def reconciled(
             raise
         silent = str(fault)
     found = reports(shared, request.runs)
-    found |= {run: RunReport(None, damaged=why) for run, why in damaged.items()}
-    return StatesReport(found, silent)
+    found |= {run: messages.RunReport(None, damaged=why) for run, why in damaged.items()}
+    return messages.StatesReport(found, silent)
 
 
-def reports(shared: Path, runs: Mapping[str, RunRequest]) -> dict[str, RunReport | None]:
+def reports(
+    shared: Path, runs: Mapping[str, messages.RunRequest]
+) -> dict[str, messages.RunReport | None]:
     """Reports on each requested run; None for one that has no folder."""
-    budget, found = [MOST], dict[str, RunReport | None]()
+    budget, found = [messages.MOST], dict[str, messages.RunReport | None]()
     for run, asked in runs.items():
         try:
             found[run] = _report(shared / "runs" / run, asked, budget)
         except Damaged as fault:
-            found[run] = RunReport(None, damaged=str(fault))
+            found[run] = messages.RunReport(None, damaged=str(fault))
     return found
 
 
-def _report(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | None:
+def _report(
+    folder: Path, asked: messages.RunRequest, budget: list[int]
+) -> messages.RunReport | None:
     # The run's own state first: what is final there is final in all that is read after it.
     state = state_files.read_run(folder)
     if state is None and not (folder / "plan.json").is_file():
@@ -372,12 +360,12 @@ def _report(folder: Path, asked: RunRequest, budget: list[int]) -> RunReport | N
             status = replace(status, log_size=log.stat().st_size if log.exists() else 0)
         tasks[name] = status
     files = ((name, _folder(folder, name) / "log.txt") for name in asked.logs)
-    logs, more = pieces_of(files, asked.logs, budget)
+    logs, more = messages.pieces_of(files, asked.logs, budget)
     if asked.samples is None:
-        return RunReport(state, tasks, logs, more=more)
+        return messages.RunReport(state, tasks, logs, more=more)
     files = ((each.stem, each) for each in sorted((folder / FIGURES).glob("*.jsonl")))
-    samples, more_samples = pieces_of(files, asked.samples, budget)
-    return RunReport(state, tasks, logs, samples, more or more_samples)
+    samples, more_samples = messages.pieces_of(files, asked.samples, budget)
+    return messages.RunReport(state, tasks, logs, samples, more or more_samples)
 
 
 def _folder(folder: Path, name: str) -> Path:

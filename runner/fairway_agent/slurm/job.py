@@ -24,19 +24,8 @@ from fairway_agent.shared import runs
 from fairway_agent.slurm.allocation import SlurmNodes, job_id
 from fairway_agent.slurm.runs import Watch
 from fairway_agent.state_files import PREEMPTION, TERMINATED
+from fairway_agent.task import scheduled
 from fairway_agent.task.attempts import Attempts
-from fairway_agent.task.scheduled import (
-    ENDED,
-    HAND_OVER,
-    LOST,
-    TIME,
-    Scheduled,
-    keep_before,
-    once_there_is_room,
-    read_secrets,
-    run_attempts,
-    task_in,
-)
 from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
@@ -53,11 +42,15 @@ _REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
 # Seconds between Slurm's signal to a task and the same one to this program: Slurm signals each
 # process of a job in turn, and its children may come first.
 _SIGNALLED_WITHIN = 5.0
-_ENDS = {signal.SIGTERM: ENDED, signal.SIGUSR1: TIME, signal.SIGUSR2: HAND_OVER}
+_ENDS = {
+    signal.SIGTERM: scheduled.ENDED,
+    signal.SIGUSR1: scheduled.TIME,
+    signal.SIGUSR2: scheduled.HAND_OVER,
+}
 
 
 @dataclass
-class Slurm(Scheduled):
+class Slurm(scheduled.Scheduled):
     """Backend of the attempts of a task in a Slurm job of its own. `part` is the number of the
     submission's part that the job belongs to."""
 
@@ -128,7 +121,7 @@ class Slurm(Scheduled):
             share = Share(numbers_of(listed), own_cores(), part or 1.0, ports)
             hosts = [replace(hosts[0], share=share)]
         task.hosts = hosts
-        read_secrets(task.run_folder, task.plan)
+        scheduled.read_secrets(task.run_folder, task.plan)
 
     def hand_over(self, attempts: Attempts, code: int) -> None:
         """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
@@ -136,14 +129,14 @@ class Slurm(Scheduled):
         task.failures_by_cause[PREEMPTION] += 1
         code = code or TERMINATED
         if task.retries_exhausted(PREEMPTION):
-            attempts.finish("failed", code, LOST[PREEMPTION])
+            attempts.finish("failed", code, scheduled.LOST[PREEMPTION])
             return
-        task.record(replace(task.status("queued"), reason=LOST[PREEMPTION]))
-        keep_before(self.before_file(task), LOST[PREEMPTION])
+        task.record(replace(task.status("queued"), reason=scheduled.LOST[PREEMPTION]))
+        scheduled.keep_before(self.before_file(task), scheduled.LOST[PREEMPTION])
         try:
             commands.run(["scontrol", "requeue", job_id()])
         except commands.Refused as refused:
-            reason = f"{LOST[PREEMPTION]}, and Slurm does not requeue it: {refused}"
+            reason = f"{scheduled.LOST[PREEMPTION]}, and Slurm does not requeue it: {refused}"
             attempts.finish("failed", code, reason)
             return
         time.sleep(_REQUEUE_PATIENCE)  # Slurm ends this, and everything else of the job
@@ -159,17 +152,17 @@ def main() -> None:
         spec = runs.spec_of(run, stage, index)
     except Fault as fault:
         sys.exit(str(fault))
-    task = task_in(run, plan, spec, SlurmNodes(), submission)
+    task = scheduled.task_in(run, plan, spec, SlurmNodes(), submission)
     slurm = Slurm(wakeup, Watch(run, plan, submission), part=int(sys.argv[4]))
     for number, how in _ENDS.items():
         signal.signal(number, slurm.ask(how))
     # Says that this part of the submission is under way, for when Slurm has forgotten it.
     trace = run / "jobs" / f"{stage}-{slurm.part}-{submission}"
     own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
-    once_there_is_room(lambda: trace.parent.mkdir(exist_ok=True))
+    scheduled.once_there_is_room(lambda: trace.parent.mkdir(exist_ok=True))
     if not trace.exists():
-        once_there_is_room(lambda: files.write_bytes(trace, own.encode("ascii")))
-    sys.exit(run_attempts(Attempts(task, slurm), slurm))
+        scheduled.once_there_is_room(lambda: files.write_bytes(trace, own.encode("ascii")))
+    sys.exit(scheduled.run_attempts(Attempts(task, slurm), slurm))
 
 
 if __name__ == "__main__":

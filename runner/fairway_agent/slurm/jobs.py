@@ -28,12 +28,10 @@ WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPEC
 
 @dataclass(frozen=True)
 class Element:
-    """A job, or one element of an array, as squeue sees it.
-
-    `job` is the array's id, `index` the element's; -1 for a job that is no array. `ended` and
-    `starts`, when Slurm expects one that waits to start, are in Slurm's own form, `comment` is as
-    it was submitted. `ahead` counts the jobs that come before one that waits.
-    """
+    """A job, or one element of an array, as squeue sees it. `job` is the array's id, `index` the
+    element's; -1 for a job that is no array. `ended` and `starts`, when Slurm expects one that
+    waits to start, are in Slurm's own form, `comment` is as it was submitted. `ahead` counts the
+    jobs that come before one that waits."""
 
     job: str
     index: int
@@ -107,9 +105,7 @@ def _queue(partition: str) -> list[tuple[int, int]]:
 
 
 def _element(
-    words: Sequence[str],
-    whys: Mapping[str, str],
-    queues: Mapping[str, Sequence[tuple[int, int]]],
+    words: Sequence[str], whys: Mapping[str, str], queues: Mapping[str, Sequence[tuple[int, int]]]
 ) -> Element:
     job, index, state, reason, nodes, ended, partition, starts, priority, comment = words
     number = int(index) if index.isdecimal() else -1

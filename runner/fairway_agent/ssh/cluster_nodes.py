@@ -67,12 +67,10 @@ def _is_the_machines(folder: Path) -> bool:
 
 @dataclass
 class Queue:
-    """The place of one run in the queue of a cluster, and the nodes that it has.
-
-    `began` is when it came, in nanoseconds since 1970. `lost` says of nodes that failed this run
-    when that was, by the age of their announcements: one is used again when it has announced
-    itself anew. `reason` is why the run waits.
-    """
+    """The place of one run in the queue of a cluster, and the nodes that it has. `began` is when it
+    came, in nanoseconds since 1970. `lost` says of nodes that failed this run when that was, by the
+    age of their announcements: one is used again when it has announced itself anew. `reason` is why
+    the run waits."""
 
     shared: Path
     cluster: str

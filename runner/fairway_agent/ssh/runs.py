@@ -21,17 +21,8 @@ from typing import TYPE_CHECKING
 from fairway_agent import control, job_facts, processes, state_files
 from fairway_agent.fanout import remote_exec
 from fairway_agent.scratch import LEASE
+from fairway_agent.shared import reports as messages
 from fairway_agent.shared import runs
-from fairway_agent.shared.reports import (
-    CancelRequest,
-    Done,
-    NodeReport,
-    NodesReport,
-    NodesRequest,
-    StatesReport,
-    StatesRequest,
-    SubmitRequest,
-)
 from fairway_agent.shared.runs import copy_code
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue, queue_of
 from fairway_agent.state_files import RunState
@@ -50,19 +41,19 @@ PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has do
 _OUTER = ("SSH_", "FAIRWAY_RUN", "FAIRWAY_TASK", "SLURM_")
 
 
-def submit(shared: Path, request: SubmitRequest, _: object) -> Done:
+def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages.Done:
     """Starts the submission, unless that is done."""
     folder, number = shared / "runs" / request.run, request.submission
     while True:
         with free_lock(folder) as lock:
             known = state_files.read_run(folder)
             if known is not None and known.submission >= number:
-                return Done()
+                return messages.Done()
             if lock is not None:
                 if not (folder / "code").is_dir():
                     copy_code(shared, request.code, folder)
                 _supervise(folder, lock, retry=number > 0)
-                return Done()
+                return messages.Done()
         # Somebody is starting it: the same submission, whose connection broke. Or the
         # supervisor of the last one has not quite ended.
         time.sleep(PAUSE)
@@ -111,17 +102,17 @@ def free_lock(folder: Path) -> Iterator[int | None]:
             os.close(lock)
 
 
-def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
+def cancel(shared: Path, request: messages.CancelRequest, _: object) -> messages.Done:
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
 
-def _cancel_task(folder: Path, request: CancelRequest) -> None:
+def _cancel_task(folder: Path, request: messages.CancelRequest) -> None:
     """Notes that it is to end, and has the run's supervisor look."""
     control.cancel(folder, request.submission, request.task)
     _signal(folder, signal.SIGHUP)
 
 
-def _cancel_run(folder: Path, request: CancelRequest) -> None:
+def _cancel_run(folder: Path, request: messages.CancelRequest) -> None:
     """Tells the supervisor to end; of a run that was never started or is lost, writes the end."""
     with free_lock(folder) as lock:
         status = state_files.read_run(folder) or RunState()
@@ -144,7 +135,7 @@ def _signal(folder: Path, number: signal.Signals) -> None:
             os.kill(status.supervisor, number)
 
 
-def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
+def states(shared: Path, request: messages.StatesRequest, _: object) -> messages.StatesReport:
     """A run that goes on and that nobody watches is lost."""
     found = runs.reports(shared, request.runs)
     for run, report in found.items():
@@ -157,10 +148,10 @@ def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
         if again and again.state and again.state.goes_on:
             again = replace(again, state=replace(again.state, state="lost", reason=_GONE))
         found[run] = again
-    return StatesReport(found)
+    return messages.StatesReport(found)
 
 
-def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
+def nodes(shared: Path, request: messages.NodesRequest, _: object) -> messages.NodesReport:
     """The nodes, with the run on each. With `health` each is connected to."""
     queue = queue_of(request.queue, shared, request.group)
     used, known = users(queue, request.group), known_hosts(queue, request.group)
@@ -168,7 +159,7 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     asked = [host.address for host in known if host.is_fresh and not host.is_near]
     gone = remote_exec.unreachable(asked) if request.health and has_ssh else []
     found = tuple(
-        NodeReport(
+        messages.NodeReport(
             name=host.name,
             address=host.address,
             reason=host.trouble,
@@ -180,7 +171,9 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
         )
         for host in known
     )
-    return NodesReport(found, runs.health(shared, has_ssh=has_ssh) if request.health else None)
+    return messages.NodesReport(
+        found, runs.health(shared, has_ssh=has_ssh) if request.health else None
+    )
 
 
 def main() -> None:

@@ -188,11 +188,8 @@ _START_WAIT = 600.0  # seconds in which what keeps tasks from being started may 
 
 def has_retry(task: Task, cause: str) -> bool:
     """True if the task may begin again after an attempt that ended for this cause and is already
-    counted.
-
-    A cause with a limit in `retry` has that limit. Without one, a lost node is free where a
-    scheduler takes nodes away, and counts as a failure elsewhere. Failures have `retries`.
-    """
+    counted. A cause with a limit in `retry` has that limit. Without one, a lost node is free where
+    a scheduler takes nodes away, and counts as a failure elsewhere. Failures have `retries`."""
     limits, lost_is_failure = task.plan.retry_limits, task.nodes.LOSSES_ARE_FAILURES
     if task.limit:
         return False

@@ -38,8 +38,7 @@ def is_prepared(task: Task) -> bool:
 
 
 class SharedNodes(Nodes):
-    """Nodes that share the run's folder. Where a scheduler has chosen them, the attempts of the
-    task run on the first of them."""
+    """Nodes that share the run's folder; those that a scheduler chose run attempts on the first."""
 
     IS_HERE: ClassVar = False
     LOSSES_ARE_FAILURES: ClassVar = False

@@ -55,11 +55,9 @@ class Size:
 
 
 class ScaleSetClient:
-    """The calls that nodes coming and going need; all of them may be repeated.
-
-    Instances are never left for Azure to choose: capacity only grows here, or is set to what
-    there is, and what goes is named by its number.
-    """
+    """The calls that nodes coming and going need; all of them may be repeated. Instances are never
+    left for Azure to choose: capacity only grows here, or is set to what there is, and what goes is
+    named by its number."""
 
     def __init__(self, settings: Settings, metadata: Metadata, resource_id: str) -> None:
         self._settings = settings
@@ -99,10 +97,8 @@ class ScaleSetClient:
 
     def wait(self, started: Answer) -> None:
         """Until Azure has done what it was asked for; Failure with its reason if it could not.
-
         Where this identity may not read operations, or a later change has taken this one's place,
-        the scale set's own state tells the end.
-        """
+        the scale set's own state tells the end."""
         url = started.headers.get("azure-asyncoperation", "")
         deadline = time.monotonic() + self._settings.patience
         while time.monotonic() < deadline:
@@ -162,10 +158,8 @@ class Capacity:
         self.client = ScaleSetClient(settings, metadata, settings.scale_sets[name].id)
 
     def grow(self, names: list[str]) -> None:
-        """Instances for these nodes; those that cannot be had go back to the cloud.
-
-        A node whose instance Azure took away without Slurm's noticing gets a new one.
-        """
+        """Instances for these nodes; those that cannot be had go back to the cloud. A node whose
+        instance Azure took away without Slurm's noticing gets a new one."""
         with opened(self._settings, self._name) as registry:
             registry.want(names)
         reason = "Azure made fewer instances than it was asked for"
@@ -207,9 +201,7 @@ class Capacity:
 
     def give_up_on_silent(self) -> None:
         """Gives up on nodes whose instances say that they cannot be nodes, or never say a word.
-
-        Slurm itself would wait for its ResumeTimeout, and they are paid for meanwhile.
-        """
+        Slurm itself would wait for its ResumeTimeout, and they are paid for meanwhile."""
         before = time.time() - self._settings.silent_after
         with opened(self._settings, self._name) as registry:
             names = registry.waiting_for(before)
@@ -223,9 +215,7 @@ class Capacity:
 
     def put_back(self, names: list[str]) -> None:
         """Says to Slurm that nodes are cloud again, at once or when the partition's hold is over.
-
-        Slurm leaves them down, and their jobs in the queue, until somebody says this.
-        """
+        Slurm leaves them down, and their jobs in the queue, until somebody says this."""
         with opened(self._settings, self._name) as registry:
             hold = registry.hold
         if hold.active:
@@ -264,10 +254,8 @@ class Capacity:
 
     def make_do(self, reason: str) -> list[str] | None:
         """Gives nodes back to Slurm for which Azure has made no instance; `reason` says why.
-
-        Returns these nodes, or None while Azure is still working: the program that waits for
-        that work reports it.
-        """
+        Returns these nodes, or None while Azure is still working: the program that waits for that
+        work reports it."""
         if self.client.size().busy:
             return None
         instances = self.client.instances()
@@ -312,12 +300,9 @@ class Capacity:
             return self.client.set_capacity(size, size.capacity + missing)
 
     def _free(self, instances: list[Instance], registry: NodeRegistry) -> list[Instance]:
-        """Instances that may yet ask for a name.
-
-        "Failed" is how Azure's last work on an instance ended, and a VM whose extension failed
-        works: so one gets its time, and an instance that has a name is Slurm's to judge.
-        Source: Azure/vm-scale-sets#82.
-        """
+        """Instances that may yet ask for a name. "Failed" is how Azure's last work on an instance
+        ended, and a VM whose extension failed works: so one gets its time, and an instance that has
+        a name is Slurm's to judge. Source: Azure/vm-scale-sets#82."""
         before = time.time() - self._settings.failed_after
         return [
             each

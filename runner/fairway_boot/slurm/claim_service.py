@@ -65,11 +65,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def claim(settings: Settings, credential: str, address: str) -> str | None:
-    """The name of the instance that asks from that address; None while none is needed.
-
-    One that cannot be a node says why: it stands in the reason of the nodes that never joined.
-    Raises Refused for a question that root of one of the nodes did not ask.
-    """
+    """The name of the instance that asks from that address; None while none is needed. One that
+    cannot be a node says why: it stands in the reason of the nodes that never joined. Raises
+    Refused for a question that root of one of the nodes did not ask."""
     question, uid = munge.decode(settings, credential)
     if uid != 0:
         raise munge.Refused(f"user {uid} is not root")

@@ -75,11 +75,9 @@ def missing(settings: Settings, *programs: str) -> str:
 def ask_for_name(
     settings: Settings, me: Machine, trouble: str = "", *, hardware: bool = False
 ) -> str | None:
-    """The name that the scheduler gives this instance; None where it gives none now.
-
-    `trouble` says why this instance cannot be a node: it then gets none, and the scheduler says so.
-    If that is its `hardware` the scheduler remembers the host.
-    """
+    """The name that the scheduler gives this instance; None where it gives none now. `trouble` says
+    why this instance cannot be a node: it then gets none, and the scheduler says so. If that is its
+    `hardware` the scheduler remembers the host."""
     question = {"scale_set": settings.partition, "vm": me.vm, "id": me.id.split("/")[-1]}
     question |= {"host": physical_host(Path(settings.key_values)), "resource": me.id}
     if trouble:
@@ -120,9 +118,7 @@ def start(settings: Settings, name: str) -> None:
 
 def unsound(settings: Settings) -> str:
     """The fault that the health check finds; empty where the machine is well, or has no check.
-
-    Drivers and fabric need a while after boot, so it may say so for as long as `settle`.
-    """
+    Drivers and fabric need a while after boot, so it may say so for as long as `settle`."""
     deadline = time.monotonic() + settings.settle
     while problem := _look(settings):
         if time.monotonic() >= deadline:

@@ -29,11 +29,9 @@ _COMING = frozenset({"POWERING_UP", "POWER_UP"})
 
 @dataclass
 class Hold:
-    """Until when a partition's sleeping nodes are left alone, and why.
-
-    `shortages` and `misses` are rounds in a row: Azure made too few instances, since `since`,
-    or they never became nodes. A `closed` partition is down until somebody opens it.
-    """
+    """Until when a partition's sleeping nodes are left alone, and why. `shortages` and `misses` are
+    rounds in a row: Azure made too few instances, since `since`, or they never became nodes. A
+    `closed` partition is down until somebody opens it."""
 
     until: float = 0.0
     reason: str = ""
@@ -86,10 +84,8 @@ class Hold:
 
 def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] = ()) -> None:
     """Takes the sleeping nodes of the partition out of use while it is held, and closes it.
-
-    slurmctld forgets what a node's state was when it lets it be deleted, so that nodes on their
-    way out are named by `among`, by the program that it calls then.
-    """
+    slurmctld forgets what a node's state was when it lets it be deleted, so that nodes on their way
+    out are named by `among`, by the program that it calls then."""
     if not hold.active:
         return
     nodes = commands.nodes(settings)
@@ -109,10 +105,8 @@ def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] =
 
 
 def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
-    """Nodes that are cloud again and still down or drained: the next instance is a new one.
-
-    What a person took out of use stays so, and all stay while the partition is held.
-    """
+    """Nodes that are cloud again and still down or drained: the next instance is a new one. What a
+    person took out of use stays so, and all stay while the partition is held."""
     if hold.active:
         return []
     return [
@@ -126,10 +120,8 @@ def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
 
 
 def keep_drained(settings: Settings, names: Iterable[str]) -> list[str]:
-    """Drains nodes again that a person drained: slurmctld forgets it when it deletes a node.
-
-    The reason outlives it, and goes when somebody resumes the node.
-    """
+    """Drains nodes again that a person drained: slurmctld forgets it when it deletes a node. The
+    reason outlives it, and goes when somebody resumes the node."""
     nodes = commands.nodes(settings)
     kept = [
         name

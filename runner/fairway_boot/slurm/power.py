@@ -98,11 +98,9 @@ _WORK: dict[str, Callable[[Capacity, list[str], Settings], None]] = {
 
 
 def still_unwanted(settings: Settings, names: list[str]) -> list[str]:
-    """The nodes that Slurm has not asked for again in the meantime.
-
-    slurmctld may call for a node's end and for its start at once, and the two programs then
-    run side by side: what it says of the node itself is what holds.
-    """
+    """The nodes that Slurm has not asked for again in the meantime. slurmctld may call for a node's
+    end and for its start at once, and the two programs then run side by side: what it says of the
+    node itself is what holds."""
     try:
         states = commands.states(settings)
     except commands.Refused as error:

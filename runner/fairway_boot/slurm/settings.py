@@ -106,11 +106,9 @@ def load(path: str | None = None) -> Settings:
 
 
 def begin() -> tuple[Settings, Metadata]:
-    """The settings, and this VM's metadata service. From now on lines go with their time to the
-    log file, or to standard error where the settings name none.
-
-    What nobody expected is logged too: nobody reads what slurmctld's programs print.
-    """
+    """The settings, and this VM's metadata service. From now on lines go with their time to the log
+    file, or to standard error where the settings name none. What nobody expected is logged too:
+    nobody reads what slurmctld's programs print."""
     settings = load()
     logging.basicConfig(
         filename=settings.log or None,

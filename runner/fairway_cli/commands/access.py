@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from typer import Argument, Exit, Option, Typer
 from typer.core import TyperGroup
 
-from fairway_cli.commands.arguments import (
-    DeadlineOption,
-    JsonOption,
-    RunArgument,
-    SetOption,
-    TargetArgument,
-    complete_runs,
-    complete_targets,
-    engine_of,
-)
+from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_cli.server import run_store
 from fairway_core.findings import UserError, printable
@@ -34,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def ssh(
-    target: TargetArgument,
+    target: arguments.TargetArgument,
     words: Annotated[
         list[str] | None,
         Argument(
@@ -43,7 +34,6 @@ def ssh(
             show_default=False,
         ),
     ] = None,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Open a shell on a node of a target, or run a command there."""
     words = words or []
@@ -54,13 +44,15 @@ def ssh(
         hint = f"fairway ssh {target} {nodes[0]} -- {' '.join(nodes[1:])}"
         raise UserError.of("many-nodes", f"a shell opens on one node, not on {len(nodes)}", hint)
     node = nodes[0] if nodes else None
-    raise Exit(engine_of(target).shell(node, wanted))
+    raise Exit(arguments.engine_of(target).shell(node, wanted))
 
 
 def ssh_config(
     targets: Annotated[
         list[str],
-        Argument(metavar="TARGET…", help="Names of targets.", autocompletion=complete_targets),
+        Argument(
+            metavar="TARGET…", help="Names of targets.", autocompletion=arguments.complete_targets
+        ),
     ],
 ) -> None:
     """Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets.
@@ -74,7 +66,7 @@ def ssh_config(
 
 
 def exec_(
-    run: RunArgument,
+    run: arguments.RunArgument,
     words: Annotated[
         list[str], Argument(metavar="-- COMMAND…", help="The command to run.", show_default=False)
     ],
@@ -84,7 +76,6 @@ def exec_(
     ] = None,
     node: Annotated[int | None, Option(min=0, help="On this node of the task, from 0.")] = None,
     rank: Annotated[int | None, Option(min=0, help="The rank to join, on its node.")] = None,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Run a command in the environment, folder and container of a running task.
 
@@ -102,14 +93,13 @@ _PAUSE = 0.1  # seconds between two looks whether ssh listens
 
 
 def tunnel(
-    run: RunArgument,
+    run: arguments.RunArgument,
     port: Annotated[
         int, Argument(metavar="PORT", min=1, max=65535, help="Port that the program listens on.")
     ],
     local_port: Annotated[
         int | None, Option(min=1, max=65535, help="Port on this machine; by default the same.")
     ] = None,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Forward a port of a run's main host to this machine, such as TensorBoard's 6006.
 
@@ -197,11 +187,11 @@ dev = Typer(
 
 @dev.command()
 def start(
-    target: TargetArgument,
+    target: arguments.TargetArgument,
     job: Annotated[
         str | None, Option(metavar="JOB", help="Job whose code, environment and container to use.")
     ] = None,
-    set_: SetOption = None,
+    set_: arguments.SetOption = None,
     nodes: Annotated[
         int | None, Option(min=1, help="Number of nodes; by default the job's.")
     ] = None,
@@ -222,7 +212,6 @@ def start(
     ] = True,
     detach: Annotated[bool, Option("--detach", help="Start it without attaching to it.")] = False,
     json_: Annotated[bool, Option("--json", help="With --detach: print JSON.")] = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Start a session on a target, or attach to the one that is there.
 
@@ -260,11 +249,10 @@ def stop(
             metavar="[RUN]",
             help="The session; by default the only one.",
             show_default=False,
-            autocompletion=complete_runs,
+            autocompletion=arguments.complete_runs,
         ),
     ] = None,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """End a session."""
     from fairway_runner.dev.sessions import chosen
@@ -280,7 +268,7 @@ def stop(
 
 
 @dev.command("list")
-def list_(json_: JsonOption = False, _deadline: DeadlineOption = None) -> None:
+def list_(json_: arguments.JsonOption = False) -> None:
     """List the sessions of this project that have not ended."""
     from fairway_cli.ui.runs import run_table
     from fairway_runner.dev.sessions import going
@@ -298,7 +286,7 @@ def list_(json_: JsonOption = False, _deadline: DeadlineOption = None) -> None:
 
 
 @dev.command(hidden=True)
-def connect(run: RunArgument, _deadline: DeadlineOption = None) -> None:
+def connect(run: arguments.RunArgument) -> None:
     """Connect ssh to a session, as the ProxyCommand that `fairway dev` writes does."""
     from fairway_runner.dev.ssh import server_command
     from fairway_runner.runs.store import enter

@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Context, Option
+from typer import Argument, Context, Option, Typer
+from typer.main import get_command
 
 from fairway_cli.server import run_store
 from fairway_core.findings import UserError
@@ -244,7 +245,7 @@ def _choose_deadline(context: Context, text: str | None) -> str | None:
     return text
 
 
-DeadlineOption = Annotated[
+_DeadlineOption = Annotated[
     str | None,
     Option(
         "--deadline",
@@ -254,6 +255,18 @@ DeadlineOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def deadline_option() -> Any:
+    """`--deadline`, which each command has that asks a service; its function does not get it."""
+    alone = Typer(add_completion=False)
+
+    @alone.command()
+    def ask(deadline: _DeadlineOption = None) -> None: ...
+
+    found = get_command(alone).params[0]
+    found.expose_value = False
+    return found
 
 
 def target_names(given: list[str] | None) -> list[str]:

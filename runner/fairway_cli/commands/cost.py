@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from fairway_cli.commands.arguments import (
-    DeadlineOption,
-    EnvironmentArgument,
-    JsonOption,
-    PricesOption,
-    complete_groups,
-)
+from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_cli.server import run_store
 from fairway_core.findings import Severity, UserError
@@ -36,7 +30,7 @@ _ByOption = Annotated[
         "--by",
         metavar="WHAT",
         help="With --runs: group by name, tag, user, target or month.",
-        autocompletion=complete_groups,
+        autocompletion=arguments.complete_groups,
     ),
 ]
 _SinceOption = Annotated[
@@ -55,17 +49,16 @@ _RegionOption = Annotated[
 
 
 def cost(
-    environment: EnvironmentArgument = None,
+    environment: arguments.EnvironmentArgument = None,
     hours_per_day: _HoursOption = None,
     runs: _RunsOption = False,
     by: _ByOption = None,
     since: _SinceOption = None,
     csv: _CsvOption = False,
-    json_: JsonOption = False,
-    prices: PricesOption = None,
+    json_: arguments.JsonOption = False,
+    prices: arguments.PricesOption = None,
     offline: _OfflineOption = False,
     region: _RegionOption = None,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Show what an environment costs per hour and per month.
 

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option, Typer
 
-from fairway_cli.commands.arguments import (
-    DeadlineOption,
-    ForceOption,
-    JsonOption,
-    TargetArgument,
-    WatchOption,
-    complete_targets,
-)
+from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_runner.quantities import counted, size
 
@@ -39,10 +32,9 @@ QuietOption = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
 def put(
     source: Annotated[Path, Argument(metavar="SRC", help="A file or a folder.")],
     path: Annotated[str, Argument(metavar=_BLOB_PATH, help="Destination in the storage account.")],
-    force: ForceOption = False,
+    force: arguments.ForceOption = False,
     quiet: QuietOption = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
     from fairway_cli.ui.columns import shown
@@ -62,10 +54,9 @@ def get(
     folder: Annotated[
         Path, Argument(metavar="[FOLDER]", help="Destination; by default the current folder.")
     ] = Path(),
-    force: ForceOption = False,
+    force: arguments.ForceOption = False,
     quiet: QuietOption = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Copy blobs from storage to a folder; repeat the command to resume a copy."""
     from fairway_cli.ui.columns import shown
@@ -80,13 +71,12 @@ def get(
 
 @data.command()
 def stage(
-    target: TargetArgument,
+    target: arguments.TargetArgument,
     source: Annotated[str, Argument(metavar="CONTAINER:PATH", help="The blobs to copy.")],
     destination: Annotated[str, Argument(metavar="MOUNT:PATH", help="Destination on the cluster.")],
-    watch: WatchOption = False,
+    watch: arguments.WatchOption = False,
     quiet: QuietOption = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Copy blobs to a file system of the cluster, as a job under the nodes' identity."""
     from tempfile import TemporaryDirectory
@@ -112,15 +102,14 @@ def list_(
         Argument(
             metavar=f"TARGET|{_BLOB_PATH}",
             help="A target, or a path in its storage.",
-            autocompletion=complete_targets,
+            autocompletion=arguments.complete_targets,
         ),
     ],
     recursive: Annotated[
         bool,
         Option("--recursive", "-r", help="List every blob instead of a total for each folder."),
     ] = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """List the containers of a target, or the blobs in one."""
     from fairway_runner.data.blobs import blob_path, storage_of

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Exit, Option
 
-from fairway_cli.commands.arguments import (
-    DeadlineOption,
-    EnvironmentArgument,
-    JsonOption,
-    complete_environments,
-    complete_targets,
-    engine_of,
-)
+from fairway_cli.commands import arguments
 from fairway_core.findings import Finding, Severity, UserError, finding_facts, format_finding
 
 if TYPE_CHECKING:
@@ -31,7 +24,6 @@ if TYPE_CHECKING:
     from fairway_runner.live.doctor import Examined
     from fairway_runner.live.requirements import Offer
     from fairway_runner.starter import Settings
-
 
 _QUESTIONS = {
     "location": "Azure region",
@@ -133,8 +125,8 @@ _FAILED = 2
 
 
 def check(
-    environment: EnvironmentArgument = None,
-    json_: JsonOption = False,
+    environment: arguments.EnvironmentArgument = None,
+    json_: arguments.JsonOption = False,
     sarif: Annotated[
         bool, Option("--sarif", help="Print SARIF 2.1.0, for code scanning and editors.")
     ] = False,
@@ -145,7 +137,6 @@ def check(
     live: Annotated[
         bool, Option("--live", help="Also ask Azure about sizes, quota, images and providers.")
     ] = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Check an environment file for mistakes.
 
@@ -261,7 +252,7 @@ def doctor(
             metavar="TARGET",
             help="Check this target instead.",
             show_default=False,
-            autocompletion=complete_targets,
+            autocompletion=arguments.complete_targets,
         ),
     ] = None,
     environment: Annotated[
@@ -269,11 +260,10 @@ def doctor(
         Option(
             metavar="ENVIRONMENT",
             help="By default FAIRWAY_ENVIRONMENT, then the project's own.",
-            autocompletion=complete_environments,
+            autocompletion=arguments.complete_environments,
         ),
     ] = None,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Check the prerequisites of a deployment, and print a fix for each one missing.
 
@@ -324,7 +314,7 @@ def _of_target(name: str) -> Iterator[Examined]:
     if name not in all_targets() and name in known_environments():
         message = f"`{name}` is an environment, not a target"
         raise UserError.of("unknown-target", message, f"fairway doctor --environment {name}")
-    findings = tuple(engine_of(name).doctor())
+    findings = tuple(arguments.engine_of(name).doctor())
     yield Examined(f"target {name}", "has problems" if findings else "ready", findings)
 
 
@@ -341,7 +331,7 @@ def sizes(
     gpu: Annotated[
         str | None, Option(metavar="NAME", help="Only sizes with this GPU, such as H100.")
     ] = None,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """List the VM sizes that Fairway knows.
 

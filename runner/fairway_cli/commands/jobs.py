@@ -11,7 +11,6 @@ import typer
 from typer import Argument, Exit, Option
 
 from fairway_cli.commands.arguments import (
-    DeadlineOption,
     JobArgument,
     JsonOption,
     NoteOption,
@@ -62,7 +61,6 @@ def submit(
             autocompletion=complete_runs,
         ),
     ] = None,
-    _deadline: DeadlineOption = None,
     yes: Annotated[
         bool, Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking.")
     ] = False,
@@ -186,7 +184,6 @@ def sweep(
     target: TargetsOption = None,
     set_: SetOption = None,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """List the points of a job's sweep with the parameters of each; nothing is started."""
     from fairway_cli.ui.runs import print_points
@@ -237,7 +234,6 @@ def retry(
         Option("--failed", help="Only tasks that failed, not those that were cancelled or lost."),
     ] = False,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Run the unsuccessful tasks of an ended run again.
 
@@ -275,7 +271,6 @@ def rerun(
     note: NoteOption = None,
     watch: WatchOption = False,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Start a new run with the job and the code of an earlier one.
 

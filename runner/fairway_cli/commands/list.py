@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from fairway_cli.commands.arguments import (
-    DeadlineOption,
     JsonOption,
     StateOption,
     complete_columns,
@@ -89,7 +88,6 @@ def list_(
     limit: _LimitOption = None,
     watch: _WatchOption = False,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """List the runs of this project, the newest last.
 

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Exit, Option
 
-from fairway_cli.commands.arguments import (
-    AllowOption,
-    DeadlineOption,
-    EnvironmentArgument,
-    JsonOption,
-    PricesOption,
-    complete_environments,
-)
+from fairway_cli.commands import arguments
 from fairway_core.findings import Finding, Severity, UserError
 
 if TYPE_CHECKING:
@@ -27,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    environment: EnvironmentArgument = None,
+    environment: arguments.EnvironmentArgument = None,
     offline: Annotated[
         bool, Option("--offline", help="Plan from an empty state, without Azure.")
     ] = False,
@@ -49,10 +42,9 @@ def plan(
         str, Option(metavar="FILE", help="Append the review in Markdown to this file.")
     ] = "",
     markdown: Annotated[bool, Option("--markdown", help="Print the review as Markdown.")] = False,
-    json_: JsonOption = False,
-    allow: AllowOption = None,
-    prices: PricesOption = None,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
+    allow: arguments.AllowOption = None,
+    prices: arguments.PricesOption = None,
 ) -> None:
     """Plan every stack of an environment, and review what would change.
 
@@ -112,7 +104,7 @@ def review(
             help="Output of `terraform show -json`, one per stack; or a folder of them. Or an "
             "environment, by default FAIRWAY_ENVIRONMENT, then the project's own.",
             show_default=False,
-            autocompletion=complete_environments,
+            autocompletion=arguments.complete_environments,
         ),
     ] = None,
     base: Annotated[
@@ -125,9 +117,9 @@ def review(
     markdown: Annotated[
         bool, Option("--markdown", help="Print a comment for a pull request.")
     ] = False,
-    json_: JsonOption = False,
-    allow: AllowOption = None,
-    prices: PricesOption = None,
+    json_: arguments.JsonOption = False,
+    allow: arguments.AllowOption = None,
+    prices: arguments.PricesOption = None,
 ) -> None:
     """Show what Terraform plans would change, cost and destroy.
 
@@ -149,7 +141,7 @@ def review(
 
 
 def deploy(
-    environment: EnvironmentArgument = None,
+    environment: arguments.EnvironmentArgument = None,
     approved: Annotated[
         Path | None,
         Option(
@@ -163,8 +155,7 @@ def deploy(
     report: Annotated[
         Path | None, Option(metavar="DIR", help="Write the next review to approve to this folder.")
     ] = None,
-    allow: AllowOption = None,
-    _deadline: DeadlineOption = None,
+    allow: arguments.AllowOption = None,
 ) -> None:
     """Apply an approved plan, and nothing else.
 
@@ -217,7 +208,7 @@ def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | Non
 
 
 def destroy(
-    environment: EnvironmentArgument = None,
+    environment: arguments.EnvironmentArgument = None,
     stack: Annotated[
         list[str] | None,
         Option(
@@ -231,7 +222,7 @@ def destroy(
     report: Annotated[
         Path | None, Option(metavar="DIR", help="Write the review of what would go to this folder.")
     ] = None,
-    allow: AllowOption = None,
+    allow: arguments.AllowOption = None,
 ) -> None:
     """Destroy an environment, or some of its stacks, once that was approved.
 

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Exit, Option
 
-from fairway_cli.commands.arguments import (
-    DeadlineOption,
-    ForceOption,
-    JsonOption,
-    RunArgument,
-    RunsArgument,
-    TaskOption,
-    complete_metrics,
-)
+from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_cli.server import run_store
 from fairway_cli.ui.columns import has_colours, shown_files
@@ -30,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def logs(
-    run: RunArgument,
+    run: arguments.RunArgument,
     follow: Annotated[
         bool, Option("--follow", "-f", help="Follow the log until the run has ended.")
     ] = False,
-    task: TaskOption = None,
+    task: arguments.TaskOption = None,
     rank: Annotated[
         int | None, Option(min=0, help="Only this rank, if the log names ranks.")
     ] = None,
@@ -52,7 +44,6 @@ def logs(
     json_: Annotated[
         bool, Option("--json", help="Print JSON: one object per line of the log.")
     ] = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Print what a run printed; lines of several tasks begin with the task, as [3].
 
@@ -107,11 +98,10 @@ _PAUSE = 2.0  # seconds between two looks
 
 
 def top(
-    run: RunArgument,
+    run: arguments.RunArgument,
     once: Annotated[bool, Option("--once", help="Print the last samples and return.")] = False,
     gpus: Annotated[bool, Option("--gpus", help="Show a line for each GPU.")] = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Show how a run uses its nodes: GPUs, processors, memory, disks, network and InfiniBand.
 
@@ -162,7 +152,7 @@ def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
 
 
 def best(
-    run: RunArgument,
+    run: arguments.RunArgument,
     lowest: Annotated[
         bool | None,
         Option(
@@ -177,11 +167,10 @@ def best(
             "--metric",
             "-m",
             help="The metric, if the job has several.",
-            autocompletion=complete_metrics,
+            autocompletion=arguments.complete_metrics,
         ),
     ] = None,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Show the task with the lowest or highest final value of a metric.
 
@@ -203,10 +192,9 @@ def best(
 
 
 def compare(
-    runs: RunsArgument,
+    runs: arguments.RunsArgument,
     csv: Annotated[bool, Option("--csv", help="Print comma-separated values.")] = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Compare runs side by side: their settings and their results.
 
@@ -233,7 +221,7 @@ def compare(
 
 
 def report(
-    run: RunArgument,
+    run: arguments.RunArgument,
     output: Annotated[
         Path | None,
         Option("--output", "-o", metavar="FILE", help="File to write; by default report-RUN.html."),
@@ -243,11 +231,10 @@ def report(
         Option(
             metavar="METRIC",
             help="Metric to measure scaling by; by default the first named per_second.",
-            autocompletion=complete_metrics,
+            autocompletion=arguments.complete_metrics,
         ),
     ] = None,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Write a page about a run: its tasks, metrics, sweep, scaling and nodes.
 
@@ -266,15 +253,14 @@ _SHOWN = 20
 
 
 def fetch(
-    run: RunArgument,
-    task: TaskOption = None,
+    run: arguments.RunArgument,
+    task: arguments.TaskOption = None,
     to: Annotated[
         Path | None,
         Option(metavar="FOLDER", help="Destination; by default a folder named for the run."),
     ] = None,
-    force: ForceOption = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    force: arguments.ForceOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Copy the outputs and logs of a run to FOLDER/TASK/.
 

@@ -11,7 +11,6 @@ import typer
 from typer import Argument, Exit, Option
 
 from fairway_cli.commands.arguments import (
-    DeadlineOption,
     JsonOption,
     RunArgument,
     RunsArgument,
@@ -37,7 +36,6 @@ def show(
         int, Option("--limit", "-n", min=0, help="Show at most N tasks; 0 for all.")
     ] = 50,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Show a run: its state, its tasks and its files.
 
@@ -69,7 +67,6 @@ def wait(
         ),
     ] = None,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Wait until runs have ended, print their states, and exit with the first failing code.
 
@@ -127,7 +124,6 @@ def cancel(
         ),
     ] = None,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Cancel runs: signal their programs, and kill them after the grace period."""
     from fairway_runner.runs.view import cancel_facts
@@ -215,7 +211,6 @@ def clean(
     state: StateOption = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Remove runs that have ended, with their logs, outputs and checkpoints.
 

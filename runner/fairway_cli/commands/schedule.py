@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
-from fairway_cli.commands.arguments import (
-    DeadlineOption,
-    JobArgument,
-    JsonOption,
-    SetOption,
-    TargetOption,
-    engine_of,
-)
+from fairway_cli.commands import arguments
 from fairway_cli.server import run_store
 from fairway_core.findings import UserError
 from fairway_runner.quantities import span
@@ -31,16 +24,15 @@ _NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedule
 
 @schedule.command()
 def create(
-    job: JobArgument,
-    target: TargetOption,
+    job: arguments.JobArgument,
+    target: arguments.TargetOption,
     every: Annotated[str | None, Option(metavar="SPAN", help="How often: 30m, 6h, 1d.")] = None,
     cron: Annotated[
         str | None, Option(metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'.")
     ] = None,
     name: Annotated[str | None, Option(help="Name of the schedule; its runs are NAME-1, …")] = None,
-    set_: SetOption = None,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    set_: arguments.SetOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Schedule a job; its runs start without this machine.
 
@@ -49,7 +41,7 @@ def create(
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.submit.prepare import prepare
 
-    engine = engine_of(target)
+    engine = arguments.engine_of(target)
     schedules = engine.schedules()
     recurrence = _recurrence(every, cron)
     prepared = prepare(load_job(job, set_ or []), engine.target, run_store(), run_id=name)
@@ -63,13 +55,11 @@ def create(
 
 
 @schedule.command("list")
-def list_(
-    target: TargetOption, json_: JsonOption = False, _deadline: DeadlineOption = None
-) -> None:
+def list_(target: arguments.TargetOption, json_: arguments.JsonOption = False) -> None:
     """List the schedules of a target."""
     from dataclasses import asdict
 
-    found = engine_of(target).schedules().all()
+    found = arguments.engine_of(target).schedules().all()
     if json_:
         print(json.dumps([asdict(each) for each in found], indent=1))
         return
@@ -84,12 +74,9 @@ def list_(
 
 def _add(action: str, done: str, help_: str) -> None:
     def act(
-        names: _NamesArgument,
-        target: TargetOption,
-        json_: JsonOption = False,
-        _deadline: DeadlineOption = None,
+        names: _NamesArgument, target: arguments.TargetOption, json_: arguments.JsonOption = False
     ) -> None:
-        schedules = engine_of(target).schedules()
+        schedules = arguments.engine_of(target).schedules()
         for name in names:
             schedules.act(action, name)
             if not json_:

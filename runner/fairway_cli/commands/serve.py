@@ -8,7 +8,6 @@ from typing import Annotated
 
 from typer import Option
 
-from fairway_cli.commands.arguments import DeadlineOption
 from fairway_cli.server import run_store
 from fairway_core.findings import UserError
 
@@ -48,7 +47,6 @@ def serve(
     address: Annotated[
         str | None, Option(metavar="IP", help="Listen on this address instead of loopback.")
     ] = None,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Show the runs of this project in a browser, with a REST API under /api/v1.
 

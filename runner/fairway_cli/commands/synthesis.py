@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from fairway_stacks.app import WrittenStack
 
-
 _STACKS = "FAIRWAY_STACKS"
 
 
@@ -46,8 +45,12 @@ def synth(
     from fairway_stacks.app import write_stacks
 
     with collector_paused():
-        file, state = environment_file(environment), _state_asked_for()
-        stacks = write_stacks(file, warn=warn, state=state, hcl=hcl)
+        choice = os.environ.get(_STACKS, "")
+        if choice not in ("", "state"):
+            message = f"{_STACKS}: no stacks `{choice}`"
+            raise UserError.of("unknown-stacks", message, "set it to `state`, or unset it")
+        file = environment_file(environment)
+        stacks = write_stacks(file, warn=warn, state=choice == "state", hcl=hcl)
         _print(stacks, json_=json_)
     ahead.join()
 
@@ -63,15 +66,6 @@ def _print(stacks: Iterable[WrittenStack], *, json_: bool) -> None:
         return
     for stack in stacks:
         print(f"{stack.name}: {stack.resources} resources -> {_shown(stack.folder)}")
-
-
-def _state_asked_for() -> bool:
-    """True if FAIRWAY_STACKS asks for the stack that holds the others' state."""
-    choice = os.environ.get(_STACKS, "")
-    if choice not in ("", "state"):
-        message = f"{_STACKS}: no stacks `{choice}`"
-        raise UserError.of("unknown-stacks", message, "set it to `state`, or unset it")
-    return choice == "state"
 
 
 def _shown(path: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Context, Option, Typer
 
-from fairway_cli.commands.arguments import DeadlineOption, JsonOption, TargetArgument, engine_of
+from fairway_cli.commands.arguments import JsonOption, TargetArgument, engine_of
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_runner.quantities import span
@@ -23,10 +23,7 @@ targets = Typer(add_completion=False, invoke_without_command=True, help=_HELP)
 
 @targets.callback()
 def targets_group(
-    context: Context,
-    offline: _OfflineOption = False,
-    json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
+    context: Context, offline: _OfflineOption = False, json_: JsonOption = False
 ) -> None:
     """List the targets that jobs can run on, or read them from a deployment.
 
@@ -38,9 +35,7 @@ def targets_group(
 
 
 @targets.command("list")
-def list_targets(
-    offline: _OfflineOption = False, json_: JsonOption = False, _deadline: DeadlineOption = None
-) -> None:
+def list_targets(offline: _OfflineOption = False, json_: JsonOption = False) -> None:
     """List the targets, as `fairway targets` alone does."""
     from fairway_cli.ui.catalogue import target_table, warn_of_unready
     from fairway_runner.targets.lookup import all_targets
@@ -99,7 +94,6 @@ def prepare(
     apply: Annotated[
         bool, Option("--apply", help="Apply the manifests, with your own rights.")
     ] = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Make what a Kubernetes cluster needs before jobs run there.
 
@@ -124,9 +118,7 @@ _NodesArgument = Annotated[
 
 
 @nodes.command("list")
-def list_nodes(
-    target: TargetArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
-) -> None:
+def list_nodes(target: TargetArgument, json_: JsonOption = False) -> None:
     """List the nodes of a target, and why a node is unusable."""
     from fairway_cli.ui.catalogue import node_table
     from fairway_runner.targets.nodes import node_facts
@@ -145,7 +137,6 @@ def stop(
     target: TargetArgument,
     force: Annotated[bool, Option("--force", help="Stop them even if that loses runs.")] = False,
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Stop the machines of a plain cluster or VM; you then pay for their disks only."""
     from fairway_runner.live import operations
@@ -157,9 +148,7 @@ def stop(
 
 
 @nodes.command()
-def start(
-    target: TargetArgument, json_: JsonOption = False, _deadline: DeadlineOption = None
-) -> None:
+def start(target: TargetArgument, json_: JsonOption = False) -> None:
     """Start the machines of a plain cluster or VM again."""
     from fairway_runner.live import operations
     from fairway_runner.targets.lookup import find_target
@@ -170,12 +159,7 @@ def start(
 
 
 def _add_action(action: str, done: str, help_: str) -> None:
-    def act(
-        target: TargetArgument,
-        nodes: _NodesArgument,
-        json_: JsonOption = False,
-        _deadline: DeadlineOption = None,
-    ) -> None:
+    def act(target: TargetArgument, nodes: _NodesArgument, json_: JsonOption = False) -> None:
         engine = engine_of(target)
         for node in nodes:
             engine.act_on_node(action, node)
@@ -231,7 +215,6 @@ def report(
         str, Option(metavar="SPAN", help="How long to wait for Azure's answer.")
     ] = "10m",
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """File a Guest Health Report, so that Azure takes the node's broken host out of service.
 
@@ -285,7 +268,6 @@ def resize(
     target: TargetArgument,
     nodes: Annotated[int, Argument(metavar="NODES", min=0, help="The new number of nodes.")],
     json_: JsonOption = False,
-    _deadline: DeadlineOption = None,
 ) -> None:
     """Request a number of nodes, within the limits of the environment."""
     engine_of(target).resize(nodes)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Query = Sequence[tuple[str, str]]
 
-
 TOKEN = "FAIRWAY_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE = "FAIRWAY_SERVER_TOKEN_FILE"  # noqa: S105 - as above
 _HTTPS, _HTTP = 443, 80

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
     from fairway_runner.runs.query import Column, Wanted
 
-
 _PAGE = 100  # runs that a server tells at once
 _MOST_PAGES = 10_000
 _MOST_BYTES = 16 << 30  # of logs: they are copied to a disk here

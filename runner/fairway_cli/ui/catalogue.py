@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fairway_runner.live.requirements import Offer
     from fairway_runner.runs.figures import Sample
 
-
 # SGR parameters of ECMA-48.
 _RED, _GREEN, _YELLOW, _CYAN = "31", "32", "33", "36"
 _NODE_COLOURS = {"idle": _GREEN, "running": _CYAN, "allocated": _CYAN, "mixed": _CYAN}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fairway_runner.data.transfer import Report
     from fairway_runner.engines.engine import Progress
 
-
 # SGR parameters of ECMA-48.
 _COLOURS = {
     "queued": "2",
@@ -36,8 +35,7 @@ _BOLD = "1"
 
 
 def has_colours(out: TextIO | None = None) -> bool:
-    """True if a stream is a terminal that shows colours, and colours are not turned off. The
-    default is standard output."""
+    """True if a stream (by default standard output) is a terminal that shows colours, turned on."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and (out or sys.stdout).isatty()
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fairway_core.environment.services import Budget
     from fairway_runner.runs.accounting import Group
 
-
 _UNKNOWN = "unknown"
 _STATES = ("minimum", "maximum", "rest")
 

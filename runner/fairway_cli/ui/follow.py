@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fairway_runner.runs.log_lines import Line, LogFile, Selection
     from fairway_runner.runs.store import Run
 
-
 _BLOCK = 1 << 16
 _PAUSE = 0.5  # seconds between two looks at what another part of this program keeps up to date
 # SGR parameters of ECMA-48: colours that can be read on black and on white.
@@ -29,12 +28,10 @@ _COLOURS = (b"36", b"33", b"35", b"32", b"34", b"31", b"96", b"93", b"95", b"92"
 
 @dataclass
 class Shape:
-    """Form in which the lines of logs are shown.
-
-    Where a launcher has labelled a line with its rank, `named` begins it with that alone, unless
-    some ranks were chosen, and `coloured` does so in a colour of its own. With `json` each line is
-    a record; `whole` ends the last line, where another text follows.
-    """
+    """Form in which the lines of logs are shown. Where a launcher has labelled a line with its
+    rank, `named` begins it with that alone, unless some ranks were chosen, and `coloured` does so
+    in a colour of its own. With `json` each line is a record; `whole` ends the last line, where
+    another text follows."""
 
     coloured: bool = False
     named: bool = False
@@ -121,8 +118,7 @@ class Remarks:
 
 @contextmanager
 def remarked(run: Run) -> Iterator[None]:
-    """Says the same as long as somebody else waits for the run, and brings its folder up to
-    date."""
+    """Says so as long as somebody else waits for the run, and brings its folder up to date."""
     remarks, done = Remarks(run), threading.Event()
 
     def look() -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fairway_core.review.lines import Line
     from fairway_core.review.review import Review, StackReview
 
-
 # SGR parameters of ECMA-48.
 _COLOURS = {
     Action.DESTROY: "31",

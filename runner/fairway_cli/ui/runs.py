@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.view import RunView
 
-
 # More lines than this nobody reads.
 _MOST_POINTS = 1000
 
