@@ -4,6 +4,8 @@ import dataclasses
 import pickle
 from dataclasses import field, fields, replace
 
+import pytest
+
 from fairway_agent import quick
 
 
@@ -60,3 +62,39 @@ def test_the_functions_of_dataclasses_take_them() -> None:
     assert replace(Point(1, 2), y=3) == Point(1, 3)
     assert [each.name for each in fields(Place)] == ["x", "y", "note", "name"]
     assert pickle.loads(pickle.dumps(Point(1, 2, "a"))).note == "a"
+
+
+@quick.dataclass
+class Box:
+    name: str
+    room: int = field(default=3, kw_only=True)
+    things: list[str] = field(default_factory=list, init=False)
+    label: str = field(init=False)
+    room_: int = 1
+
+    def __post_init__(self) -> None:
+        self.label = f"{self.name}: {self.room}"
+
+
+def test_they_are_made_from_what_python_takes() -> None:
+    box = Box("a", 5, room=4)
+    assert (box.name, box.room, box.room_, box.things, box.label) == ("a", 4, 5, [], "a: 4")
+    assert Box("b").things is not box.things
+    for given in ({}, {"name": "a", "things": []}, {"name": "a", "rooms": 1}):
+        with pytest.raises(TypeError, match=r"^Box\.__init__\(\) "):
+            Box(**given)
+
+
+def test_a_child_and_its_parent_are_made_in_any_order() -> None:
+    @quick.dataclass(slots=True)
+    class Parent:
+        a: int
+
+    @quick.dataclass(slots=True)
+    class Child(Parent):
+        b: int = 2
+
+    class Plain(Child):
+        pass
+
+    assert (Plain(1).b, Child(1, 3).b, Parent(4).a, Plain(a=5).a) == (2, 3, 4, 5)
