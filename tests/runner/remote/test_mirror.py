@@ -130,6 +130,63 @@ def test_very_long_logs_come_in_pieces(
     assert len(calls) == 3
 
 
+def test_samples_of_an_ended_run_come_once(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = submitted(tmp_path)
+    folder = there(tmp_path, run)
+    (folder / "figures").mkdir()
+    long = os.urandom(9 << 20)
+    (folder / "figures" / "n1.jsonl").write_bytes(long[:5])
+    say(folder / "tasks" / "0", "running", b"", attempt=0)
+    say(folder, "running")
+    mirror.refresh([run], samples=True)
+    assert not submission_state.read(run).sampled
+    (folder / "figures" / "n1.jsonl").write_bytes(long)
+    say(folder / "tasks" / "0", "failed", b"log", exit_code=1, attempt=0)
+    say(folder, "failed")
+    mirror.refresh([run])
+    assert not submission_state.read(run).sampled, "nobody asked for them"
+    mirror.refresh([run], samples=True)
+    assert (run.folder / "figures" / "n1.jsonl").read_bytes() == long
+    calls = counted(mirror, monkeypatch)
+    mirror.refresh([run], samples=True)
+    assert calls == [], "all is known of a run that has ended"
+    mirror.refresh([run], logs=True, samples=True)
+    assert run.log_text(0) == "log"
+    (run.folder / "retry.json").write_text('{"only": [0], "done": {}, "is_set_up": true}')
+    submission_state.begin(run, retry=True)
+    assert not submission_state.read(run).sampled
+
+
+def test_samples_that_two_commands_bring_at_once_cut_off_no_log(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One asks for the samples, and ends while the other is answered."""
+    run = submitted(tmp_path)
+    folder = there(tmp_path, run)
+    say(folder / "tasks" / "0", "succeeded", b"log", exit_code=0, attempt=0)
+    say(folder, "succeeded")
+    begun = []
+
+    def other() -> None:
+        if not begun:
+            begun.append(True)
+            mirror.refresh([run], samples=True)
+
+    meanwhile(monkeypatch, other)
+    mirror.refresh([run], logs=True)
+    assert (run.log_text(0), submission_state.read(run).sampled) == ("log", True)
+
+
+def test_a_lost_run_may_have_more_samples(mirror: Mirror, tmp_path: Path) -> None:
+    """A node that is cut off samples on."""
+    run = submitted(tmp_path)
+    say(there(tmp_path, run), "lost")
+    mirror.refresh([run], samples=True)
+    assert not submission_state.read(run).sampled
+
+
 def test_the_state_of_an_earlier_submission_is_not_the_retrys(
     mirror: Mirror, tmp_path: Path
 ) -> None:

@@ -208,7 +208,7 @@ class Mirror:
                 run, report = wanted[run_id], found.get(run_id)
                 if report is not None and report.damaged:
                     continue
-                _apply(run, report, last[run_id])
+                _apply(run, report, last[run_id], samples=samples)
                 if not silent:
                     run.note_answer()
                 if report is not None and report.more:
@@ -284,17 +284,19 @@ def _requests(
     damaged: list[Finding] = []
     for run in runs:
         try:
-            if submission_state.read(run) is None:
+            last = submission_state.read(run)
+            if last is None:
                 _say_cut_off(run)
                 continue
             final = submission_state.is_final(run)
+            sampled = samples and not last.sampled
             numbers = range(run.record.tasks)
             done = [run.task_name(index) for index in numbers if run.task_status(index).is_final]
             known = known_logs(run, final=final) if logs else {}
-            if known or samples or not final:
-                files = (run.folder / FIGURES).glob("*.jsonl") if samples else ()
+            if known or sampled or not final:
+                files = (run.folder / FIGURES).glob("*.jsonl") if sampled else ()
                 sizes = {file.stem: file.stat().st_size for file in files}
-                asked[run.id] = RunRequest(tuple(done), known, sizes if samples else None)
+                asked[run.id] = RunRequest(tuple(done), known, sizes if sampled else None)
         except UserError as error:
             damaged += error.findings
     return asked, damaged
@@ -323,11 +325,14 @@ def _known(run: RunFolder) -> RunState:
     return known_state(run.folder) or RunState()
 
 
-def _apply(run: RunFolder, found: RunReport | None, last: Submission | None) -> None:
+def _apply(
+    run: RunFolder, found: RunReport | None, last: Submission | None, *, samples: bool
+) -> None:
     """Writes what was found into the run's folder, its own state last; nothing where `last`, its
     submission when the host was asked, is another by now."""
     with run.mirroring():
-        if last is None or submission_state.read(run) != last:
+        now = submission_state.read(run)
+        if last is None or now is None or now != replace(last, sampled=now.sampled):
             return
         if found is None and last.complete:
             why = "its folder is gone"
@@ -339,6 +344,16 @@ def _apply(run: RunFolder, found: RunReport | None, last: Submission | None) -> 
             add_pieces(run, found)
         else:
             _write(run, found)
+        if samples and found is not None and not found.more and _has_ended(found, now.submission):
+            replace(now, sampled=True).write(run)
+
+
+def _has_ended(found: RunReport, submission: int) -> bool:
+    """True if nothing of that submission samples its nodes any more; those that are lost may."""
+    state = found.state
+    if state is None or state.submission != submission:
+        return False
+    return state.is_final and state.state != "lost"
 
 
 def _write(run: RunFolder, found: RunReport) -> None:

@@ -30,11 +30,13 @@ _FILE = "engine.json"
 @dataclass(frozen=True)
 class Submission(JsonRecord, called="the submission"):
     """The last submission of a run: `submission` counts the times that it was started, from 0, and
-    each retry is another. `complete` says that the cluster has taken it over, as these `jobs`."""
+    each retry is another. `complete` says that the cluster has taken it over, as these `jobs`, and
+    `sampled` that it has ended and all samples of its nodes are here."""
 
     submission: int
     complete: bool = False
     jobs: tuple[str, ...] = ()
+    sampled: bool = False
 
     def write(self, run: RunFolder) -> None:
         """Replaces the file."""
