@@ -133,6 +133,14 @@ def test_the_limit_that_binds_is_named_with_its_field(
     assert not list(starved_gpus(limits, NfsServer.raised_by, gpus=0))
 
 
+TAGS = {"environment": "demo", "managed-by": "fairway"}
+DENY = {"default_action": "Deny"}
+
+
+def _scale(dedicated: int, low: int = 0) -> dict[str, int]:
+    return {"target_dedicated_nodes": dedicated, "target_low_priority_nodes": low}
+
+
 def _rule(**values: Any) -> dict[str, Any]:
     return {"name": "r", "direction": "Inbound", "access": "Allow", **values}
 
@@ -146,42 +154,22 @@ def test_rules_open_to_internet_finds_open_sources(source: str, plural: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("rule", "bastion"),
+    ("source", "more", "bastion"),
     [
-        (_rule(source_address_prefix="10.0.0.0/8"), False),
-        (_rule(source_address_prefix="8.8.8.0/25"), False),  # a part of an allowed range
-        (_rule(source_address_prefix="AzureLoadBalancer"), False),
-        (_rule(source_address_prefix="${azurerm_subnet.a.address_prefixes[0]}"), False),
-        ({**_rule(source_address_prefix="*"), "access": "Deny"}, False),
-        ({**_rule(source_address_prefix="*"), "direction": "Outbound"}, False),
-        (_rule(source_address_prefix="Internet", destination_port_range="443"), True),
+        ("10.0.0.0/8", {}, False),
+        ("8.8.8.0/25", {}, False),  # a part of an allowed range
+        ("AzureLoadBalancer", {}, False),
+        ("${azurerm_subnet.a.address_prefixes[0]}", {}, False),
+        ("*", {"access": "Deny"}, False),
+        ("*", {"direction": "Outbound"}, False),
+        ("Internet", {"destination_port_range": "443"}, True),
     ],
 )
 def test_rules_open_to_internet_ignores_closed_and_allowed_rules(
-    rule: dict[str, Any], bastion: bool
+    source: str, more: dict[str, str], bastion: bool
 ) -> None:
+    rule = {**_rule(source_address_prefix=source), **more}
     assert not list(open_to_internet(rule, [IPv4Network("8.8.8.0/24")], bastion=bastion))
-
-
-def _bastion_stack(port: str) -> dict[str, Any]:
-    rule = _rule(source_address_prefix="Internet", destination_port_range=port)
-    tags = {"environment": "demo", "managed-by": "fairway"}
-    return {
-        "resource": {
-            "azurerm_network_security_group": {
-                "bastion-rules": {"security_rule": [rule], "tags": tags}
-            },
-            "azurerm_subnet": {"bastion": {"name": "AzureBastionSubnet"}},
-            "azurerm_subnet_network_security_group_association": {
-                "bastion-has-rules": {
-                    "subnet_id": "${azurerm_subnet.bastion.id}",
-                    "network_security_group_id": (
-                        "${azurerm_network_security_group.bastion-rules.id}"
-                    ),
-                }
-            },
-        }
-    }
 
 
 @pytest.mark.parametrize(
@@ -190,7 +178,18 @@ def _bastion_stack(port: str) -> dict[str, Any]:
 def test_only_a_bastion_that_was_asked_for_takes_https(
     port: str, bastion: bool, found: int
 ) -> None:
-    findings = check_stack(_bastion_stack(port), Asked(bastion=bastion))
+    rule = _rule(source_address_prefix="Internet", destination_port_range=port)
+    rules = {"bastion-rules": {"security_rule": [rule], "tags": TAGS}}
+    applied = {
+        "subnet_id": "${azurerm_subnet.bastion.id}",
+        "network_security_group_id": "${azurerm_network_security_group.bastion-rules.id}",
+    }
+    stack = {
+        "azurerm_network_security_group": rules,
+        "azurerm_subnet": {"bastion": {"name": "AzureBastionSubnet"}},
+        "azurerm_subnet_network_security_group_association": {"bastion-has-rules": applied},
+    }
+    findings = check_stack({"resource": stack}, Asked(bastion=bastion))
     assert [finding.id for finding in findings] == ["open-to-internet"] * found
 
 
@@ -212,8 +211,7 @@ def test_secrets_are_found_in_encoded_start_up_data(secret: str, wrapped: bool) 
     data = _encoded(f"#cloud-config\n# some text before it\n{secret}\n")
     if wrapped:
         data = f'${{base64encode(replace(base64decode("{data}"), "@@0@@", azurerm_x.y.z))}}'
-    tags = {"environment": "demo", "managed-by": "fairway"}
-    machine = {"custom_data": data, "tags": tags}
+    machine = {"custom_data": data, "tags": TAGS}
     stack = {"resource": {"azurerm_linux_virtual_machine": {"server": machine}}}
     (finding,) = check_stack(stack, Asked())
     assert finding.id == "plain-secret"
@@ -240,7 +238,7 @@ def test_secrets_in_outputs(value: Any, found: bool) -> None:
 
 
 def test_protection_is_only_wanted_where_it_was_asked_for() -> None:
-    disk = {"name": "d", "tags": {"environment": "demo", "managed-by": "fairway"}}
+    disk = {"name": "d", "tags": TAGS}
     stack = {"resource": {"azurerm_managed_disk": {"d": disk}}}
     assert len(check_stack(stack, Asked(protect=True))) == 2
     assert check_stack(stack, Asked(protect=False)) == []
@@ -250,23 +248,16 @@ def test_protection_is_only_wanted_where_it_was_asked_for() -> None:
 def test_batchs_own_vault_is_reached_as_one_of_azures_services(
     bypass: str | None, named: str
 ) -> None:
-    tags = {"environment": "demo", "managed-by": "fairway"}
-    rules = {"default_action": "Deny", "bypass": bypass or "AzureServices"}
+    vault = {"name": "v", "network_acls": {**DENY, "bypass": bypass or "AzureServices"}}
     reference = {"id": f"${{azurerm_key_vault.{named}.id}}", "url": "u"}
-    account = {
-        "name": "b",
-        "tags": tags,
-        "public_network_access_enabled": False,
-        "key_vault_reference": reference,
-    }
+    account = {"name": "b", "public_network_access_enabled": False}
+    account |= {"tags": TAGS, "key_vault_reference": reference}
     stack = {
-        "resource": {
-            "azurerm_key_vault": {"v": {"name": "v", "tags": tags, "network_acls": rules}},
-            "azurerm_batch_account": {"b": account},
-        }
+        "azurerm_key_vault": {"v": {**vault, "tags": TAGS}},
+        "azurerm_batch_account": {"b": account},
     }
     asked = Asked(protect=False, private_endpoints=True)
-    found = {finding.path for finding in check_stack(stack, asked)}
+    found = {finding.path for finding in check_stack({"resource": stack}, asked)}
     assert ("azurerm_key_vault.v" in found) is (bypass != "AzureServices")
 
 
@@ -277,7 +268,7 @@ def test_an_account_for_the_state_may_be_open_where_that_was_asked_for(
     state = AzurermState(
         backend="azurerm", resource_group="rg", storage_account="labstate", public_access=True
     )
-    account = {"name": "labstate", "tags": {"environment": "demo", "managed-by": "fairway"}}
+    account = {"name": "labstate", "tags": TAGS}
     stack = {"resource": {"azurerm_storage_account": {"state": account}}}
     assert check_stack(stack, Asked.by(demo.model_copy(update={"state": state}))) == []
     closed = state.model_copy(update={"public_access": False})
@@ -304,7 +295,7 @@ def test_rules_report_a_broken_fabric_for_each_wrong_argument(argument: str, val
         "overprovision": False,
         "platform_fault_domain_count": 1,
         "single_placement_group": True,
-        "tags": {"environment": "demo", "managed-by": "fairway"},
+        "tags": TAGS,
     }
     kind = "azurerm_linux_virtual_machine_scale_set"
     assert check_stack({"resource": {kind: {"nd": arguments}}}, Asked()) == []
@@ -319,51 +310,42 @@ def test_rules_report_a_broken_fabric_for_each_wrong_argument(argument: str, val
 @pytest.mark.parametrize(
     ("kind", "arguments", "said"),
     [
-        (
-            "azurerm_batch_pool",
-            {"fixed_scale": {"target_dedicated_nodes": 1, "target_low_priority_nodes": 1}},
-            "the nodes of a job must not be mixed",
-        ),
-        (
-            "azurerm_batch_pool",
-            {"fixed_scale": {"target_dedicated_nodes": 101}},
-            "such a pool holds 100 nodes",
-        ),
-        ("azurerm_key_vault", {"public_network_access_enabled": False}, "nobody can reach this"),
-        (
-            "azurerm_role_assignment",
-            {"role_definition_name": "Reader"},
-            "this role has no description",
-        ),
+        ("batch_pool", {"fixed_scale": _scale(1, 1)}, "the nodes of a job must not be mixed"),
+        ("batch_pool", {"fixed_scale": _scale(101)}, "such a pool holds 100 nodes"),
+        ("key_vault", {"public_network_access_enabled": False}, "nobody can reach this"),
+        ("role_assignment", {"role_definition_name": "Reader"}, "this role has no description"),
     ],
 )
 def test_rules_report_a_plain_message_and_hint_for_each_resource(
     kind: str, arguments: dict[str, Any], said: str
 ) -> None:
-    tagged = {**arguments, "tags": {"environment": "demo", "managed-by": "fairway"}}
-    (finding,) = check_stack({"resource": {kind: {"x": tagged}}}, Asked(protect=False))
+    tagged = {**arguments, "tags": TAGS}
+    stack = {"resource": {f"azurerm_{kind}": {"x": tagged}}}
+    (finding,) = check_stack(stack, Asked(protect=False))
     assert finding.message == said
-    assert finding.path.startswith(f"{kind}.x")
+    assert finding.path.startswith(f"azurerm_{kind}.x")
     assert finding.hint
 
 
-def _plan(actions: list[str], type_: str = "azurerm_managed_disk") -> dict[str, Any]:
-    change = {"actions": actions, "replace_paths": [["zone"]]}
-    return {"resource_changes": [{"address": f"{type_}.x[0]", "type": type_, "change": change}]}
-
-
-@pytest.mark.parametrize("actions", [["delete"], ["delete", "create"], ["create", "delete"]])
-def test_data_is_lost_by_deleting_and_by_replacing(actions: list[str]) -> None:
-    (finding,) = check_plan(_plan(actions))
-    assert finding.id == "data-loss"
-    assert "azurerm_managed_disk.x[0]" in finding.message
-    assert ("zone" in finding.message) is True
-
-
-@pytest.mark.parametrize("actions", [["no-op"], ["create"], ["update"], ["read"]])
-def test_no_data_is_lost_otherwise(actions: list[str]) -> None:
-    assert check_plan(_plan(actions)) == []
-    assert check_plan(_plan(["delete"], "azurerm_subnet")) == []
+@pytest.mark.parametrize(
+    ("type_", "actions", "lost"),
+    [
+        ("azurerm_managed_disk", "delete", True),
+        ("azurerm_managed_disk", "delete create", True),
+        ("azurerm_managed_disk", "create delete", True),
+        ("azurerm_managed_disk", "no-op", False),
+        ("azurerm_managed_disk", "create", False),
+        ("azurerm_managed_disk", "update", False),
+        ("azurerm_managed_disk", "read", False),
+        ("azurerm_subnet", "delete", False),
+    ],
+)
+def test_data_is_lost_by_deleting_and_by_replacing(type_: str, actions: str, lost: bool) -> None:
+    change = {"actions": actions.split(), "replace_paths": [["zone"]]}
+    plan = {"resource_changes": [{"address": f"{type_}.x[0]", "type": type_, "change": change}]}
+    found = check_plan(plan)
+    assert [each.id for each in found] == ["data-loss"] * lost
+    assert all(f"{type_}.x[0]" in each.message and "zone" in each.message for each in found)
     assert check_plan({}) == []
 
 
@@ -387,13 +369,11 @@ def test_findings_stand_at_their_lines(tmp_path: Path, repository: Path) -> None
 
 def test_nulls_of_the_cdk_count_as_absent() -> None:
     rule = _rule(source_address_prefix="${null}", source_address_prefixes=["10.0.0.0/8"])
-    group = {"security_rule": [rule], "tags": {"environment": "x", "managed-by": "fairway"}}
+    group = {"security_rule": [rule], "tags": TAGS}
     stack = {"resource": {"azurerm_network_security_group": {"g": group}}}
     assert check_stack(json.loads(json.dumps(stack)), Asked()) == []
 
 
-TAGS = {"environment": "demo", "managed-by": "fairway"}
-DENY = {"default_action": "Deny"}
 CONNECTION = {"private_connection_resource_id": "${azurerm_batch_account.b.id}"}
 ENDPOINT = {"e": {"private_service_connection": CONNECTION, "tags": TAGS}}
 
