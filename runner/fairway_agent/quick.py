@@ -34,42 +34,19 @@ else:
 
 
 def _unwritten(cls: Any) -> Any:
-    """An `__init__` that gives the class its own at the first call."""
+    """An `__init__` that at the first call has `dataclasses` write the one of the class."""
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        cls.__init__ = _written(cls)
+        taken = [(each.name, each.type, each) for each in dataclasses.fields(cls)]
+        kept = {"__doc__": "Without one, its signature is read."}
+        if hasattr(cls, "__post_init__"):
+            kept["__post_init__"] = cls.__post_init__
+        made = dataclasses.make_dataclass(
+            cls.__name__, taken, namespace=kept, repr=False, eq=False, match_args=False
+        )
+        cls.__init__ = made.__init__
         cls.__init__(self, *args, **kwargs)
 
-    return init
-
-
-def _written(cls: Any) -> Any:
-    """The `__init__` that `dataclasses` would write."""
-    known: dict[str, Any] = {"MISSING": dataclasses.MISSING}
-    plain, named, body = ["self"], list[str](), list[str]()
-    for each in dataclasses.fields(cls):
-        name, default, taken = each.name, f"{each.name}__default", each.name
-        if each.default_factory is not dataclasses.MISSING:
-            known[default] = each.default_factory
-            taken = f"{default}() if {name} is MISSING else {name}" if each.init else f"{default}()"
-            given = f"{name}=MISSING"
-        elif each.default is not dataclasses.MISSING:
-            known[default] = each.default
-            taken, given = name if each.init else default, f"{name}={default}"
-        elif each.init:
-            given = name
-        else:
-            continue
-        if each.init:
-            (named if each.kw_only else plain).append(given)
-        body.append(f"self.{name} = {taken}")
-    if hasattr(cls, "__post_init__"):
-        body.append("self.__post_init__()")
-    parameters = ", ".join([*plain, *(["*", *named] if named else [])])
-    text = "\n    ".join([f"def __init__({parameters}):", *(body or ["pass"])])
-    exec(text, known)  # noqa: S102 - of the class's own names
-    init = known["__init__"]
-    init.__qualname__ = f"{cls.__qualname__}.__init__"
     return init
 
 
