@@ -41,7 +41,7 @@ def _unwritten(cls: Any) -> Any:
         kept = {"__doc__": "Without one, its signature is read."}
         if hasattr(cls, "__post_init__"):
             kept["__post_init__"] = cls.__post_init__
-        made = dataclasses.make_dataclass(
+        made: Any = dataclasses.make_dataclass(
             cls.__name__, taken, namespace=kept, repr=False, eq=False, match_args=False
         )
         cls.__init__ = made.__init__

@@ -1,4 +1,4 @@
-"""What webhooks and mail reach on loopback."""
+"""Receivers of webhooks and mail on loopback."""
 
 import queue
 import ssl
