@@ -61,94 +61,66 @@ def everything(synthesize: Synthesize) -> dict[str, Any]:
     return resources
 
 
-def test_the_workspace_has_no_keys_and_keeps_logs_as_long_as_asked(
-    everything: dict[str, Any],
-) -> None:
+def test_workspace_keeps_what_machines_and_services_send(everything: dict[str, Any]) -> None:
     workspace = everything["azurerm_log_analytics_workspace"]["workspace"]
     assert workspace["local_authentication_enabled"] is False
     assert workspace["retention_in_days"] == 90
-
-
-def test_monitoring_has_an_email_receiver_for_each_address(everything: dict[str, Any]) -> None:
-    group = everything["azurerm_monitor_action_group"]["alerts"]
-    assert len(group["short_name"]) <= 12
-    assert {each["name"]: each["email_address"] for each in group["email_receiver"]} == {
-        "team-example-com": "team@example.com",
-        "b-c-example-com": "b.c@example.com",
-    }
-
-
-def test_machines_send_counters_and_syslog_to_the_workspace(everything: dict[str, Any]) -> None:
     rule = everything["azurerm_monitor_data_collection_rule"]["machines"]
     (flow,) = rule["data_flow"]
     (destination,) = rule["destinations"]["log_analytics"]
     assert flow["destinations"] == [destination["name"]]
-    assert destination["workspace_resource_id"] == (
-        "${azurerm_log_analytics_workspace.workspace.id}"
-    )
+    made = "${azurerm_log_analytics_workspace.workspace.id}"
+    assert destination["workspace_resource_id"] == made
     sources = [*rule["data_sources"]["performance_counter"], *rule["data_sources"]["syslog"]]
     assert {stream for source in sources for stream in source["streams"]} == set(flow["streams"])
-    association = everything["azurerm_monitor_data_collection_rule_association"]
-    assert association["pair-is-watched"]["target_resource_id"] == "/scale-set"
-    assert association["pair-is-watched"]["data_collection_rule_id"] == (
-        "${azurerm_monitor_data_collection_rule.machines.id}"
+    watched = everything["azurerm_monitor_data_collection_rule_association"]["pair-is-watched"]
+    assert watched["target_resource_id"] == "/scale-set"
+    used = "${azurerm_monitor_data_collection_rule.machines.id}"
+    assert watched["data_collection_rule_id"] == used
+    vault, storage, batch = (
+        everything["azurerm_monitor_diagnostic_setting"][f"{name}-is-recorded"]
+        for name in ("vault", "storage", "batch")
     )
+    assert vault["enabled_log"] == [{"category_group": "allLogs"}]
+    named = [{"category": "StorageWrite"}, {"category": "StorageDelete"}]
+    assert storage["enabled_log"] == named
+    assert storage["target_resource_id"].endswith("/blobServices/default")
+    assert "enabled_metric" not in vault
+    assert batch["enabled_metric"] == [{"category": "AllMetrics"}]
 
 
-def test_services_send_all_logs_or_those_that_are_named(everything: dict[str, Any]) -> None:
-    settings = everything["azurerm_monitor_diagnostic_setting"]
-    assert settings["vault-is-recorded"]["enabled_log"] == [{"category_group": "allLogs"}]
-    assert settings["storage-is-recorded"]["enabled_log"] == [
-        {"category": "StorageWrite"},
-        {"category": "StorageDelete"},
-    ]
-    assert settings["storage-is-recorded"]["target_resource_id"].endswith("/blobServices/default")
-    assert "enabled_metric" not in settings["vault-is-recorded"]
-    assert settings["batch-is-recorded"]["enabled_metric"] == [{"category": "AllMetrics"}]
-
-
-def test_every_alert_reaches_the_action_group(everything: dict[str, Any]) -> None:
+def test_every_alert_has_its_signal_and_reaches_the_action_group(
+    everything: dict[str, Any],
+) -> None:
+    own = everything["azurerm_monitor_action_group"]["alerts"]
+    assert len(own["short_name"]) <= 12
+    assert {each["name"]: each["email_address"] for each in own["email_receiver"]} == {
+        "team-example-com": "team@example.com",
+        "b-c-example-com": "b.c@example.com",
+    }
     group = "${azurerm_monitor_action_group.alerts.id}"
     metrics = everything["azurerm_monitor_metric_alert"]
-    queries = everything["azurerm_monitor_scheduled_query_rules_alert_v2"]
     assert len(metrics) == 5
-    assert len(queries) == 2
-    for alert in metrics.values():
+    counts = set()
+    for name, alert in metrics.items():
         assert alert["action"] == [{"action_group_id": group}]
         assert alert["description"]
+        if name.startswith("batch-"):
+            (each,) = alert["criteria"]
+            counts.add(each["metric_name"])
+            signal = (each["aggregation"], each["operator"], each["threshold"])
+            assert signal == ("Average", "GreaterThan", 0)
+    kinds = ("Unusable", "StartTaskFailed", "Preempted", "Idle")
+    assert counts == {f"{kind}NodeCount" for kind in kinds}
+    queries = everything["azurerm_monitor_scheduled_query_rules_alert_v2"]
+    assert len(queries) == 2
     for alert in queries.values():
         assert alert["action"] == {"action_groups": [group]}
         assert alert["scopes"] == ["${azurerm_log_analytics_workspace.workspace.id}"]
-
-
-def test_batch_alerts_go_by_the_average_of_a_count(everything: dict[str, Any]) -> None:
-    alerts = everything["azurerm_monitor_metric_alert"]
-    criteria = {
-        name: alert["criteria"][0] for name, alert in alerts.items() if name.startswith("batch-")
-    }
-    assert {each["metric_name"] for each in criteria.values()} == {
-        "UnusableNodeCount",
-        "StartTaskFailedNodeCount",
-        "PreemptedNodeCount",
-        "IdleNodeCount",
-    }
-    for each in criteria.values():
-        assert (each["aggregation"], each["operator"], each["threshold"]) == (
-            "Average",
-            "GreaterThan",
-            0,
-        )
-
-
-def test_queries_measure_a_column_that_they_answer_with(everything: dict[str, Any]) -> None:
-    for alert in everything["azurerm_monitor_scheduled_query_rules_alert_v2"].values():
         (criteria,) = alert["criteria"]
         last = criteria["query"].splitlines()[-1]
-        for column in (
-            criteria["metric_measure_column"],
-            *(dimension["name"] for dimension in criteria["dimension"]),
-        ):
-            assert column in last
+        assert criteria["metric_measure_column"] in last
+        assert all(dimension["name"] in last for dimension in criteria["dimension"])
 
 
 def test_queries_read_what_the_rule_collects(everything: dict[str, Any]) -> None:
@@ -186,15 +158,22 @@ class TestGpuMetrics:
         log = tmp_path / "log"
         return done.returncode, log.read_text() if log.exists() else ""
 
-    def test_monitoring_gpu_log_sums_up_all_gpus_in_one_line(
-        self, repository: Path, tmp_path: Path
+    SUMS = "--tag fairway-gpu --priority local0.info gpus=2 busiest=90 mean=45 memory=24\n"
+
+    @pytest.mark.parametrize(
+        ("smi", "said"),
+        [
+            ("printf '0, 100, 81559\\n90, 40000, 81559\\n'", SUMS),
+            ("exit 9", ""),
+            ("echo '[N/A], 1, 2'", ""),
+            ("true", ""),
+        ],
+    )
+    def test_gpu_log_sums_up_all_gpus_in_one_line_and_says_nothing_without_numbers(
+        self, repository: Path, tmp_path: Path, smi: str, said: str
     ) -> None:
-        smi = "printf '0, 100, 81559\\n90, 40000, 81559\\n'"
         code, log = self._run(repository, tmp_path, smi)
-        assert code == 0
-        assert log == (
-            "--tag fairway-gpu --priority local0.info gpus=2 busiest=90 mean=45 memory=24\n"
-        )
+        assert ((code == 0), log) == (bool(said), said)
 
     def test_the_alert_understands_the_line(
         self, repository: Path, tmp_path: Path, everything: dict[str, Any]
@@ -214,14 +193,6 @@ class TestGpuMetrics:
         assert (found["Gpus"], found["Busiest"]) == ("1", "7")
         assert 'ProcessName == "fairway-gpu"' in query
         assert "--tag fairway-gpu" in log
-
-    @pytest.mark.parametrize("smi", ["exit 9", "echo '[N/A], 1, 2'", "true"])
-    def test_without_numbers_nothing_is_said(
-        self, repository: Path, tmp_path: Path, smi: str
-    ) -> None:
-        code, log = self._run(repository, tmp_path, smi)
-        assert code != 0
-        assert log == ""
 
     def test_the_cloud_config_with_it_is_valid(
         self, check_cloud_config: Callable[[str], None]

@@ -48,10 +48,10 @@ REQUIRED = {
 
 
 def _network(synthesize: Synthesize, **options: Any) -> dict[str, Any]:
-    def build(stack: Stack) -> Network:
-        return Network(stack, address_space=SPACE, **options)
-
-    return synthesize(build)
+    """The resources of a network with these options."""
+    document = synthesize(lambda stack: Network(stack, address_space=SPACE, **options))
+    resources: dict[str, Any] = document["resource"]
+    return resources
 
 
 def _values(rule: dict[str, Any], one: str, several: str) -> list[str]:
@@ -88,60 +88,43 @@ def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
 
 
 def test_network_gives_each_role_a_subnet_with_rules_and_nat(synthesize: Synthesize) -> None:
-    resources = _network(synthesize)["resource"]
+    resources = _network(synthesize)
     assert set(resources["azurerm_subnet"]) == set(ROLES)
     for role in ROLES:
         subnet = resources["azurerm_subnet"][role]
         assert subnet["name"] == f"lab-snet-{role}"
         assert subnet["default_outbound_access_enabled"] is False
+        # Only compute reaches blob storage by its own network.
+        own = [{"service": "Microsoft.Storage"}] if role == "compute" else None
+        assert subnet.get("service_endpoint") == own
         subnet_id = f"${{azurerm_subnet.{role}.id}}"
         rules = resources["azurerm_subnet_network_security_group_association"][f"{role}-has-rules"]
         assert rules["subnet_id"] == subnet_id
-        assert rules["network_security_group_id"] == (
-            f"${{azurerm_network_security_group.{role}-rules.id}}"
-        )
+        group = f"${{azurerm_network_security_group.{role}-rules.id}}"
+        assert rules["network_security_group_id"] == group
         nat = resources["azurerm_subnet_nat_gateway_association"][f"{role}-has-nat"]
         assert nat["subnet_id"] == subnet_id
-
-
-def test_only_compute_reaches_blob_storage_by_its_own_network(synthesize: Synthesize) -> None:
-    subnets = _network(synthesize)["resource"]["azurerm_subnet"]
-    assert subnets["compute"]["service_endpoint"] == [{"service": "Microsoft.Storage"}]
-    assert "service_endpoint" not in subnets["storage"]
-
-
-def test_the_only_public_address_is_the_nat_gateways(synthesize: Synthesize) -> None:
-    resources = _network(synthesize)["resource"]
+    # The only public address is the NAT gateway's.
     assert list(resources["azurerm_public_ip"]) == ["nat-address"]
     assert resources["azurerm_public_ip"]["nat-address"]["zones"] == ["2"]
-    association = resources["azurerm_nat_gateway_public_ip_association"]
-    assert association["nat-address-of-gateway"]["public_ip_address_id"] == (
-        "${azurerm_public_ip.nat-address.id}"
-    )
+    (association,) = resources["azurerm_nat_gateway_public_ip_association"].values()
+    assert association["public_ip_address_id"] == "${azurerm_public_ip.nat-address.id}"
 
 
-def test_nfs_is_open_to_compute_alone(synthesize: Synthesize) -> None:
-    rules = _rules(_network(synthesize)["resource"], "storage")
-    nfs = rules["AllowNfsFromCompute"]
-    assert nfs["source_address_prefixes"] == ["10.40.0.0/17"]
-    assert nfs["destination_address_prefixes"] == ["10.40.128.0/21"]
-    assert nfs["destination_port_range"] == "2049"
-    assert nfs["protocol"] == "Tcp"
-    ports = {r["destination_port_range"] for r in rules.values() if r["access"] == "Allow"}
-    assert ports == {"2049", "22"}
-
-
-def test_nodes_reach_each_other_on_every_port(synthesize: Synthesize) -> None:
-    rule = _rules(_network(synthesize)["resource"], "compute")["AllowComputeToCompute"]
-    assert rule["source_address_prefixes"] == rule["destination_address_prefixes"]
-    assert rule["destination_port_range"] == "*"
-    assert rule["protocol"] == "*"
-
-
-def test_nothing_outside_the_network_gets_in_and_the_last_rule_refuses_it(
+def test_network_rules_let_in_nfs_to_storage_and_all_between_nodes_alone(
     synthesize: Synthesize,
 ) -> None:
-    resources = _network(synthesize)["resource"]
+    resources = _network(synthesize)
+    storage = _rules(resources, "storage")
+    nfs = storage["AllowNfsFromCompute"]
+    assert nfs["source_address_prefixes"] == ["10.40.0.0/17"]
+    assert nfs["destination_address_prefixes"] == ["10.40.128.0/21"]
+    assert (nfs["destination_port_range"], nfs["protocol"]) == ("2049", "Tcp")
+    ports = {r["destination_port_range"] for r in storage.values() if r["access"] == "Allow"}
+    assert ports == {"2049", "22"}
+    rule = _rules(resources, "compute")["AllowComputeToCompute"]
+    assert rule["source_address_prefixes"] == rule["destination_address_prefixes"]
+    assert (rule["destination_port_range"], rule["protocol"]) == ("*", "*")
     for role in ROLES:
         *rules, last = _rules(resources, role).values()
         assert all(rule["access"] == "Allow" for rule in rules)
@@ -152,7 +135,7 @@ def test_nothing_outside_the_network_gets_in_and_the_last_rule_refuses_it(
 
 
 def test_a_named_range_may_use_ssh_and_nothing_else(synthesize: Synthesize) -> None:
-    resources = _network(synthesize, allowed=ALLOWED)["resource"]
+    resources = _network(synthesize, allowed=ALLOWED)
     for role in ROLES:
         rules = _rules(resources, role)
         named = [str(each) for each in ALLOWED]
@@ -163,10 +146,10 @@ def test_a_named_range_may_use_ssh_and_nothing_else(synthesize: Synthesize) -> N
 
 
 class TestBastion:
-    def test_bastion_host_is_in_the_subnet_azurebastionsubnet_with_tunneling(
+    def test_bastion_host_has_its_subnet_and_exactly_the_rules_that_azure_requires(
         self, synthesize: Synthesize
     ) -> None:
-        resources = _network(synthesize, bastion=True)["resource"]
+        resources = _network(synthesize, bastion=True)
         subnet = resources["azurerm_subnet"]["bastion"]
         assert subnet["name"] == "AzureBastionSubnet"
         assert subnet["address_prefixes"] == ["10.40.152.0/21"]
@@ -175,57 +158,43 @@ class TestBastion:
         assert host["tunneling_enabled"] is True
         assert host["ip_connect_enabled"] is True
         assert host["ip_configuration"]["subnet_id"] == "${azurerm_subnet.bastion.id}"
-        assert host["depends_on"] == [
-            "azurerm_subnet_network_security_group_association.bastion-has-rules"
-        ]
+        waits = "azurerm_subnet_network_security_group_association.bastion-has-rules"
+        assert host["depends_on"] == [waits]
         assert "bastion-has-nat" not in resources["azurerm_subnet_nat_gateway_association"]
-
-    def test_bastion_rules_are_exactly_those_that_azure_requires(
-        self, synthesize: Synthesize
-    ) -> None:
-        groups = _network(synthesize, bastion=True)["resource"]
-        rules = groups["azurerm_network_security_group"]["bastion-rules"]
+        groups = resources["azurerm_network_security_group"]
+        rules = groups["bastion-rules"]
         assert _openings(rules) == REQUIRED
         last = rules["security_rule"][-1]
         assert (last["access"], last["direction"], last["priority"]) == ("Deny", "Inbound", 4096)
         for direction in ("Inbound", "Outbound"):
             numbers = [r["priority"] for r in rules["security_rule"] if r["direction"] == direction]
             assert len(set(numbers)) == len(numbers)
+        # From it only ssh reaches nodes and servers.
+        for role in ROLES:
+            opened = _openings(groups[f"{role}-rules"])
+            assert {line[3] for line in opened if line[1] == "10.40.152.0/21"} == {"22"}
 
     def test_bastion_https_is_open_to_allowed_ranges_and_azure_services_only(
         self, synthesize: Synthesize
     ) -> None:
         ranges = [IPv4Network("203.0.113.0/24"), IPv4Network("10.1.0.0/16")]
-        document = _network(synthesize, bastion=True, allowed=ranges)
-        group = document["resource"]["azurerm_network_security_group"]["bastion-rules"]
-        https = {line for line in _openings(group) if line[0] == "Inbound" and line[3] == "443"}
-        assert {line[1] for line in https} == {
-            "203.0.113.0/24",
-            "GatewayManager",
-            "AzureLoadBalancer",
-        }
+        resources = _network(synthesize, bastion=True, allowed=ranges)
+        opened = _openings(resources["azurerm_network_security_group"]["bastion-rules"])
+        https = {line[1] for line in opened if line[0] == "Inbound" and line[3] == "443"}
+        assert https == {"203.0.113.0/24", "GatewayManager", "AzureLoadBalancer"}
 
-    def test_ssh_reaches_nodes_and_servers_from_it(self, synthesize: Synthesize) -> None:
-        groups = _network(synthesize, bastion=True)["resource"]
-        for role in ("compute", "storage", "management"):
-            opened = _openings(groups["azurerm_network_security_group"][f"{role}-rules"])
-            assert {line[3] for line in opened if line[1] == "10.40.152.0/21"} == {"22"}
-
-    def test_bastion_moves_no_other_subnet_and_passes_the_checks(
+    def test_bastion_moves_no_other_subnet_passes_the_checks_and_is_seen_by_admins(
         self, synthesize: Synthesize
     ) -> None:
-        before = _network(synthesize)["resource"]
-        after = _network(synthesize, bastion=True, admins=[ADMIN])["resource"]
+        before = _network(synthesize)
+        after = _network(synthesize, bastion=True, admins=[ADMIN])
         for kind, instances in before.items():
             if kind != "azurerm_network_security_group":
                 assert {name: after[kind][name] for name in instances} == instances
         stack = {"resource": after}
         assert not _faults(stack, Asked(bastion=True))
         assert _faults(stack, Asked(bastion=False)) == {"open-to-internet", "public-address"}
-
-    def test_admins_may_see_it_and_no_more(self, synthesize: Synthesize) -> None:
-        resources = _network(synthesize, bastion=True, admins=[ADMIN])["resource"]
-        (grant,) = resources["azurerm_role_assignment"].values()
+        (grant,) = after["azurerm_role_assignment"].values()
         assert grant["role_definition_name"] == "Reader"
         assert grant["scope"] == "${azurerm_bastion_host.bastion-host.id}"
         assert grant["principal_id"] == ADMIN
@@ -234,7 +203,7 @@ class TestBastion:
 
 class TestEgress:
     def test_egress_none_makes_no_nat_public_address_or_route(self, synthesize: Synthesize) -> None:
-        resources = _network(synthesize, egress="none")["resource"]
+        resources = _network(synthesize, egress="none")
         assert not {kind for kind in resources if "nat" in kind or "public_ip" in kind}
         assert "azurerm_route_table" not in resources
         for subnet in resources["azurerm_subnet"].values():
@@ -242,7 +211,7 @@ class TestEgress:
 
     def test_a_firewall_gets_all_that_is_for_the_internet(self, synthesize: Synthesize) -> None:
         egress = Firewall(next_hop=IPv4Address("10.0.0.4"))
-        resources = _network(synthesize, egress=egress)["resource"]
+        resources = _network(synthesize, egress=egress)
         assert "azurerm_public_ip" not in resources
         (route,) = resources["azurerm_route_table"]["firewall-routes"]["route"]
         assert route == {
@@ -256,9 +225,9 @@ class TestEgress:
 
     def test_service_endpoints_are_those_of_compute(self, synthesize: Synthesize) -> None:
         names = ["Microsoft.Storage", "Microsoft.KeyVault"]
-        subnets = _network(synthesize, service_endpoints=names)["resource"]["azurerm_subnet"]
+        subnets = _network(synthesize, service_endpoints=names)["azurerm_subnet"]
         assert subnets["compute"]["service_endpoint"] == [{"service": name} for name in names]
-        none = _network(synthesize, service_endpoints=[])["resource"]["azurerm_subnet"]
+        none = _network(synthesize, service_endpoints=[])["azurerm_subnet"]
         assert "service_endpoint" not in none["compute"]
 
 
@@ -351,7 +320,7 @@ class TestExisting:
 
 @pytest.mark.parametrize("egress", ["nat", "none"])
 def test_a_way_out_never_moves_a_subnet(synthesize: Synthesize, egress: str) -> None:
-    subnets = _network(synthesize, egress=egress)["resource"]["azurerm_subnet"]
+    subnets = _network(synthesize, egress=egress)["azurerm_subnet"]
     assert {role: s["address_prefixes"][0] for role, s in subnets.items()} == {
         "compute": "10.40.0.0/17",
         "storage": "10.40.128.0/21",

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
-    def build(stack: Stack) -> Storage:
-        return Storage(stack, containers=["datasets", "code"], subnet_ids=["/subnet"], **arguments)
-
-    return synthesize(build)
+    return synthesize(lambda stack: Storage(stack, containers=["datasets", "code"], **arguments))
 
 
-def test_the_account_knows_no_keys_and_no_strangers(synthesize: Synthesize) -> None:
-    account = _storage(synthesize)["resource"]["azurerm_storage_account"]["storage"]
+def test_storage_knows_no_keys_and_no_strangers_and_keeps_what_is_deleted(
+    synthesize: Synthesize,
+) -> None:
+    document = _storage(synthesize, subnet_ids=["/subnet"])
+    account = document["resource"]["azurerm_storage_account"]["storage"]
     for closed in (
         "shared_access_key_enabled",
         "allow_nested_items_to_be_public",
@@ -57,39 +57,27 @@ def test_the_account_knows_no_keys_and_no_strangers(synthesize: Synthesize) -> N
         "bypass": ["AzureServices"],
         "virtual_network_subnet_ids": ["/subnet"],
     }
-
-
-def test_storage_keeps_versions_and_deleted_blobs(synthesize: Synthesize) -> None:
-    account = _storage(synthesize)["resource"]["azurerm_storage_account"]["storage"]
     properties = account["blob_properties"]
     assert properties["versioning_enabled"] is True
     assert properties["delete_retention_policy"]["days"] >= 7
     assert properties["container_delete_retention_policy"]["days"] >= 7
-
-
-def test_containers_are_private(synthesize: Synthesize) -> None:
-    containers = _storage(synthesize)["resource"]["azurerm_storage_container"]
+    containers = document["resource"]["azurerm_storage_container"]
     assert {c["name"] for c in containers.values()} == {"datasets", "code"}
     assert {c["container_access_type"] for c in containers.values()} == {"private"}
 
 
-def test_the_name_is_made_unique_by_the_subscription(synthesize: Synthesize) -> None:
+def test_storage_name_is_ones_own_or_made_unique_by_the_subscription(
+    synthesize: Synthesize,
+) -> None:
     document = _storage(synthesize)
-    name = document["resource"]["azurerm_storage_account"]["storage"]["name"]
-    assert name == (
+    assert document["resource"]["azurerm_storage_account"]["storage"]["name"] == (
         'labst${substr(sha256(join("-", '
         '[data.azurerm_client_config.current.subscription_id, "lab"])), 0, 8)}'
     )
     assert "current" in document["data"]["azurerm_client_config"]
-
-
-def test_a_name_of_ones_own_is_taken_as_it_is(synthesize: Synthesize) -> None:
     document = _storage(synthesize, account="contosodata")
     assert document["resource"]["azurerm_storage_account"]["storage"]["name"] == "contosodata"
     assert "data" not in document
-
-
-def test_a_name_that_azure_refuses_is_refused_before(synthesize: Synthesize) -> None:
     with pytest.raises(UserError, match="not a valid name for a storage account"):
         _storage(synthesize, account="Contoso-Data")
 
@@ -180,23 +168,18 @@ class TestRegistry:
         assert registry["retention_policy_in_days"] == 30
         assert registry["name"].startswith("labcr${substr(sha256(")
 
-    def test_named_ranges_are_let_in_and_nobody_else(self, synthesize: Synthesize) -> None:
-        registry = self._registry(synthesize, allowed=OFFICE)
-        assert registry["public_network_access_enabled"] is True
-        assert registry["network_rule_set"] == [
-            {
-                "default_action": "Deny",
-                "ip_rule": [{"action": "Allow", "ip_range": "203.0.113.0/24"}],
-            }
-        ]
-
-    def test_without_endpoints_nodes_are_let_in_by_their_way_out(
-        self, synthesize: Synthesize
+    @pytest.mark.parametrize(
+        ("given", "range_"),
+        [({"allowed": OFFICE}, "203.0.113.0/24"), ({"egress_address": "4.5.6.7"}, "4.5.6.7/32")],
+        ids=["allowed", "way-out"],
+    )
+    def test_named_ranges_or_the_way_out_are_let_in_and_nobody_else(
+        self, synthesize: Synthesize, given: dict[str, Any], range_: str
     ) -> None:
-        registry = self._registry(synthesize, egress_address="4.5.6.7")
-        (rules,) = registry["network_rule_set"]
-        assert rules["default_action"] == "Deny"
-        assert rules["ip_rule"] == [{"action": "Allow", "ip_range": "4.5.6.7/32"}]
+        registry = self._registry(synthesize, **given)
+        assert registry["public_network_access_enabled"] is True
+        rule = {"action": "Allow", "ip_range": range_}
+        assert registry["network_rule_set"] == [{"default_action": "Deny", "ip_rule": [rule]}]
 
     def test_a_smaller_sku_gets_nothing_that_it_does_not_have(self, synthesize: Synthesize) -> None:
         registry = self._registry(synthesize, sku="Standard", allowed=OFFICE)
@@ -275,11 +258,11 @@ class TestVault:
             "key": {"value": "storage"},
         }
 
-    def test_the_account_has_an_identity_with_one_role_on_one_key(
+    def test_account_has_one_role_on_one_key_that_are_there_before_it(
         self, synthesize: Synthesize
     ) -> None:
         resources = self._encrypted(synthesize, "standard")
-        (grant,) = resources["azurerm_role_assignment"].values()
+        ((name, grant),) = resources["azurerm_role_assignment"].items()
         assert grant["role_definition_name"] == "Key Vault Crypto Service Encryption User"
         assert grant["scope"] == "${azurerm_key_vault.vault.id}/keys/storage"
         account = resources["azurerm_storage_account"]["storage"]
@@ -289,59 +272,45 @@ class TestVault:
             "key_vault_key_id": "${azurerm_key_vault.vault.vault_uri}keys/storage",
             "user_assigned_identity_id": identity,
         }
-
-    def test_the_key_and_the_role_are_there_before_they_are_used(
-        self, synthesize: Synthesize
-    ) -> None:
-        resources = self._encrypted(synthesize, "standard")
         deployment = "azurerm_resource_group_template_deployment.storage-key-deployment"
-        (grant,) = resources["azurerm_role_assignment"]
-        assert resources["azurerm_role_assignment"][grant]["depends_on"] == [deployment]
-        assert resources["azurerm_storage_account"]["storage"]["depends_on"] == [
-            deployment,
-            f"azurerm_role_assignment.{grant}",
-        ]
+        assert grant["depends_on"] == [deployment]
+        assert account["depends_on"] == [deployment, f"azurerm_role_assignment.{name}"]
 
 
-class TestStorage:
-    """Changes to the storage account by the services beside it."""
+@pytest.mark.parametrize(
+    ("given", "public", "action", "ranges"),
+    [
+        ({}, False, "Deny", None),
+        ({"allowed": OFFICE}, True, "Deny", ["203.0.113.0/24"]),
+        ({"public": True}, True, "Allow", None),
+    ],
+    ids=["alone", "allowed", "public"],
+)
+def test_storage_opens_only_to_what_is_asked_for(
+    synthesize: Synthesize,
+    given: dict[str, Any],
+    public: bool,
+    action: str,
+    ranges: list[str] | None,
+) -> None:
+    account = _storage(synthesize, **given)["resource"]["azurerm_storage_account"]["storage"]
+    assert account.get("public_network_access_enabled", True) is public
+    assert account["network_rules"]["default_action"] == action
+    assert account["network_rules"].get("ip_rules") == ranges
+    assert account["shared_access_key_enabled"] is False
 
-    def _resources(self, synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
-        def build(stack: Stack) -> Storage:
-            return Storage(stack, containers=["outputs", "code"], **arguments)
 
-        resources: dict[str, Any] = synthesize(build)["resource"]
-        return resources
-
-    def test_alone_it_has_no_public_side(self, synthesize: Synthesize) -> None:
-        account = self._resources(synthesize)["azurerm_storage_account"]["storage"]
-        assert account["public_network_access_enabled"] is False
-        assert account["network_rules"]["default_action"] == "Deny"
-
-    def test_named_ranges_are_let_in(self, synthesize: Synthesize) -> None:
-        resources = self._resources(synthesize, allowed=OFFICE)
-        account = resources["azurerm_storage_account"]["storage"]
-        assert account["public_network_access_enabled"] is True
-        assert account["network_rules"]["default_action"] == "Deny"
-        assert account["network_rules"]["ip_rules"] == ["203.0.113.0/24"]
-
-    def test_only_what_is_asked_for_is_open(self, synthesize: Synthesize) -> None:
-        resources = self._resources(synthesize, public=True)
-        account = resources["azurerm_storage_account"]["storage"]
-        assert account["network_rules"]["default_action"] == "Allow"
-        assert account["shared_access_key_enabled"] is False
-
-    def test_containers_expire_each_by_a_rule_of_its_own(self, synthesize: Synthesize) -> None:
-        resources = self._resources(synthesize, expire_days={"outputs": 90})
-        (policy,) = resources["azurerm_storage_management_policy"].values()
-        versions, outputs = policy["rule"]
-        assert outputs["name"] == "expire-outputs"
-        assert outputs["filters"]["prefix_match"] == ["outputs/"]
-        blob = outputs["actions"]["base_blob"]
-        assert blob == {"delete_after_days_since_modification_greater_than": 90}
-        assert "prefix_match" not in versions["filters"]
-        assert "base_blob" not in versions["actions"]
-        assert versions["actions"]["version"] == {"delete_after_days_since_creation": 14}
+def test_storage_containers_expire_each_by_a_rule_of_its_own(synthesize: Synthesize) -> None:
+    resources = _storage(synthesize, expire_days={"code": 90})["resource"]
+    (policy,) = resources["azurerm_storage_management_policy"].values()
+    versions, code = policy["rule"]
+    assert code["name"] == "expire-code"
+    assert code["filters"]["prefix_match"] == ["code/"]
+    blob = code["actions"]["base_blob"]
+    assert blob == {"delete_after_days_since_modification_greater_than": 90}
+    assert "prefix_match" not in versions["filters"]
+    assert "base_blob" not in versions["actions"]
+    assert versions["actions"]["version"] == {"delete_after_days_since_creation": 14}
 
 
 class TestPrivateEndpoints:
