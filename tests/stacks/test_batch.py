@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.stacks.documents import KEY
@@ -13,7 +13,7 @@ from fairway_core.target import Target
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.stacks.documents import Written
+    from tests.stacks.documents import Stacks, Written
 
 
 HEAD = (
@@ -32,33 +32,14 @@ def _text(*clusters: str, more: str = "") -> str:
     return f"{HEAD}{more}{DATA}clusters:\n{''.join(clusters)}"
 
 
-def test_the_account_stays_when_the_pools_go(written: Written) -> None:
+def _pool(stacks: Stacks, name: str = "spot") -> dict[str, Any]:
+    found: dict[str, Any] = stacks["compute"]["resource"]["azurerm_batch_pool"][f"cluster-{name}"]
+    return found
+
+
+def test_batch_account_is_data_with_its_endpoints_and_pools_are_compute(written: Written) -> None:
     stacks = written(_text(SPOT))
-    assert "azurerm_batch_account" in stacks["data"]["resource"]
-    assert set(stacks["compute"]["resource"]) == {
-        "azurerm_resource_group",
-        "azurerm_batch_pool",
-        "terraform_data",
-    }
-    assert not any("batch" in type_ for type_ in stacks["network"]["resource"])
-
-
-def test_without_a_pool_there_is_no_account(written: Written) -> None:
-    stacks = written(_text(BOX))
-    assert not any("azurerm_batch" in json.dumps(document) for document in stacks.values())
-
-
-def test_a_pool_stands_in_the_group_of_its_account(written: Written) -> None:
-    pool = written(_text(SPOT))["compute"]["resource"]["azurerm_batch_pool"]["cluster-spot"]
-    assert "outputs.cross-stack-output-azurerm_batch_account" in pool["account_name"]
-    assert (
-        "lab-data.outputs.cross-stack-output-azurerm_resource_group"
-        in (pool["resource_group_name"])
-    )
-
-
-def test_batch_account_has_private_endpoints_for_both_sides(written: Written) -> None:
-    data = written(_text(SPOT))["data"]["resource"]
+    data, pool = stacks["data"]["resource"], _pool(stacks)
     parts = {
         tuple(endpoint["private_service_connection"]["subresource_names"])
         for endpoint in data["azurerm_private_endpoint"].values()
@@ -67,6 +48,16 @@ def test_batch_account_has_private_endpoints_for_both_sides(written: Written) ->
     profile = data["azurerm_batch_account"]["batch"]["network_profile"]
     assert profile["account_access"]["ip_rule"] == [{"ip_range": "203.0.113.0/24"}]
     assert "ip_rule" not in profile["node_management_access"]
+    kinds = {"azurerm_resource_group", "azurerm_batch_pool", "terraform_data"}
+    assert stacks["compute"]["resource"].keys() == kinds
+    assert not any("batch" in type_ for type_ in stacks["network"]["resource"])
+    # A pool stands in the group of its account.
+    assert "outputs.cross-stack-output-azurerm_batch_account" in pool["account_name"]
+    group = "lab-data.outputs.cross-stack-output-azurerm_resource_group"
+    assert group in pool["resource_group_name"]
+    assert "container_configuration" not in pool, "nobody says so"
+    others = written(_text(BOX))
+    assert not any("azurerm_batch" in json.dumps(document) for document in others.values())
 
 
 def test_without_endpoints_nodes_report_by_the_nat_gateway(written: Written) -> None:
@@ -119,12 +110,8 @@ def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool, 
         assert each.get("lifecycle") == (None if who else kept), "the first keeps them"
     if who:
         assert not [each for each in roles if each["principal_id"] == _DEPLOYER]
-
-
-def test_batch_without_researchers_grants_no_submit_role(written: Written) -> None:
-    text = _text(SPOT).replace("access: {", "access: {researchers: [], ")
-    roles = written(text)["data"]["resource"]["azurerm_role_assignment"]
-    assert not [key for key in roles if "-used-by-" in key]
+        nobody = written(text.replace(who, ""))["data"]["resource"]["azurerm_role_assignment"]
+        assert not [key for key in nobody if "-used-by-" in key]
 
 
 def test_another_pool_changes_nothing_else(written: Written) -> None:
@@ -141,8 +128,7 @@ def test_another_pool_changes_nothing_else(written: Written) -> None:
 def test_jobs_of_a_pool_run_in_containers(written: Written, registry: bool) -> None:
     more = "registry: {}\n" if registry else ""
     pool = SPOT.replace("spot: true", "spot: true, containers: ['ghcr.io/team/train:3']")
-    written_pool = written(_text(pool, more=more))["compute"]["resource"]["azurerm_batch_pool"]
-    containers = written_pool["cluster-spot"]["container_configuration"]
+    containers = _pool(written(_text(pool, more=more)))["container_configuration"]
     assert containers["type"] == "DockerCompatible"
     assert containers["container_image_names"] == ["ghcr.io/team/train:3"]
     servers = [each["registry_server"] for each in containers.get("container_registries", ())]
@@ -150,14 +136,9 @@ def test_jobs_of_a_pool_run_in_containers(written: Written, registry: bool) -> N
     assert all("login_server" in server for server in servers)
 
 
-def test_a_pool_takes_no_containers_where_nobody_says_so(written: Written) -> None:
-    pool = written(_text(SPOT))["compute"]["resource"]["azurerm_batch_pool"]["cluster-spot"]
-    assert "container_configuration" not in pool
-
-
 def test_people_who_resize_a_pool_are_not_overruled(written: Written) -> None:
     by_hand = SPOT.replace("spot: true", "autoscale: manual")
-    pool = written(_text(by_hand))["compute"]["resource"]["azurerm_batch_pool"]["cluster-spot"]
+    pool = _pool(written(_text(by_hand)))
     assert pool["lifecycle"]["ignore_changes"] == ["fixed_scale"]
     assert pool["fixed_scale"]["target_dedicated_nodes"] == 0
 
@@ -191,8 +172,8 @@ def test_nodes_of_the_subscription_are_counted_by_a_budget(written: Written, mod
 def test_the_reference_takes_the_image_with_drivers_for_v100s(
     written: Written, repository: Path
 ) -> None:
-    stacks = written(repository / "stacks" / "environments" / "v100-reference.yaml")
-    pool = stacks["compute"]["resource"]["azurerm_batch_pool"]["cluster-horovod"]
+    file = repository / "stacks/environments/v100-reference.yaml"
+    pool = _pool(written(file), "horovod")
     assert pool["vm_size"] == "Standard_ND40rs_v2"
     assert pool["storage_image_reference"]["sku"] == "2204-v100"
     assert pool["node_agent_sku_id"] == "batch.node.ubuntu 22.04"
@@ -203,9 +184,9 @@ def test_a_target_says_into_how_many_parts_its_nodes_are_divided(written: Writte
     """And nothing where they are not: an older client reads it too."""
     divided = SWEEP.replace("mpi: false", "mpi: false, task_slots: 16")
     for text, slots in ((SWEEP, None), (divided, 16)):
-        compute = written(_text(text))["compute"]
-        [record] = compute["output"]["targets"]["value"]
+        stacks = written(_text(text))
+        [record] = stacks["compute"]["output"]["targets"]["value"]
         assert record["batch"].get("task_slots") == slots
         assert ("task_slots" in record["batch"]) is (slots is not None)
-        pool = compute["resource"]["azurerm_batch_pool"]["cluster-sweep"]
+        pool = _pool(stacks, "sweep")
         assert pool["max_tasks_per_node"] == (slots or 1)

@@ -32,10 +32,14 @@ def _all(stacks: Stacks, type_: str, role: str = "compute") -> dict[str, Any]:
     return found
 
 
+def _cluster(stacks: Stacks) -> dict[str, Any]:
+    return only(stacks["compute"], "azurerm_kubernetes_cluster")
+
+
 def test_no_credentials_of_the_cluster_lie_in_the_state(written: Written) -> None:
     """With local accounts Azure hands out a certificate that Terraform would keep."""
     for file in (OURS, PODS):
-        cluster = only(written(file)["compute"], "azurerm_kubernetes_cluster")
+        cluster = _cluster(written(file))
         assert cluster["local_account_disabled"] is True
         assert cluster["run_command_enabled"] is False
         assert cluster["oidc_issuer_enabled"] is True
@@ -46,7 +50,7 @@ def test_no_credentials_of_the_cluster_lie_in_the_state(written: Written) -> Non
 
 
 def test_the_api_server_is_private_or_for_named_ranges(written: Written) -> None:
-    ours = only(written(OURS)["compute"], "azurerm_kubernetes_cluster")
+    ours = _cluster(written(OURS))
     ranges = ours["api_server_access_profile"]["authorized_ip_ranges"]
     assert ranges[0] == "203.0.113.0/24"
     assert ranges[1].endswith("azurerm_public_ipnat-addressip_address}/32"), "nodes' own"
@@ -63,65 +67,51 @@ def test_the_api_server_is_private_or_for_named_ranges(written: Written) -> None
     assert rbac["admin_group_object_ids"] == ["bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"]
 
 
-def test_updates_wait_for_their_hours_or_for_somebody(written: Written) -> None:
-    text = re.sub(r"\n +spot: \{.*\}", "", PODS.read_text())
-    cluster = only(written(text)["compute"], "azurerm_kubernetes_cluster")
+UPGRADES = {
+    "max_unavailable": "1",
+    "drain_timeout_in_minutes": 30,
+    "undrainable_node_behavior": "Schedule",
+}
+
+
+def test_updates_wait_for_their_hours_or_for_somebody(written: Written, pods: Stacks) -> None:
+    cluster = _cluster(written(re.sub(r"\n +spot: \{.*\}", "", PODS.read_text())))
     assert cluster["automatic_upgrade_channel"] == "patch"
     for window in ("maintenance_window_auto_upgrade", "maintenance_window_node_os"):
         assert cluster[window]["day_of_week"] == "Saturday"
         assert (cluster[window]["start_time"], cluster[window]["duration"]) == ("22:00", 6)
-    text = re.sub(r"\n +upgrades: \{.*\}", "", PODS.read_text())
-    cluster = only(written(text)["compute"], "azurerm_kubernetes_cluster")
+    cluster = _cluster(written(re.sub(r"\n +upgrades: \{.*\}", "", PODS.read_text())))
     assert cluster["node_os_upgrade_channel"] == "None"
     assert "automatic_upgrade_channel" not in cluster
-
-
-def test_nodes_get_security_patches_where_no_image_is_asked_for(written: Written) -> None:
-    ours = written(OURS)
-    cluster = only(ours["compute"], "azurerm_kubernetes_cluster")
-    assert cluster["node_os_upgrade_channel"] == "SecurityPatch"
-    settings = _all(ours, "azurerm_kubernetes_cluster_node_pool")["cluster-nd"]["upgrade_settings"]
-    assert settings == {
-        "max_unavailable": "1",
-        "drain_timeout_in_minutes": 30,
-        "undrainable_node_behavior": "Schedule",
-    }
-
-
-def test_drivers_have_the_versions_of_the_file(pods: Stacks) -> None:
-    blobs = _all(pods, "azurerm_storage_blob")
-    texts = "".join(each["source_content"] for each in blobs.values())
-    for version in (
-        "580.105.08",
-        "doca3.2.1-25.10-1.7.1.0-0",
-        "network-operator-v26.4.0",
-        "tag: v0.4.1",
-    ):
-        assert texts.count(version) == 1, version
-
-
-def test_all_pods_of_fairways_own_run_in_the_image_of_the_file(pods: Stacks) -> None:
-    specs = {
-        each["metadata"]["name"]: each["spec"]["template"]["spec"]
-        for each in _manifests(pods)
-        if each["kind"] in ("Deployment", "DaemonSet")
-    }
-    assert specs.keys() == {"fairway-head", "node-setup", *CHECKED}
-    for name, spec in specs.items():
-        for container in [*spec.get("initContainers", ()), *spec["containers"]]:
-            assert container["image"] == "contoso.azurecr.io/python:3.13.2", name
-    # And those of runs, which the runner makes.
-    for target in targets_of(pods).values():
-        assert target.kubernetes is not None
-        assert target.kubernetes.head_image == "contoso.azurecr.io/python:3.13.2"
-
-
-def test_with_a_spot_pool_azure_updates_nodes_alone(pods: Stacks) -> None:
-    """AKS cannot update Kubernetes in the control plane and in pools at once beside a Spot pool."""
-    cluster = only(pods["compute"], "azurerm_kubernetes_cluster")
+    # AKS cannot update Kubernetes in the control plane and in pools at once beside a Spot pool.
+    cluster = _cluster(pods)
     assert cluster["node_os_upgrade_channel"] == "NodeImage"
     assert cluster["maintenance_window_node_os"]["day_of_week"] == "Saturday"
     assert not {"automatic_upgrade_channel", "maintenance_window_auto_upgrade"} & cluster.keys()
+    # Where no image is asked for, nodes get patches.
+    ours = written(OURS)
+    assert _cluster(ours)["node_os_upgrade_channel"] == "SecurityPatch"
+    nd = _all(ours, "azurerm_kubernetes_cluster_node_pool")["cluster-nd"]
+    assert nd["upgrade_settings"] == UPGRADES
+
+
+def test_drivers_and_images_have_the_versions_of_the_file(pods: Stacks) -> None:
+    blobs = _all(pods, "azurerm_storage_blob")
+    texts = "".join(each["source_content"] for each in blobs.values())
+    versions = ("580.105.08", "doca3.2.1-25.10-1.7.1.0-0", "network-operator-v26.4.0")
+    for version in (*versions, "tag: v0.4.1"):
+        assert texts.count(version) == 1, version
+    image, checks = "contoso.azurecr.io/python:3.13.2", _of_kind(pods, "DaemonSet")
+    assert checks.keys() == {"node-setup", *CHECKED}
+    for name, each in {**checks, **_of_kind(pods, "Deployment")}.items():
+        spec = each["spec"]["template"]["spec"]
+        containers = [*spec.get("initContainers", ()), *spec["containers"]]
+        assert {container["image"] for container in containers} == {image}, name
+    assert _of_kind(pods, "Deployment").keys() == {"fairway-head"}
+    # And those of runs, which the runner makes.
+    for target in targets_of(pods).values():
+        assert target.kubernetes is not None
+        assert target.kubernetes.head_image == image
 
 
 @pytest.fixture(scope="module")
@@ -172,34 +162,26 @@ def test_kubernetes_pools_have_the_described_settings(pods: Stacks) -> None:
     assert cpu["node_count"] == 2
     assert "auto_scaling_enabled" not in cpu
     assert "gpu_driver" not in cpu
-    assert cpu["upgrade_settings"] == {
-        "max_unavailable": "1",
-        "drain_timeout_in_minutes": 30,
-        "node_soak_duration_in_minutes": 30,
-        "undrainable_node_behavior": "Schedule",
-    }
+    assert cpu["upgrade_settings"] == {**UPGRADES, "node_soak_duration_in_minutes": 30}
     assert {each["lifecycle"]["replace_triggered_by"][0] for each in (nd, spot, cpu)} == {
         f"terraform_data.fixed-{name}" for name in ("nd", "spot", "cpu")
     }
 
 
-def test_nodes_get_the_version_that_is_asked_for(written: Written, pods: Stacks) -> None:
+def test_nodes_get_one_system_and_the_version_that_is_asked_for(
+    written: Written, pods: Stacks
+) -> None:
     """The provider leaves nodes at their version where only the cluster has another."""
     assert 'version: "1.90"' in PODS.read_text()
     newer = written(PODS.read_text().replace('version: "1.90"', 'version: "1.91"'))
     free = written(PODS.read_text().replace('  version: "1.90"\n', ""))
     for stacks, version in ((pods, "1.90"), (newer, "1.91"), (free, None)):
-        (cluster,) = _all(stacks, "azurerm_kubernetes_cluster").values()
+        cluster = _cluster(stacks)
         made = _all(stacks, "azurerm_kubernetes_cluster_node_pool").values()
-        pools = [cluster["default_node_pool"], *made]
-        assert {each.get("orchestrator_version") for each in pools} == {version}
+        nodes = [cluster["default_node_pool"], *made]
+        assert {each.get("orchestrator_version") for each in nodes} == {version}
         assert cluster.get("kubernetes_version") == version
-
-
-def test_kubernetes_pools_of_a_cluster_have_one_os_sku(pods: Stacks) -> None:
-    (cluster,) = _all(pods, "azurerm_kubernetes_cluster").values()
-    made = _all(pods, "azurerm_kubernetes_cluster_node_pool").values()
-    assert {each["os_sku"] for each in (cluster["default_node_pool"], *made)} == {"Ubuntu2404"}
+        assert {each["os_sku"] for each in nodes} == {"Ubuntu2404"}
 
 
 def test_a_pool_comes_and_goes_without_another(written: Written, pods: Stacks) -> None:
@@ -230,7 +212,7 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     assert targets["spot"].spot
     # None but these and what AKS itself runs is on the nodes of the system.
     assert nd.head_tolerations == cpu.head_tolerations == ("CriticalAddonsOnly",)
-    system = only(pods["compute"], "azurerm_kubernetes_cluster")["default_node_pool"]
+    system = _cluster(pods)["default_node_pool"]
     assert system["only_critical_addons_enabled"] is True
     assert targets["cpu"].mounts == {"data": "/data", "home": "/home"}
     assert cpu.service_account == nd.service_account
@@ -255,12 +237,17 @@ def _manifests(stacks: Stacks) -> list[dict[str, Any]]:
     ]
 
 
+def _of_kind(stacks: Stacks, kind: str) -> dict[str, dict[str, Any]]:
+    """The objects of a kind that Flux applies, by their names."""
+    return {each["metadata"]["name"]: each for each in _manifests(stacks) if each["kind"] == kind}
+
+
 def test_monitoring_knows_of_nodes_and_pods_and_not_of_what_jobs_print(
     written: Written, pods: Stacks
 ) -> None:
     """The agent is AKS' own, and finds its rule by one name."""
     cluster = "${azurerm_kubernetes_cluster.kubernetes.id}"
-    workspace = only(pods["compute"], "azurerm_kubernetes_cluster")["oms_agent"]
+    workspace = _cluster(pods)["oms_agent"]
     assert workspace["msi_auth_for_monitoring_enabled"] is True
     rule = only(pods["compute"], "azurerm_monitor_data_collection_rule")
     [agent] = rule["data_sources"]["extension"]
@@ -282,7 +269,7 @@ def test_monitoring_knows_of_nodes_and_pods_and_not_of_what_jobs_print(
     categories = {each["category"] for each in recorded["enabled_log"]}
     assert "cluster-autoscaler" in categories
     assert "kube-audit" not in categories
-    assert "oms_agent" not in only(written(OURS)["compute"], "azurerm_kubernetes_cluster")
+    assert "oms_agent" not in _cluster(written(OURS))
 
 
 def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> None:
@@ -296,9 +283,6 @@ def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> Non
     assert f"Microsoft-{table}" in agent["streams"]
     assert condition == f'| where Status has "{CONDITION}"'
     assert (criteria["metric_measure_column"], criteria["threshold"]) == ("Faults", 0)
-    checked = [each for each in _manifests(pods) if each["kind"] == "DaemonSet"]
-    found = {each["metadata"]["name"] for each in checked}
-    assert found == {"node-setup", *(f"fairway-health-{pool}" for pool in ("nd", "spot", "cpu"))}
     text = re.sub(r"(?ms)^  (nd|spot):\n.*?(?=^  \w)", "", PODS.read_text())
     without = written(text.replace("HB176rs_v4", "D64s_v6"))
     assert "health-check" not in json.dumps(without["compute"])
@@ -306,52 +290,33 @@ def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> Non
 
 
 def test_kubernetes_flux_manifests_match_targets_and_pools(pods: Stacks) -> None:
-    objects = _manifests(pods)
-    by_kind: dict[str, set[str]] = {}
-    for each in objects:
-        by_kind.setdefault(each["kind"], set()).add(each["metadata"]["name"])
-    assert "training" in by_kind["Namespace"]
-    assert by_kind["PersistentVolumeClaim"] == {"data", "fast", "home"}
-    assert by_kind["LocalQueue"] == {"nd", "spot", "cpu"}
+    assert "training" in _of_kind(pods, "Namespace")
+    assert _of_kind(pods, "PersistentVolumeClaim").keys() == {"data", "fast", "home"}
+    assert _of_kind(pods, "LocalQueue").keys() == {"nd", "spot", "cpu"}
     for target in targets_of(pods).values():
         assert target.kubernetes is not None
         assert set(target.kubernetes.priorities) == {"low", "normal", "high"}
         named = set(target.kubernetes.priorities.values())
-        assert named == by_kind["WorkloadPriorityClass"]
-    (quota,) = (each for each in objects if each["kind"] == "ResourceQuota")
+        assert named == _of_kind(pods, "WorkloadPriorityClass").keys()
+    (quota,) = _of_kind(pods, "ResourceQuota").values()
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "64"
-    (account,) = (
-        each
-        for each in objects
-        if each["kind"] == "ServiceAccount" and each["metadata"]["name"] == "fairway-task"
-    )
+    account = _of_kind(pods, "ServiceAccount")["fairway-task"]
     client = account["metadata"]["annotations"]["azure.workload.identity/client-id"]
     assert client.endswith("azurerm_user_assigned_identitynodesclient_id}")
     trusted = only(pods["compute"], "azurerm_federated_identity_credential")
     assert trusted["subject"] == "system:serviceaccount:training:fairway-task"
     assert trusted["issuer"] == "${azurerm_kubernetes_cluster.kubernetes.oidc_issuer_url}"
-    (volume,) = (
-        each
-        for each in objects
-        if each["kind"] == "PersistentVolume" and each["metadata"]["name"] == "training-data"
-    )
+    volume = _of_kind(pods, "PersistentVolume")["training-data"]
     assert "nfs-data-nic" in volume["spec"]["nfs"]["server"]
 
 
 def test_a_pool_is_asked_for_all_nodes_of_a_job_unless_that_is_turned_off(written: Written) -> None:
-    checks = {
-        file: [
-            each["metadata"]["name"]
-            for each in _manifests(written(file))
-            if each["kind"] == "AdmissionCheck"
-        ]
-        for file in (OURS, PODS)
-    }
-    assert checks == {OURS: ["fairway-nodes"], PODS: []}
+    assert _of_kind(written(OURS), "AdmissionCheck").keys() == {"fairway-nodes"}
+    assert not _of_kind(written(PODS), "AdmissionCheck")
 
 
 def test_tasks_on_several_nodes_wait_for_longer_than_a_node_may_take(pods: Stacks) -> None:
-    profile = only(pods["compute"], "azurerm_kubernetes_cluster")["auto_scaler_profile"]
+    profile = _cluster(pods)["auto_scaler_profile"]
     minutes = float(profile["max_node_provisioning_time"].removesuffix("m"))
     for target in targets_of(pods).values():
         assert target.kubernetes is not None

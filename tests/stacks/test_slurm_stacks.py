@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from tests.stacks.documents import Stacks
 
+    Run = Callable[..., tuple[int, list[str]]]
 
 LAB = f"""\
 name: lab
@@ -89,51 +90,42 @@ class TestTerraform:
         assert (target.slurm.partition, target.slurm.shared) == ("nd", "/data/fairway")
         assert (target.nodes.min, target.nodes.max, target.spot) == (1, 8, False)
 
-    def test_the_disk_is_with_the_data_and_protected(self, stacks: Stacks) -> None:
+    def test_disk_and_vault_are_with_the_data_protected_and_closed(self, stacks: Stacks) -> None:
         data = stacks["data"]["resource"]
+        vault = data["azurerm_key_vault"]["slurm-vault"]
         assert data["azurerm_managed_disk"]["slurm-disk"]["lifecycle"] == {"prevent_destroy": True}
-        assert data["azurerm_key_vault"]["slurm-vault"]["lifecycle"] == {"prevent_destroy": True}
+        assert vault["lifecycle"] == {"prevent_destroy": True}
         assert {"slurm-disk-lock", "slurm-vault-lock"} <= data["azurerm_management_lock"].keys()
         attached = stacks["compute"]["resource"]["azurerm_virtual_machine_data_disk_attachment"]
         assert attached["slurm-attachment"]["lun"] == 0
-
-    def test_the_vault_is_closed_but_for_its_endpoint(self, stacks: Stacks) -> None:
-        data = stacks["data"]["resource"]
-        vault = data["azurerm_key_vault"]["slurm-vault"]
         assert vault["public_network_access_enabled"] is False
         assert vault["network_acls"]["default_action"] == "Deny"
         assert "slurm-vault-endpoint" in data["azurerm_private_endpoint"]
 
-    def test_slurm_roles_are_narrow_and_described(self, stacks: Stacks) -> None:
+    def test_slurm_roles_are_narrow_and_of_an_identity_of_its_nodes(self, stacks: Stacks) -> None:
         data = stacks["data"]["resource"]["azurerm_role_assignment"]
-        assert data["slurm-scheduler-keep_munge_key"]["role_definition_name"] == (
-            "Key Vault Secrets Officer"
-        )
-        assert data["slurm-nodes-read_munge_key"]["role_definition_name"] == (
-            "Key Vault Secrets User"
-        )
-        for grant in ("slurm-scheduler-keep_munge_key", "slurm-nodes-read_munge_key"):
-            assert data[grant]["scope"] == "${azurerm_key_vault.slurm-vault.id}"
+        for grant, role in (("scheduler-keep", "Officer"), ("nodes-read", "User")):
+            found = data[f"slurm-{grant}_munge_key"]
+            assert found["role_definition_name"] == f"Key Vault Secrets {role}"
+            assert found["scope"] == "${azurerm_key_vault.slurm-vault.id}"
         assert "nodes-read_munge_key" not in data, "other nodes do not read the key"
         compute = stacks["compute"]["resource"]
         role = compute["azurerm_role_definition"]["slurm-role"]
-        actions = role["permissions"][0]["actions"]
-        assert not [action for action in actions if "*" in action]
-        assert {name: body["scope"] for name, body in compute["azurerm_role_assignment"].items()}[
-            "slurm-scales-nd"
-        ] == "${azurerm_linux_virtual_machine_scale_set.cluster-nd.id}"
-        assert "slurm-scales-pair" not in compute["azurerm_role_assignment"]
-
-    def test_the_scheduler_may_read_why_azure_made_no_node(self, stacks: Stacks) -> None:
-        """Operations are no part of a scale set: they lie in the subscription, at a location."""
-        compute = stacks["compute"]["resource"]
-        role = compute["azurerm_role_definition"]["slurm-operations-role"]
-        assert role["permissions"] == [{"actions": ["Microsoft.Compute/locations/operations/read"]}]
-        assigned = compute["azurerm_role_assignment"]["slurm-reads-operations"]
-        assert assigned["scope"] == role["scope"]
-        assert assigned["scope"].startswith("/subscriptions/")
-        other = compute["azurerm_role_definition"]["slurm-role"]
+        assert not [action for action in role["permissions"][0]["actions"] if "*" in action]
+        assigned = compute["azurerm_role_assignment"]
+        nd = "${azurerm_linux_virtual_machine_scale_set.cluster-nd.id}"
+        assert assigned["slurm-scales-nd"]["scope"] == nd
+        assert "slurm-scales-pair" not in assigned
+        # Why Azure made no node: operations lie in the subscription, at a location.
+        other = compute["azurerm_role_definition"]["slurm-operations-role"]
+        reads = ["Microsoft.Compute/locations/operations/read"]
+        assert other["permissions"] == [{"actions": reads}]
+        assert assigned["slurm-reads-operations"]["scope"] == other["scope"]
+        assert other["scope"].startswith("/subscriptions/")
         assert role["name"] != other["name"]
+        (own,) = _scale_set(stacks, "nd")["identity"]["identity_ids"]
+        assert _scale_set(stacks, "pair")["identity"]["identity_ids"] != [own]
+        assert "slurm-nodes" in own
 
     def test_the_scheduler_has_a_role_on_what_new_nodes_refer_to(
         self, written: Callable[..., Stacks]
@@ -152,12 +144,6 @@ class TestTerraform:
         assert places["role_definition_id"] == assigned["slurm-scales-nd"]["role_definition_id"]
         (permissions,) = compute["azurerm_role_definition"]["slurm-role"]["permissions"]
         assert "Microsoft.Compute/proximityPlacementGroups/write" in permissions["actions"]
-
-    def test_nodes_of_slurm_have_an_identity_of_their_own(self, stacks: Stacks) -> None:
-        (own,) = _scale_set(stacks, "nd")["identity"]["identity_ids"]
-        (other,) = _scale_set(stacks, "pair")["identity"]["identity_ids"]
-        assert own != other
-        assert "slurm-nodes" in own
 
     def test_no_identity_is_made_that_nothing_runs_as(self, written: Callable[..., Stacks]) -> None:
         lines = [line for line in LAB.splitlines() if not line.startswith(("  pair:", "  pool:"))]
@@ -186,9 +172,11 @@ class TestTerraform:
 class TestBoot:
     """Boot of the scheduler and the nodes."""
 
-    def test_slurm_boot_data_fits_azure_limits(self, stacks: Stacks) -> None:
+    def test_slurm_boot_data_fit_azure_limits_and_hold_no_secret(self, stacks: Stacks) -> None:
         for vm in (_scheduler(stacks), _scale_set(stacks, "nd"), _scale_set(stacks, "spot")):
             assert len(boot_data(vm)) < 0.9 * LONGEST_CUSTOM_DATA
+            assert "StoragePass" not in boot_data(vm)
+        assert "azurerm_key_vault_secret" not in json.dumps(stacks)
 
     def test_more_partitions_than_fit_are_refused_before_azure_does(
         self, written: Callable[..., Stacks]
@@ -216,11 +204,6 @@ class TestBoot:
             ]
             assert {told.value.findings[0].id, found[0].id} == {id_}
             assert 0 <= sizes[1] - sizes[0] < 600
-
-    def test_no_secret_is_in_it_nor_in_any_state(self, stacks: Stacks) -> None:
-        text = boot_data(_scheduler(stacks)) + boot_data(_scale_set(stacks, "nd"))
-        assert "StoragePass" not in text
-        assert "azurerm_key_vault_secret" not in json.dumps(stacks)
 
     def test_the_scheduler_has_its_files_and_its_programs(self, stacks: Stacks) -> None:
         files = files_at_boot(_scheduler(stacks))
@@ -271,7 +254,7 @@ class TestSchedulerScript:
     """The script that brings a scheduler up, with stand-ins for what it calls."""
 
     @pytest.fixture
-    def run(self, repository: Path, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
+    def run(self, repository: Path, tmp_path: Path) -> Run:
         """Runs it; answers with its status and with the commands that it ran."""
         folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
         log, state, etc = tmp_path / "log", tmp_path / "state", tmp_path / "etc"
@@ -322,9 +305,7 @@ class TestSchedulerScript:
 
         return run
 
-    def test_slurm_scheduler_boot_starts_services_in_order(
-        self, run: Callable[..., tuple[int, list[str]]]
-    ) -> None:
+    def test_slurm_scheduler_boot_starts_services_in_order(self, run: Run, tmp_path: Path) -> None:
         status, ran = run()
         assert status == 0
         order = [
@@ -339,9 +320,20 @@ class TestSchedulerScript:
         ]
         assert [line for line in ran if line in order] == order
         assert any(line.startswith("mariadb-install-db") for line in ran)
+        # A database that is there is not made again.
+        (tmp_path / "state" / "mysql" / "mysql").mkdir(parents=True)
+        assert not [line for line in run()[1] if line.startswith("mariadb-install-db")]
+
+    def test_slurm_scheduler_boot_without_accounting_or_key_starts_less(self, run: Run) -> None:
+        status, ran = run(accounting=False)
+        assert status == 0
+        assert not [line for line in ran if "mariadb" in line or "slurmdbd" in line]
+        status, ran = run(key=False)
+        assert status != 0
+        assert not [line for line in ran if line.startswith("systemctl start")]
 
     def test_nodes_that_have_not_come_are_not_looked_up_in_vain(
-        self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
+        self, run: Run, tmp_path: Path
     ) -> None:
         hosts = tmp_path / "hosts"
         hosts.write_text("127.0.0.1 localhost\n255.255.255.255 old-0 # fairway\n")
@@ -355,7 +347,7 @@ class TestSchedulerScript:
             there.connect((nodes[0].split()[0], 6818))
 
     def test_accounts_and_qualities_of_service_are_there_before_the_first_job(
-        self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
+        self, run: Run, tmp_path: Path
     ) -> None:
         (tmp_path / "rules").write_text("add qos old\n\nmodify qos old set Priority=1 Preempt=\n")
         status, ran = run()
@@ -369,24 +361,3 @@ class TestSchedulerScript:
         assert ran.index(told[-1]) < ran.index(starts)
         (tmp_path / "rules").write_text("modify qos gone set Priority=1\n")
         assert run()[0] == 1
-
-    def test_without_accounting_there_is_no_database(
-        self, run: Callable[..., tuple[int, list[str]]]
-    ) -> None:
-        status, ran = run(accounting=False)
-        assert status == 0
-        assert not [line for line in ran if "mariadb" in line or "slurmdbd" in line]
-
-    def test_a_database_that_is_there_is_not_made_again(
-        self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
-    ) -> None:
-        (tmp_path / "state" / "mysql" / "mysql").mkdir(parents=True)
-        _, ran = run()
-        assert not [line for line in ran if line.startswith("mariadb-install-db")]
-
-    def test_without_the_key_nothing_starts(
-        self, run: Callable[..., tuple[int, list[str]]]
-    ) -> None:
-        status, ran = run(key=False)
-        assert status != 0
-        assert not [line for line in ran if line.startswith("systemctl start")]
