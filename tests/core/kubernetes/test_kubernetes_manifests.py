@@ -22,31 +22,24 @@ from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume, of_node
 from fairway_core.target import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Objects = dict[str, list[dict[str, Any]]]
 
 ADDRESS = "${azurerm_network_interface.data.private_ip_address}"
-DATA = Volume(
-    name="data",
-    type="nfs",
-    source=f"{ADDRESS}:/srv/data",
-    options="rw,hard,vers=4.1,proto=tcp,nconnect=8,_netdev,noatime",
-    gib=4096,
-)
-FILES = Volume(
-    name="home",
-    type="nfs",
-    source="account.file.core.windows.net:/account/home",
-    options="vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime",
-    gib=1024,
-)
-LUSTRE = Volume(
-    name="fast",
-    type="lustre",
-    source="10.40.18.4@tcp0:/lustrefs",
-    options="noatime,flock,_netdev",
-    gib=48 * 1024,
+DATA, FILES, LUSTRE = (
+    Volume(name=name, type=type_, source=source, options=options, gib=gib)
+    for name, type_, source, options, gib in (
+        (
+            *("data", "nfs", f"{ADDRESS}:/srv/data"),
+            *("rw,hard,vers=4.1,proto=tcp,nconnect=8,_netdev,noatime", 4096),
+        ),
+        (
+            *("home", "nfs", "account.file.core.windows.net:/account/home"),
+            *("vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime", 1024),
+        ),
+        ("fast", "lustre", "10.40.18.4@tcp0:/lustrefs", "noatime,flock,_netdev", 48 * 1024),
+    )
 )
 
 # What YAML 1.1 takes for something else than text, or that ends a plain word.
@@ -89,13 +82,20 @@ def every(found: Objects) -> list[dict[str, Any]]:
     return [each for objects in found.values() for each in objects]
 
 
+def named(found: Objects, kind: str) -> dict[str, dict[str, Any]]:
+    """The objects of a kind by their names."""
+    return {each["metadata"]["name"]: each for each in every(found) if each["kind"] == kind}
+
+
 def one(found: Objects, kind: str, name: str = "") -> dict[str, Any]:
-    [only] = [
-        each
-        for each in every(found)
-        if each["kind"] == kind and name in ("", each["metadata"]["name"])
-    ]
+    [only] = [each for key, each in named(found, kind).items() if name in ("", key)]
     return only
+
+
+def usual(*targets: Target, shared: Sequence[Volume] = (DATA,), **given: Any) -> Objects:
+    """The objects for pools, `pool()` where there are none, with these settings."""
+    client = {"client_id": given.pop("client_id")} if "client_id" in given else {}
+    return read(manifests(targets or [pool()], shared, Kubernetes(**given), **client))
 
 
 @pytest.mark.parametrize(
@@ -133,21 +133,15 @@ def test_the_server_takes_every_object(
         ("NicClusterPolicy", {"ofedDriver": {}}, "lacking: spec.ofedDriver.image"),
         ("ClusterQueue", {"queueingStrategy": "FIFO"}, "value: spec.queueingStrategy"),
         ("ClusterQueue", {"cohort": "all"}, "unknown: spec.cohort"),
-        (
-            "ClusterQueue",
-            {"admissionChecksStrategy": {}},
-            "lacking: spec.admissionChecksStrategy.admissionChecks",
-        ),
+        ("ClusterQueue", {"admissionChecksStrategy": {}}, "lacking: spec.admissionChecksStrategy."),
         ("AdmissionCheck", {"parameters": {}}, "lacking: spec.parameters.apiGroup"),
         ("ProvisioningRequestConfig", {"retries": 3}, "unknown: spec.retries"),
         (
-            "ClusterQueue",
-            {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": []}]},
+            *("ClusterQueue", {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": []}]}),
             "spec.resourceGroups[0]: Invalid value",
         ),
         (
-            "ResourceFlavor",
-            {"nodeLabels": {f"label-{number}": "" for number in range(9)}},
+            *("ResourceFlavor", {"nodeLabels": {f"label-{number}": "" for number in range(9)}}),
             "spec.nodeLabels: Too many: 9",
         ),
     ],
@@ -156,11 +150,7 @@ def test_kubernetes_manifest_schemas_report_wrong_fields(
     kind: str, change: dict[str, Any], said: str, faults: Callable[[dict[str, Any]], list[str]]
 ) -> None:
     """The schemas that are written here refuse as the published ones do."""
-    found = one(
-        read(manifests([pool()], [DATA], Kubernetes())),
-        kind,
-        "kueue" if kind == "HelmRelease" else "",
-    )
+    found = one(usual(), kind, "kueue" if kind == "HelmRelease" else "")
     told = faults({**found, "spec": {**found["spec"], **change}})
     assert any(each.startswith(said) for each in told), told
 
@@ -198,7 +188,7 @@ class TestOrder:
         assert flux.kustomizations(files) == [("jobs", "./jobs", ()), ("nodes", "./nodes", ())]
 
     def test_flux_objects_are_in_the_flux_namespace_and_use_its_account(self) -> None:
-        for each in every(read(manifests([pool()], [DATA, LUSTRE], Kubernetes()))):
+        for each in every(usual(shared=[DATA, LUSTRE])):
             if "fluxcd.io" not in each["apiVersion"]:
                 continue
             assert each["metadata"]["namespace"] == flux.NAMESPACE
@@ -208,77 +198,57 @@ class TestOrder:
 
     def test_jobs_have_no_namespace_of_what_is_installed(self) -> None:
         """Who submits may act as any account of the namespace of jobs."""
-        found = every(read(manifests([pool()], [DATA, LUSTRE], Kubernetes())))
-        installed = {each["metadata"]["name"] for each in found if each["kind"] == "Namespace"}
-        installed = (installed | {flux.NAMESPACE}) - {"training"}
+        found = usual(shared=[DATA, LUSTRE])
+        installed = {*named(found, "Namespace"), flux.NAMESPACE} - {"training"}
         assert len(installed) == 6
         for name in installed:
             with pytest.raises(UserError, match="is reserved for what Azure or Fairway installs"):
                 Kubernetes(namespace=name)
 
     def test_versions_are_exact(self) -> None:
-        content = Kubernetes(operators=Operators(kueue="0.19.2", gpu="26.3.3", network="v26.4.0"))
-        found = read(manifests([pool()], [DATA], content))
+        found = usual(operators=Operators(kueue="0.19.2", gpu="26.3.3", network="v26.4.0"))
         versions = {
-            each["metadata"]["name"]: each["spec"]["chart"]["spec"]["version"]
-            for each in every(found)
-            if each["kind"] == "HelmRelease"
+            name: each["spec"]["chart"]["spec"]["version"]
+            for name, each in named(found, "HelmRelease").items()
         }
-        assert versions == {
-            "gpu-operator": "v26.3.3",
-            "network-operator": "26.4.0",
-            "kueue": "0.19.2",
-        }
+        wanted = {"gpu-operator": "v26.3.3", "network-operator": "26.4.0", "kueue": "0.19.2"}
+        assert versions == wanted
 
 
 class TestJobs:
     """The namespace of jobs."""
 
-    def test_the_head_is_the_one_that_prepare_makes(self) -> None:
-        found = read(manifests([pool()], [DATA], Kubernetes()))
-        assert found["jobs/head.yaml"] == head.objects(pool())
-
     def test_the_topologies_of_all_pools_are_where_their_tasks_look_for_them(self) -> None:
         sizes = ("ND96isr_H100_v5", "ND96isr_H200_v5", "ND96asr_v4", "NC24ads_A100_v4", "D64s_v6")
         targets = [pool(f"p{at}", f"Standard_{size}") for at, size in enumerate(sizes)]
-        found = read(manifests(targets, [DATA], Kubernetes()))["jobs/topologies.yaml"]
+        found = usual(*targets)["jobs/topologies.yaml"]
         for target in targets[:3]:
             path = fabric_for(vm_size(target.vm_size)).environment["NCCL_TOPO_FILE"]
-            [data] = [
-                each["data"]
-                for each in found
-                if each["metadata"] == {"name": topology_map(path), "namespace": "training"}
-            ]
+            about = {"name": topology_map(path), "namespace": "training"}
+            [data] = [each["data"] for each in found if each["metadata"] == about]
             assert data == {"topo.xml": topologies()[path].xml()}
         assert len(found) == 2
-        assert "jobs/topologies.yaml" not in manifests(targets[3:], [DATA], Kubernetes())
+        assert "jobs/topologies.yaml" not in usual(*targets[3:])
 
-    def test_the_head_has_the_volumes_of_all_pools(self) -> None:
-        targets = [pool(), plain(mounts={"data": "/data", "home": "/home"})]
-        deployment = one(read(manifests(targets, [DATA, FILES], Kubernetes())), "Deployment")
+    def test_the_head_is_as_prepare_makes_it_with_the_volumes_of_all_pools(self) -> None:
+        assert usual()["jobs/head.yaml"] == head.objects(pool())
+        both = plain(mounts={"data": "/data", "home": "/home"})
+        deployment = one(usual(pool(), both, shared=[DATA, FILES]), "Deployment")
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
         assert mounted == {"data": "/data", "home": "/home"}
 
     def test_tasks_are_the_identity_and_nobody_else_is(self) -> None:
-        found = read(manifests([pool()], [DATA], Kubernetes(), client_id="0000-1"))
-        annotations = {
-            each["metadata"]["name"]: each["metadata"].get("annotations")
-            for each in every(found)
-            if each["kind"] == "ServiceAccount"
-        }
+        accounts = named(usual(client_id="0000-1"), "ServiceAccount")
+        annotations = {name: each["metadata"].get("annotations") for name, each in accounts.items()}
         mark = {"azure.workload.identity/client-id": "0000-1"}
         others = dict.fromkeys(("fairway-head", "fairway-health"))
         assert annotations == {**others, "fairway-task": mark}
 
     def test_quota_keeps_jobs_from_public_addresses(self) -> None:
-        content = Kubernetes(quota={"requests.nvidia.com/gpu": "64"})
-        hard = one(read(manifests([pool()], [DATA], content)), "ResourceQuota")["spec"]["hard"]
-        assert hard == {
-            "services.loadbalancers": "0",
-            "services.nodeports": "0",
-            "requests.nvidia.com/gpu": "64",
-        }
+        quota = {"requests.nvidia.com/gpu": "64"}
+        hard = one(usual(quota=quota), "ResourceQuota")["spec"]["hard"]
+        assert hard == {"services.loadbalancers": "0", "services.nodeports": "0", **quota}
 
 
 class TestHealth:
@@ -289,13 +259,11 @@ class TestHealth:
         [
             (pool(), ["nvidia.com/gpu", "rdma/ib"], ("gpus=8", "adapters=8", "adapter_gbps=400")),
             (
-                pool(kubernetes={"rdma": ""}),
-                ["nvidia.com/gpu"],
+                *(pool(kubernetes={"rdma": ""}), ["nvidia.com/gpu"]),
                 ("gpus=8", "adapters=0", "nvidia-smi nvlink"),
             ),
             (
-                pool("hb", "Standard_HB176rs_v4"),
-                ["rdma/ib"],
+                *(pool("hb", "Standard_HB176rs_v4"), ["rdma/ib"]),
                 ("gpus=0", "adapters=1", "adapter_gbps=400"),
             ),
         ],
@@ -304,7 +272,7 @@ class TestHealth:
     def test_a_pool_is_held_against_what_its_nodes_offer(
         self, target: Target, offered: list[str], expected: tuple[str, ...]
     ) -> None:
-        found = read(manifests([target, plain()], [DATA], Kubernetes()))
+        found = usual(target, plain())
         spec = one(found, "DaemonSet", f"fairway-health-{target.name}")["spec"]["template"]["spec"]
         assert spec["nodeSelector"] == {"agentpool": target.name}
         [container] = spec["containers"]
@@ -317,22 +285,26 @@ class TestHealth:
         keys = {each["key"] for volume in spec["volumes"] for each in _items(volume)}
         assert keys == set(one(found, "ConfigMap", "fairway-health")["data"])
 
-    def test_pools_without_gpus_and_infiniband_have_none(self) -> None:
-        assert "health/health.yaml" not in manifests([plain()], [DATA], Kubernetes())
-
-    def test_another_program_is_another_pod(self) -> None:
+    def test_another_program_is_another_pod_and_none_without_devices(self) -> None:
         def mark(target: Target) -> str:
-            objects = read(manifests([target], [DATA], Kubernetes()))
-            found = one(objects, "DaemonSet", f"fairway-health-{target.name}")
+            found = one(usual(target), "DaemonSet", f"fairway-health-{target.name}")
             return str(found["spec"]["template"]["metadata"]["annotations"])
 
         assert mark(pool()) == mark(pool())
         assert mark(pool()) != mark(pool(kubernetes={"rdma": ""}))
+        assert "health/health.yaml" not in usual(plain())
 
 
 def _items(volume: dict[str, Any]) -> list[dict[str, str]]:
     found: list[dict[str, str]] = volume.get("configMap", {}).get("items", [])
     return found
+
+
+LUSTRE_CSI = {
+    "driver": "azurelustre.csi.azure.com",
+    "volumeHandle": "training-fast",
+    "volumeAttributes": {"mgs-ip-address": "10.40.18.4"},
+}
 
 
 class TestVolumes:
@@ -343,25 +315,15 @@ class TestVolumes:
         [
             (DATA, {"nfs": {"server": ADDRESS, "path": "/srv/data"}}),
             (FILES, {"nfs": {"server": "account.file.core.windows.net", "path": "/account/home"}}),
-            (
-                LUSTRE,
-                {
-                    "csi": {
-                        "driver": "azurelustre.csi.azure.com",
-                        "volumeHandle": "training-fast",
-                        "volumeAttributes": {"mgs-ip-address": "10.40.18.4"},
-                    }
-                },
-            ),
+            (LUSTRE, {"csi": LUSTRE_CSI}),
         ],
         ids=["server", "files", "lustre"],
     )
     def test_volume_and_claim_are_each_others_alone(
         self, volume: Volume, where: dict[str, Any]
     ) -> None:
-        found = read(manifests([pool(mounts={volume.name: "/data"})], [volume], Kubernetes()))
-        given = one(found, "PersistentVolume")
-        taken = one(found, "PersistentVolumeClaim")
+        found = usual(pool(mounts={volume.name: "/data"}), shared=[volume])
+        given, taken = one(found, "PersistentVolume"), one(found, "PersistentVolumeClaim")
         assert given["spec"].items() >= where.items()
         assert given["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         assert given["spec"]["claimRef"] == {"namespace": "training", "name": volume.name}
@@ -370,11 +332,11 @@ class TestVolumes:
         assert not {"rw", "_netdev"} & set(given["spec"]["mountOptions"])
 
     def test_lustre_brings_its_driver_and_nothing_of_its_examples(self) -> None:
-        found = read(manifests([pool()], [DATA, LUSTRE], Kubernetes()))
+        found = usual(shared=[DATA, LUSTRE])
         ignored = one(found, "GitRepository")["spec"]["ignore"].splitlines()
         assert ignored == ["/*", "!/deploy", "/deploy/example"]
         assert one(found, "Kustomization")["spec"]["path"] == "./deploy"
-        assert "GitRepository" not in str(every(read(manifests([pool()], [DATA], Kubernetes()))))
+        assert "GitRepository" not in str(every(usual()))
 
 
 class TestQueues:
@@ -390,7 +352,7 @@ class TestQueues:
 
     @pytest.mark.parametrize("target", [pool(), plain()], ids=["fast", "plain"])
     def test_cluster_queue_quota_equals_all_nodes_of_the_pool(self, target: Target) -> None:
-        found = one(read(manifests([target], [DATA], Kubernetes())), "ClusterQueue")
+        found = one(usual(target), "ClusterQueue")
         submit.require_quota(found, self.job(target, 8))
         with pytest.raises(Refused, match=submit.TOO_MUCH):
             submit.require_quota(found, self.job(target, 9))
@@ -400,24 +362,19 @@ class TestQueues:
     ) -> None:
         """Kueue 0.19: admission_check/provisioning_request; Azure documentation, AKS: Kueue with
         the cluster autoscaler."""
-        fixed = plain("fixed", nodes={"min": 4, "max": 4})
-        found = read(manifests([pool(), fixed, plain()], [DATA], Kubernetes()))
+        found = usual(pool(), plain("fixed", nodes={"min": 4, "max": 4}), plain())
         check = one(found, "AdmissionCheck")
         config = one(found, "ProvisioningRequestConfig")
+        of = {"kind": "ProvisioningRequestConfig", "name": config["metadata"]["name"]}
         assert check["spec"] == {
             "controllerName": "kueue.x-k8s.io/provisioning-request",
-            "parameters": {
-                "apiGroup": "kueue.x-k8s.io",
-                "kind": "ProvisioningRequestConfig",
-                "name": config["metadata"]["name"],
-            },
+            "parameters": {"apiGroup": "kueue.x-k8s.io", **of},
         }
         class_ = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
         assert config["spec"]["provisioningClassName"] == class_
         rules = {
-            each["metadata"]["name"]: each["spec"].get("admissionChecksStrategy")
-            for each in every(found)
-            if each["kind"] == "ClusterQueue"
+            name: each["spec"].get("admissionChecksStrategy")
+            for name, each in named(found, "ClusterQueue").items()
         }
         assert rules["fixed"] is None
         for name in ("nd", "cpu"):
@@ -426,33 +383,26 @@ class TestQueues:
 
     @pytest.mark.parametrize(
         ("nodes", "content"),
-        [
-            ({"min": 0, "max": 8}, Kubernetes(atomic_scale_up=False)),
-            ({"min": 8, "max": 8}, Kubernetes()),
-        ],
+        [({"min": 0, "max": 8}, {"atomic_scale_up": False}), ({"min": 8, "max": 8}, {})],
         ids=["turned-off", "fixed"],
     )
     def test_nobody_is_asked_for_nodes_where_that_is_turned_off_or_there_are_no_more(
-        self, nodes: dict[str, int], content: Kubernetes
+        self, nodes: dict[str, int], content: dict[str, bool]
     ) -> None:
-        found = read(manifests([pool(nodes=nodes)], [DATA], content))
-        assert not {"AdmissionCheck", "ProvisioningRequestConfig"} & {
-            each["kind"] for each in every(found)
-        }
+        found = usual(pool(nodes=nodes), **content)
+        kinds = {each["kind"] for each in every(found)}
+        assert not {"AdmissionCheck", "ProvisioningRequestConfig"} & kinds
         assert "admissionChecksStrategy" not in one(found, "ClusterQueue")["spec"]
 
     def test_a_flavor_is_the_nodes_of_its_pool(self) -> None:
-        spec = one(read(manifests([pool(spot=True)], [DATA], Kubernetes())), "ResourceFlavor")[
-            "spec"
-        ]
+        spec = one(usual(pool(spot=True)), "ResourceFlavor")["spec"]
         assert spec["nodeLabels"] == {"agentpool": "nd"}
         assert spec["nodeTaints"] == [
-            {"key": "fairway.dev/pool", "value": "nd", "effect": "NoSchedule"},
-            {
-                "key": "kubernetes.azure.com/scalesetpriority",
-                "value": "spot",
-                "effect": "NoSchedule",
-            },
+            {"key": key, "value": value, "effect": "NoSchedule"}
+            for key, value in (
+                ("fairway.dev/pool", "nd"),
+                ("kubernetes.azure.com/scalesetpriority", "spot"),
+            )
         ]
 
     @pytest.mark.parametrize(
@@ -461,8 +411,7 @@ class TestQueues:
     def test_kueue_gives_back_what_does_not_start_and_never_what_runs(
         self, given: float | None, limits: dict[str, str] | None
     ) -> None:
-        content = Kubernetes(wait_for_pods=given)
-        found = one(read(manifests([pool()], [DATA], content)), "HelmRelease", "kueue")
+        found = one(usual(wait_for_pods=given), "HelmRelease", "kueue")
         text = found["spec"]["values"]["managerConfig"]["controllerManagerConfigYaml"]
         settings = YAML(typ="safe").load(text)
         assert settings.get("waitForPodsReady") == limits
@@ -482,7 +431,7 @@ class TestDrivers:
 
     def test_kubernetes_drivers_tolerate_every_taint_of_task_nodes(self) -> None:
         own = {"tolerations": ["fairway.dev/pool", "team"]}
-        found = read(manifests([pool(kubernetes=own)], [DATA], Kubernetes()))
+        found = usual(pool(kubernetes=own))
         network = one(found, "HelmRelease", "network-operator")["spec"]["values"]
         gpu = one(found, "HelmRelease", "gpu-operator")["spec"]["values"]
         for bearing in (
@@ -500,11 +449,9 @@ class TestDrivers:
         """By the values of each chart for its own Deployments, and Jobs that run before them."""
         rdma = "rdma/ib" if size.startswith("Standard_ND") else ""
         target = pool(size=size, kubernetes={"rdma": rdma, "head_tolerations": [SYSTEM_TAINT]})
-        found = read(manifests([target], [DATA, LUSTRE], Kubernetes()))
+        found = usual(target, shared=[DATA, LUSTRE])
         values = {
-            each["metadata"]["name"]: each["spec"]["values"]
-            for each in every(found)
-            if each["kind"] == "HelmRelease"
+            name: each["spec"]["values"] for name, each in named(found, "HelmRelease").items()
         }
         finds = values["network-operator" if rdma else "gpu-operator"]["node-feature-discovery"]
         [patch] = one(found, "Kustomization")["spec"]["patches"]
@@ -523,14 +470,8 @@ class TestDrivers:
         assert "tolerations" not in made["spec"]["template"]["spec"]
 
     def test_kubernetes_node_feature_discovery_is_enabled_in_exactly_one_operator(self) -> None:
-        fast = read(manifests([pool()], [DATA], Kubernetes()))
-        slow = read(
-            manifests(
-                [pool("nc", "Standard_NC24ads_A100_v4", kubernetes={"rdma": ""})],
-                [DATA],
-                Kubernetes(),
-            )
-        )
+        fast = usual()
+        slow = usual(pool("nc", "Standard_NC24ads_A100_v4", kubernetes={"rdma": ""}))
         values = one(fast, "HelmRelease", "gpu-operator")["spec"]
         assert not values["values"]["nfd"]["enabled"]
         assert values["dependsOn"] == [{"name": "network-operator"}]
@@ -541,10 +482,10 @@ class TestDrivers:
         assert "network-operator" not in str(every(slow))
 
     def test_cpus_need_none(self) -> None:
-        assert not [path for path in manifests([plain()], [DATA], Kubernetes()) if "dev" in path]
+        assert not [path for path in usual(plain()) if "dev" in path]
 
     def test_the_adapters_are_offered_by_the_name_that_pods_ask_for(self) -> None:
-        policy = one(read(manifests([pool()], [DATA], Kubernetes())), "NicClusterPolicy")
+        policy = one(usual(), "NicClusterPolicy")
         config = YAML(typ="safe").load(policy["spec"]["sriovDevicePlugin"]["config"])
         [offered] = config["resourceList"]
         name = f"{offered['resourcePrefix']}/{offered['resourceName']}"
