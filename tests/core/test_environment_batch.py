@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,12 +23,12 @@ A100, H100, CPU = "Standard_ND96asr_v4", "Standard_ND96isr_H100_v5", "Standard_D
 PRINCIPAL = "00000000-0000-0000-0000-000000000001"
 
 
-def _load(folder: Path, pool: str, more: str = "") -> Environment:
+HEAD = f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n"
+
+
+def _load(folder: Path, pool: str, more: str = "", engine: str = "batch") -> Environment:
     file = folder / "lab.yaml"
-    file.write_text(
-        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n{more}"
-        f"clusters:\n  spot: {{engine: batch, {pool}}}\n"
-    )
+    file.write_text(f"{HEAD}{more}clusters:\n  spot: {{engine: {engine}, {pool}}}\n")
     return load_environment(file)
 
 
@@ -38,9 +38,9 @@ def _pool(folder: Path, pool: str, more: str = "") -> BatchCluster:
     return cluster
 
 
-def _fault(folder: Path, pool: str, more: str = "") -> Finding:
+def _fault(folder: Path, pool: str, more: str = "", engine: str = "batch") -> Finding:
     with pytest.raises(UserError) as caught:
-        _load(folder, pool, more)
+        _load(folder, pool, more, engine)
     assert caught.value.exit_code == 2
     assert len(caught.value.findings) == 1, caught.value.findings
     return caught.value.findings[0]
@@ -57,29 +57,22 @@ def test_the_smallest_pool_has_good_defaults(tmp_path: Path) -> None:
     assert pool.shape == PoolShape(minimum=0, maximum=8, spot=False, mpi=True)
 
 
-@pytest.mark.parametrize("nodes", ["4", "{min: 4, max: 4}"])
-def test_a_number_of_nodes_does_not_scale(tmp_path: Path, nodes: str) -> None:
-    pool = _pool(tmp_path, f"size: {A100}, nodes: {nodes}")
-    assert (pool.node_range.min, pool.node_range.max) == (4, 4)
-    assert pool.autoscaling is None
-    assert not pool.resized_by_hand
-
-
-def test_people_may_resize_it_instead(tmp_path: Path) -> None:
-    pool = _pool(tmp_path, f"size: {A100}, nodes: {{min: 1, max: 8}}, autoscale: manual")
-    assert pool.autoscaling is None
-    assert pool.resized_by_hand
-
-
-def test_a_scenario_may_have_settings(tmp_path: Path) -> None:
-    pool = _pool(
-        tmp_path,
-        f"size: {A100}, nodes: {{min: 0, max: 8}}, "
-        "autoscale: {scenario: workday, hours: {start: 7, end: 20}, utc_offset: -6, every: 15m}",
-    )
-    assert pool.autoscaling is not None
-    assert pool.autoscaling.hours.end == 20
-    assert pool.autoscaling.every == 900
+def test_pool_scales_as_its_nodes_and_autoscale_say(tmp_path: Path) -> None:
+    for nodes in ("4", "{min: 4, max: 4}"):
+        pool = _pool(tmp_path, f"size: {A100}, nodes: {nodes}")
+        assert (pool.node_range.min, pool.node_range.max) == (4, 4)
+        assert (pool.autoscaling, pool.resized_by_hand) == (None, False)
+    scales = f"size: {A100}, nodes: {{min: 1, max: 8}}, autoscale:"
+    pool = _pool(tmp_path, f"{scales} manual")
+    assert (pool.autoscaling, pool.resized_by_hand) == (None, True)
+    hours = "hours: {start: 7, end: 20}, utc_offset: -6, every: 15m"
+    settings = _pool(tmp_path, f"{scales} {{scenario: workday, {hours}}}").autoscaling
+    assert settings is not None
+    assert (settings.hours.end, settings.every) == (20, 900)
+    formula = "$TargetDedicatedNodes = time().weekday == 1 ? 5 : 1;"
+    settings = _pool(tmp_path, f"{scales} {{formula: '{formula}'}}").autoscaling
+    assert settings is not None
+    assert settings.formula == formula
 
 
 def test_without_mpi_a_pool_is_larger_and_a_job_takes_one_node(tmp_path: Path) -> None:
@@ -89,26 +82,23 @@ def test_without_mpi_a_pool_is_larger_and_a_job_takes_one_node(tmp_path: Path) -
         "autoscale: {scenario: pending_tasks, rebalance: {dedicated: 20}}",
         "network: {address_space: 10.0.0.0/8}\n",
     )
-    assert pool.nodes_of_a_job == 1
-    assert pool.chosen_image.alias == "ubuntu-2404"
+    assert (pool.nodes_of_a_job, pool.chosen_image.alias) == (1, "ubuntu-2404")
 
 
-def test_a_formula_of_ones_own(tmp_path: Path) -> None:
-    formula = "$TargetDedicatedNodes = time().weekday == 1 ? 5 : 1;"
-    text = f"size: {A100}, nodes: {{min: 1, max: 5}}, autoscale: {{formula: '{formula}'}}"
-    autoscale = _pool(tmp_path, text).autoscaling
-    assert autoscale is not None
-    assert autoscale.formula == formula
-
-
-def test_a_batch_section_without_a_pool_has_no_effect(tmp_path: Path) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(
-        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\nbatch: {{}}\n"
-        "clusters:\n  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
-    )
-    with pytest.raises(UserError, match="no cluster has `engine: batch`"):
-        load_environment(file)
+@pytest.mark.parametrize(
+    ("engine", "more", "path", "said"),
+    [
+        ("ssh", "batch: {}\n", "batch", "no cluster has `engine: batch`"),
+        ("bach", "", "clusters.spot.engine", "did you mean `batch`?"),
+        ("7", "", "clusters.spot.engine", "expected one of"),
+    ],
+)
+def test_engine_that_is_no_batch_is_told(
+    tmp_path: Path, engine: str, more: str, path: str, said: str
+) -> None:
+    finding = _fault(tmp_path, "size: Standard_NC40ads_H100_v5, nodes: 1", more, engine)
+    assert finding.path == path
+    assert said in f"{finding.message} {finding.hint}"
 
 
 def test_the_subscription_mode_is_taken_with_its_principal(tmp_path: Path) -> None:
@@ -117,21 +107,6 @@ def test_the_subscription_mode_is_taken_with_its_principal(tmp_path: Path) -> No
     assert environment.batch is not None
     assert environment.batch.mode == "UserSubscription"
     assert environment.has_pools
-
-
-@pytest.mark.parametrize(
-    ("engine", "message"), [("bach", "did you mean `batch`?"), ("7", "expected one of")]
-)
-def test_an_unknown_engine_names_the_known_ones(tmp_path: Path, engine: str, message: str) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(
-        f"name: lab\nlocation: westeurope\nclusters:\n  a: {{engine: {engine}, nodes: 1}}\n"
-    )
-    with pytest.raises(UserError) as caught:
-        load_environment(file)
-    (finding,) = caught.value.findings
-    assert finding.path == "clusters.a.engine"
-    assert message in f"{finding.message} {finding.hint}"
 
 
 _OF_USE = [size for size in vm_sizes().values() if size.status != "retired"]
@@ -219,11 +194,6 @@ def test_spot_pool_without_a_file_system_is_worth_a_warning(tmp_path: Path) -> N
     ):
         found = check_environment(_load(tmp_path, written, data))
         assert [each.path for each in found if each.id == "spot-without-mounts"] == paths
-
-
-def test_environment_schema_describes_batch_settings() -> None:
-    schema: dict[str, Any] = Environment.model_json_schema()
-    assert {"Autoscale", "BatchCluster", "Batch"} <= schema["$defs"].keys()
 
 
 def test_a_node_has_one_slot_where_nothing_is_said(tmp_path: Path) -> None:

@@ -65,36 +65,31 @@ def _filesystem(**values: Any) -> Any:
     return TypeAdapter(AnyFileSystem).validate_python({"path": "/data", **values})
 
 
-def test_the_nearest_size_is_named(load: Any) -> None:
+def test_lustre_of_no_size_or_without_its_principal_hints_at_what_to_type(load: Any) -> None:
     assert "`tib: 16`" in _fault(load, _text("kind: lustre, path: /d, tib: 12")).hint
-
-
-def test_lustre_import_without_a_principal_hints_at_az_ad_sp_show(load: Any) -> None:
     finding = _fault(load, _text("kind: lustre, path: /d, tib: 8, import: datasets"))
     assert finding.hint.startswith("az ad sp show --id ")
+
+
+SERVER: dict[str, Any] = {"kind": "nfs_server"}
+FAST = {"count": 16, "iops": 4000, "mbps": 1000}
+ULTRA = {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000}
 
 
 @pytest.mark.parametrize(
     ("values", "mbps", "limit"),
     [
-        (
-            {"kind": "nfs_server", "disks": {"kind": "premium", "count": 8, "gib": 1024}},
-            848,
-            "the disk limit of its VM size",
-        ),
-        (
-            {"kind": "nfs_server", "disks": {"kind": "standard_ssd", "count": 2, "gib": 4096}},
-            120,
-            "its disks",
-        ),
+        ({**SERVER, "disks": {"kind": "premium", "count": 8, "gib": 1024}}, 848, "the disk limit"),
+        ({**SERVER, "disks": {"kind": "standard_ssd", "count": 2, "gib": 4096}}, 120, "its disks"),
+        ({**SERVER, "size": "Standard_D64s_v6", "disks": ULTRA}, 3750, "its network interface"),
+        (*({**SERVER, "size": "Standard_D64s_v6", "disks": {"count": 4}}, 500, "its disks"),),
         (
             {
-                "kind": "nfs_server",
-                "size": "Standard_D64s_v6",
-                "disks": {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000},
+                **SERVER,
+                "size": "Standard_D16s_v6",
+                "disks": {"count": 16, "iops": 4000, "mbps": 1000},
             },
-            3750,
-            "its network interface",
+            *(992, "the disk limit of its VM size"),
         ),
         # 100 + 0.04 and 0.06 MiB/s a GiB, each rounded up: 203 and 10,340 MiB/s.
         ({"kind": "azure_files", "gib": 1024}, 212, "its size"),
@@ -156,62 +151,49 @@ def test_lustre_sizes_that_are_offered_have_addresses() -> None:
     assert [lustre_addresses(tib) for tib in (4, 16, 20, 96, 768)] == [32, 32, 64, 256, 1024]
 
 
-class TestImport:
-    KEYS = "storage: {account_keys: true}\n"
-
-    def test_lustre_import_with_all_settings_is_accepted(self, load: Any) -> None:
-        environment = load(_text(LUSTRE, more=self.KEYS))
-        assert environment.filesystems["data"].import_ == "datasets"
-
-    def test_keys_are_turned_on_by_the_user_alone(self, load: Any) -> None:
-        finding = _fault(load, _text(LUSTRE))
-        assert finding.path == "filesystems.data.import"
-        assert "account_keys: true" in finding.hint
-
-    def test_keys_that_nothing_needs_are_refused(self, load: Any) -> None:
-        finding = _fault(load, _text("kind: lustre, tib: 8, path: /d", more=self.KEYS))
-        assert finding.path == "storage.account_keys"
-
-    def test_an_unknown_container_is_told(self, load: Any) -> None:
-        text = _text(LUSTRE.replace("datasets", "dataset"), more=self.KEYS)
-        finding = _fault(load, text)
-        assert finding.path == "filesystems.data.import"
-        assert finding.hint == "did you mean `datasets`?"
-
-    def test_the_container_of_its_logs_is_its_own(self, load: Any) -> None:
-        more = "storage: {account_keys: true, containers: {datasets: {}, lustre-data-logs: {}}}\n"
-        assert "logs its imports" in _fault(load, _text(LUSTRE, more=more)).message
+KEYS = "storage: {account_keys: true}\n"
+LOGS = "storage: {account_keys: true, containers: {datasets: {}, lustre-data-logs: {}}}\n"
+SMALL = "kind: lustre, tib: 8, path: /d"
+BOX = "{engine: ssh, size: Standard_D16s_v6, nodes: 1, image: ubuntu-2404, mounts: [data]}"
+POOL = "{engine: batch, size: Standard_ND96asr_v4, nodes: 2, mounts: [data]}"
+NEAR = "network: {address_space: 10.0.0.0/20}\n"
 
 
-class TestMounts:
-    def test_home_may_be_shared(self, load: Any) -> None:
-        assert load(_text("kind: azure_files, path: /home")).filesystems["data"].path == "/home"
+@pytest.mark.parametrize(
+    ("text", "path", "said"),
+    [
+        # Keys are turned on by the user alone, and only where something needs them.
+        (_text(LUSTRE), "filesystems.data.import", "account_keys: true"),
+        (_text(SMALL, more=KEYS), "storage.account_keys", ""),
+        (
+            _text(LUSTRE.replace("datasets", "dataset"), more=KEYS),
+            *("filesystems.data.import", "did you mean `datasets`?"),
+        ),
+        (_text(LUSTRE, more=LOGS), "storage.containers.lustre-data-logs", "logs its imports"),
+        (_text("kind: azure_files, path: /home", POOL), "clusters.pair.mounts.0", ""),
+        (_text(SMALL, BOX), "clusters.pair.mounts.0", "no Lustre client"),
+        (
+            _text("kind: lustre, tib: 128, path: /d", more=NEAR),
+            *("network.address_space", "256 addresses"),
+        ),
+        (_text(SMALL, more="network: {egress: none}\n"), "filesystems.data", ""),
+    ],
+)
+def test_file_system_that_cannot_be_there_is_told(
+    load: Any, text: str, path: str, said: str
+) -> None:
+    finding = _fault(load, text)
+    assert finding.path == path
+    assert said in f"{finding.message} {finding.hint}"
 
-    def test_home_may_not_be_shared_with_batch(self, load: Any) -> None:
-        pool = "{engine: batch, size: Standard_ND96asr_v4, nodes: 2, mounts: [data]}"
-        finding = _fault(load, _text("kind: azure_files, path: /home", cluster=pool))
-        assert finding.path == "clusters.pair.mounts.0"
 
-    def test_lustre_needs_an_image_with_its_client(self, load: Any) -> None:
-        box = "{engine: ssh, size: Standard_D16s_v6, nodes: 1, image: ubuntu-2404, mounts: [data]}"
-        finding = _fault(load, _text("kind: lustre, tib: 8, path: /d", cluster=box))
-        assert finding.path == "clusters.pair.mounts.0"
-        assert "no Lustre client" in finding.message
+def test_file_system_that_can_be_there_is_taken(load: Any) -> None:
+    assert load(_text(LUSTRE, more=KEYS)).filesystems["data"].import_ == "datasets"
+    assert load(_text("kind: azure_files, path: /home")).filesystems["data"].path == "/home"
+    load(_text("kind: lustre, tib: 48, path: /d", more=NEAR))
 
 
 class TestNetwork:
-    def test_lustre_needs_room_for_its_servers(self, load: Any) -> None:
-        more = "network: {address_space: 10.0.0.0/20}\n"
-        finding = _fault(load, _text("kind: lustre, tib: 128, path: /d", more=more))
-        assert finding.path == "network.address_space"
-        assert "256 addresses" in finding.message
-        load(_text("kind: lustre, tib: 48, path: /d", more=more))
-
-    def test_lustre_needs_a_way_out(self, load: Any) -> None:
-        more = "network: {egress: none}\n"
-        finding = _fault(load, _text("kind: lustre, tib: 8, path: /d", more=more))
-        assert finding.path == "filesystems.data"
-
     @pytest.mark.parametrize("kind", ["lustre", "netapp"])
     def test_a_network_that_is_there_has_a_subnet_for_it(self, load: Any, kind: str) -> None:
         subnet = (
@@ -316,14 +298,8 @@ def test_every_service_has_a_zone_of_azures_for_private_links() -> None:
     for name, link in private_links().items():
         assert link.zone.startswith("privatelink."), name
         assert link.subresource.isalpha(), name
-
-
-def test_private_links_of_batch_share_one_zone() -> None:
     assert private_link("batch").zone == private_link("batch_node_management").zone
     assert private_link("batch") != private_link("batch_node_management")
-
-
-def test_an_unknown_service_is_told_with_the_nearest() -> None:
     with pytest.raises(UserError, match="unknown private link service `registri`") as caught:
         private_link("registri")
     assert "registry" in caught.value.findings[0].hint
