@@ -202,8 +202,9 @@ class _CompiledFiles(FileSystemBytecodeCache):
     fail."""
 
     def get_bucket(self, environment: Environment, name: str, filename: Any, source: str) -> Bucket:
-        # One a name: the code that people send to a server is in another folder each time.
-        return super().get_bucket(environment, name, None, f"{filename}\n{source}")
+        # One a name: the code that people send to a server is in another folder each time. And one
+        # an installation: two that are used in turn would write each other's anew.
+        return super().get_bucket(environment, name, __file__, f"{filename}\n{source}")
 
     def get_source_checksum(self, source: str) -> str:
         # What is constant in a template is quoted as it is compiled, by this module.
