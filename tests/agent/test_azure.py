@@ -113,9 +113,7 @@ def test_web_certificate_is_read_from_pem_and_pkcs12(issued: tuple[str, str]) ->
     assert numbers == load_pem_private_key(key.encode(), None).private_numbers()  # type: ignore[union-attr]
 
 
-def test_web_certificate_without_its_key_or_of_no_known_form_is_refused(
-    issued: tuple[str, str],
-) -> None:
+def test_web_certificate_without_key_or_of_other_form_is_refused(issued: tuple[str, str]) -> None:
     chain, key = issued
     for text in (chain, key, key + key + chain, "-----BEGIN nothing"):
         with pytest.raises(Failure, match="page holds no certificate with its key"):
@@ -137,17 +135,13 @@ def test_web_certificate_without_its_key_or_of_no_known_form_is_refused(
         "a b c d e f",
     ],
 )
-def test_a_secret_cannot_write_configuration(
-    secret: str, issued: tuple[str, str], tmp_path: Path
-) -> None:
+def test_secret_is_no_configuration(secret: str, issued: tuple[str, str], tmp_path: Path) -> None:
     vault = FakeVault({"page": "".join(issued), "application": secret})
     with pytest.raises(Failure, match="application holds no secret of an application"):
         files_of(vault, "page", "application", tmp_path)
 
 
-def test_files_are_for_root_alone_and_written_when_something_changed(
-    issued: tuple[str, str], tmp_path: Path
-) -> None:
+def test_web_files_are_roots_and_written_on_change(issued: tuple[str, str], tmp_path: Path) -> None:
     vault = FakeVault({"page": "".join(issued), "application": "a~good.secret"})
     first = files_of(vault, "page", "application", tmp_path)
     assert 'OIDCClientSecret "a~good.secret"\n' in first["oidc.conf"]

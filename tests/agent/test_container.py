@@ -124,9 +124,7 @@ def host(tmp_path: Path) -> Host:
 
 
 @pytest.mark.parametrize("name", ["docker", "podman"])
-def test_a_command_runs_with_the_contract_and_the_directories_that_it_names(
-    host: Host, name: str
-) -> None:
+def test_command_runs_with_contract_and_directories_that_it_names(host: Host, name: str) -> None:
     host.has(name)
     assert host.ran("sh", "-c", "echo $FAIRWAY_TASK $KEY; exit 7") == (7, "0 secret\n")
     words = host.call("run")
@@ -260,9 +258,7 @@ def test_docker_is_left_out_where_its_daemon_does_not_answer(host: Host) -> None
     assert host.call("run")[0] == "podman"
 
 
-def test_an_image_of_an_azure_registry_is_pulled_by_the_nodes_identity(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_azure_image_is_pulled_by_identity(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.has("docker")
     monkeypatch.setattr(access, "_token", lambda server: f"token-of-{server}")
     program = str(host.bin / "docker")
@@ -380,9 +376,7 @@ def test_after_a_restart_of_the_machine_nothing_counts_as_running(
     assert not state.exists()
 
 
-def test_a_store_that_somebody_else_has_made_is_not_used(
-    disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_of_somebody_else_is_not_used(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: disk.stat().st_uid + 1)
     with pytest.raises(Fault, match="belongs to another user") as refused:

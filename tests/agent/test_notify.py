@@ -186,9 +186,7 @@ def test_a_mail_that_is_not_taken_is_told_and_final_answers_are_not_asked_again(
     assert mail_server.taken.qsize() == answers.count(250)
 
 
-def test_no_password_goes_to_a_server_without_encryption(
-    mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_password_is_encrypted(mail_server: MailServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "hunter2-secret")
     mail_server.says += ["AUTH PLAIN LOGIN"]
     order = _mail(mail_server.address, user="me", secret="PASSWORD")
@@ -272,9 +270,7 @@ def test_a_receiver_that_is_none_is_refused(
     assert "p4ss" not in caught.value.findings[0].message
 
 
-def test_a_mail_is_in_the_plan_without_its_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plan_has_mail_without_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mail = {**MAIL, "server": "mail.example.org:587", "user": "me", "password": "secret:P"}
     with pytest.raises(UserError, match=r"`notify.mail.password`: the job has no secret `P`"):

@@ -58,9 +58,7 @@ def test_outputs_keep_included_and_leave_out_excluded_files(
         (Output("plots/**", "failure"), False),
     ],
 )
-def test_outputs_without_a_file_after_success_are_listed(
-    written: Path, output: Output, is_empty: bool
-) -> None:
+def test_empty_outputs_of_success_are_listed(written: Path, output: Output, is_empty: bool) -> None:
     (written / "void").mkdir()
     found = empty(written, {"model": Output("model/**", "success"), "other": output})
     assert found == (("other",) if is_empty else ())
@@ -82,9 +80,7 @@ def test_outputs_file_matched_by_two_names_is_kept_once(written: Path, tmp_path:
     assert below(tmp_path / "model") == {"again/d"}
 
 
-def test_outputs_file_excluded_by_one_name_is_kept_by_another(
-    written: Path, tmp_path: Path
-) -> None:
+def test_outputs_file_excluded_by_one_is_kept_by_another(written: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/x").touch()
     (written / "model/data").symlink_to(tmp_path / "data")
@@ -156,9 +152,7 @@ def test_the_last_task_of_a_job_is_none_of_a_sweep(waiting: Path) -> None:
     assert outputs.decide_best(waiting, plan()) == {"m": (2, 2.0)}
 
 
-def test_a_value_long_before_the_end_is_found(
-    waiting: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_value_long_before_end_is_found(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metric_logs, "_TAIL", 100)
     write_task(waiting.parent / "a-1", 4, "succeeded", "loss=0.5\n" + "more\n" * 1000)
     assert outputs.decide_best(waiting, plan()) == {"m": (4, 0.5)}

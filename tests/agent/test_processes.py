@@ -45,9 +45,7 @@ def start() -> Iterator[Start]:
             processes.kill({program.pid})
 
 
-def test_processes_of_another_user_are_not_waited_for(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_of_others_are_left_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task's `sudo` has children that its user may not end: nothing waits for them for ever."""
     program = start(sys.executable, "-c", POLITE)
     kill = os.kill
@@ -139,9 +137,7 @@ def test_sessions_are_found_by_their_run(start: Start, tmp_path: Path) -> None:
     assert processes.sessions_of(folder, mark) == set(mine)
 
 
-def test_names_with_spaces_and_brackets_are_no_trouble(
-    start: Start,
-) -> None:
+def test_names_with_spaces_and_brackets_are_no_trouble(start: Start) -> None:
     rename = "open('/proc/self/comm', 'w').write(') Z 1 2 (x'); " + POLITE
     program = start(sys.executable, "-c", rename)
     assert processes.members({program.pid}) == {program.pid}

@@ -231,9 +231,7 @@ def test_a_start_that_is_hindered_says_so_and_ends_at_the_limit_of_its_run(
     assert read_task(task.folder).state == "cancelled"
 
 
-def test_a_fault_ends_the_programs_of_an_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fault_ends_programs_of_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = in_pod(tmp_path, monkeypatch)
     told: list[int] = []
 
@@ -296,9 +294,7 @@ def test_an_idle_task_begins_no_more(tmp_path: Path, kind: type[Nodes]) -> None:
     assert after_attempt(task, 124) == ("failed", 124)
 
 
-def test_retries_used_up_for_a_cause_fail_the_task_with_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retries_used_up_fail_with_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its second node is lost, of one that may be; the state counts what ended by what."""
     plan = RunPlan("job-a", str(tmp_path), retries=5, retry_limits={"node": 1})
     nodes, folder = SshNodes(), tmp_path / "tasks" / "0"
@@ -341,7 +337,5 @@ def test_a_failure_says_nothing_of_limits(tmp_path: Path) -> None:
         (TaskState("queued"), {}),
     ],
 )
-def test_an_attempt_that_was_cut_short_is_counted_once(
-    known: TaskState, ends: dict[str, int]
-) -> None:
+def test_attempt_that_was_cut_short_is_counted_once(known: TaskState, ends: dict[str, int]) -> None:
     assert known.ends_with_this == ends

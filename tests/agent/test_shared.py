@@ -109,9 +109,7 @@ def test_shared_room_probe_without_a_folder_still_reports_free_space(tmp_path: P
     assert fault == "Not a directory"
 
 
-def test_a_run_that_is_removed_while_it_is_looked_at_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_removed_in_a_look_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program on the shared folder may do that at any time."""
     tasks = tmp_path / "runs/a-1/tasks"
     tasks.parent.mkdir(parents=True)

@@ -89,9 +89,7 @@ def test_a_faulty_assignment_is_refused(fairway: Fairway, assignment: str, says:
     ],
 )
 @pytest.mark.parametrize("command", ["submit", "render"])
-def test_a_job_file_that_cannot_be_read(
-    fairway: Fairway, command: str, name: str, says: str
-) -> None:
+def test_job_file_that_cannot_be_read(fairway: Fairway, command: str, name: str, says: str) -> None:
     fairway.job("echo")
     (fairway.folder / "loop.yaml").symlink_to("loop.yaml")
     check_refused(fairway.within(command, name), fairway.folder, says)
@@ -155,9 +153,7 @@ def test_a_faulty_template_is_refused(
         ("\n{% macro a() %}\n", "2:1"),
     ],
 )
-def test_a_fault_in_an_imported_template_is_found_there(
-    fairway: Fairway, macros: str, place: str
-) -> None:
+def test_fault_in_imported_template_is_found(fairway: Fairway, macros: str, place: str) -> None:
     folder = fairway.folder / "job_templates"
     folder.mkdir()
     (folder / "_macros.j2").write_text(macros)

@@ -132,9 +132,7 @@ class TestWhatReachesTheProgram:
         assert "more" in fairway.watch(job, *given)
         assert (fairway.folder / "kept" / "here" / "n").read_text() == "more\nmore\n"
 
-    def test_modules_of_the_current_folder_are_not_taken_for_pythons_own(
-        self, fairway: Fairway
-    ) -> None:
+    def test_modules_of_the_current_folder_are_not_pythons(self, fairway: Fairway) -> None:
         for name in ("json", "socket", "signal", "fairway_runner"):
             (fairway.folder / f"{name}.py").write_text("raise SystemExit('shadowed')")
         assert "up" in fairway.watch(fairway.job("echo up"))

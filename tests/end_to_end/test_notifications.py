@@ -4,9 +4,7 @@ from program import Fairway, Gate
 from receivers import Receiver
 
 
-def test_a_run_that_waits_and_then_succeeds(
-    fairway: Fairway, gate: Gate, receiver: Receiver
-) -> None:
+def test_run_that_waits_and_then_succeeds(fairway: Fairway, gate: Gate, receiver: Receiver) -> None:
     """Its address is a secret; the receiver fails at first, and nothing waits for it."""
     first = fairway.submit(fairway.job(f"read -r _ <{gate.path}", template="plain"))
     notify = {"webhook": "secret:HOOK", "on": ["waiting", "succeeded"], "form": "slack"}

@@ -84,9 +84,7 @@ class TestWatching:
         assert len(watched.stdout.splitlines()) == 1
         assert "succeeded after" in watched.stdout
 
-    def test_a_bar_on_a_terminal_and_no_colours_where_none_are_wanted(
-        self, fairway: Fairway
-    ) -> None:
+    def test_bar_on_terminal_and_no_colours_where_none_are_wanted(self, fairway: Fairway) -> None:
         job = fairway.job("true {{ params.x }}", **sweep(1, 2))
 
         def on_terminal(*arguments: object, **environment: str) -> str:
@@ -120,9 +118,7 @@ class TestWatching:
         assert "\x1b" not in fairway.within("list").stdout
 
     @pytest.mark.nightly
-    def test_list_watch_ends_when_all_have_ended(
-        self, fairway: Fairway, pipe: Pipe, gate: Gate
-    ) -> None:
+    def test_list_watch_ends_with_runs(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
         job = fairway.job(f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}", **PLAIN)
         run = fairway.submit(job)
         pipe.lines(1)
@@ -152,9 +148,7 @@ class TestSeveralRuns:
 
 
 class TestLogs:
-    def test_lines_of_several_tasks_are_whole_and_labelled(
-        self, fairway: Fairway, pipe: Pipe, gate: Gate
-    ) -> None:
+    def test_lines_of_tasks_are_whole(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
         """Each task stops in the middle of a line until the other has, too."""
         command = (
             f"exec 9>{pipe.path}; printf 'begun {{{{ params.x }}}}, '; echo up >&9;"
@@ -235,9 +229,7 @@ class TestAgain:
         ]
         assert fairway.show(run)["task_list"][0]["attempts"] == 4
 
-    def test_retry_of_cancelled_and_lost_tasks(
-        self, fairway: Fairway, pipe: Pipe, gate: Gate
-    ) -> None:
+    def test_retry_of_cancelled_and_lost(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
         go = fairway.folder / "go"
         command = f"[ -e {go} ] || {{ exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}; }}"
         command += "; : {{ params.x }}"

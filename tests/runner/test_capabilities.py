@@ -113,9 +113,7 @@ def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
         ({"idle_gpu": 5}, "valid dictionary"),
     ],
 )
-def test_job_with_wrong_retries_or_idle_gpu_is_refused(
-    fields: dict[str, object], message: str
-) -> None:
+def test_job_with_wrong_retries_is_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Job.model_validate({**IDLE, **fields})
 

@@ -62,9 +62,7 @@ def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> I
         {"best": {"run": "train-abc"}},
     ],
 )
-def test_output_of_a_task_is_input(
-    tmp_path: Path, store: RunStore, train: Run, source: Any
-) -> None:
+def test_output_of_task_is_input(tmp_path: Path, store: RunStore, train: Run, source: Any) -> None:
     found = chain(tmp_path, store, source)
     assert found.chained == [Chained("model", "runs/train-abc/tasks/1/outputs/model")]
     best = {"metric": "loss", "value": 1.0} if "best" in source else {}
@@ -137,9 +135,7 @@ def test_a_run_elsewhere_is_not_asked_for_where_nobody_is_to_be_asked(
     assert asked == ["far-abc"]
 
 
-def test_a_run_that_keeps_nothing_is_named_with_what_to_write(
-    tmp_path: Path, store: RunStore, make_run: MakeRun
-) -> None:
+def test_run_without_outputs_has_hint(tmp_path: Path, store: RunStore, make_run: MakeRun) -> None:
     make_run("train-abc")
     source = {"from": "run", "run": "train-abc"}
     finding = refused(lambda: chain(tmp_path, store, source), "keeps no output `model`")
@@ -172,9 +168,7 @@ def test_an_input_on_a_target_that_is_away_is_no_mistake(
     assert (finding.path, caught.value.exit_code) == ("inputs.model", 5)
 
 
-def test_run_that_another_reads_is_not_removed(
-    store: RunStore, train: Run, make_run: MakeRun
-) -> None:
+def test_run_another_reads_is_not_removed(store: RunStore, train: Run, make_run: MakeRun) -> None:
     reader = make_run("score-abc", state="running", engine="elsewhere")
     known = {"run": "train-abc", "task": "1", "output": "model"}
     facts = {"code": "c" * 64, "inputs": {"model": known, "odd": 3, "more": {"run": 1}}}

@@ -72,9 +72,7 @@ def test_clean_beside_clean_leaves_out_what_is_gone(
     assert remove(store, chosen).runs == ()
 
 
-def test_run_that_goes_on_is_left_alone_and_a_damaged_one_is_removed(
-    store: RunStore, make_run: MakeRun
-) -> None:
+def test_going_run_is_left_and_a_damaged_one_removed(store: RunStore, make_run: MakeRun) -> None:
     record = RunRecord("on-a", "on", "local", 1.0, 1, "job.yaml", "0")
     run, lock = store.create(record, {})
     assert ids(removable(store)) == []

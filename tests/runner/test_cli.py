@@ -203,9 +203,7 @@ AMONG_IMPORTS = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); t
     ],
     ids=["import", "late-import", "end", "beginning"],
 )
-def test_ctrl_c_outside_of_a_command(
-    tmp_path: Path, module: str, text: str, words: list[str]
-) -> None:
+def test_ctrl_c_outside_a_command(tmp_path: Path, module: str, text: str, words: list[str]) -> None:
     (path := tmp_path / "first").mkdir()
     (path / f"{module}.py").write_text(text)
     (tmp_path / "j").write_text("{name: j, command: '{{ name }}'}")

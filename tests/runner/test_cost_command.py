@@ -111,9 +111,7 @@ def test_service_that_is_away_is_told_of_once(here: Any, monkeypatch: pytest.Mon
     assert json.loads(out)["hourly"]["maximum"] > 2 * 98.32
 
 
-def test_a_service_that_is_silent_is_watched_and_left_at_the_deadline(
-    here: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_service_is_left_at_its_deadline(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[tuple[str, float]] = []
     watch = Silence.watch
 

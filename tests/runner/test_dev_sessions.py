@@ -127,9 +127,7 @@ class TestRuns:
             chosen(store, None)
         assert caught.value.findings[0].hint == "name one: fairway dev stop dev-b"
 
-    def test_damaged_job_is_no_session_and_unused_ones_end_with_124(
-        self, make_run: MakeRun
-    ) -> None:
+    def test_damaged_job_is_no_session_and_unused_end_with_124(self, make_run: MakeRun) -> None:
         run = _session(make_run, "dev-a")
         assert is_session(run)
         assert not has_jupyter(run)
@@ -239,9 +237,7 @@ def test_dev_session_access_is_read_from_its_output(make_run: MakeRun) -> None:
         ("fairway-user", "other-user"),
     ],
 )
-def test_malformed_access_to_a_session_is_refused(
-    make_run: MakeRun, before: str, after: str
-) -> None:
+def test_malformed_access_to_session_is_refused(make_run: MakeRun, before: str, after: str) -> None:
     said = "fairway-user=me\nfairway-folder=/data\nfairway-port=\nfairway-token=\n"
     with pytest.raises(UserError, match="does not report its user and folder"):
         _look(make_run, said.replace(before, after))

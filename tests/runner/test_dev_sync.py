@@ -157,9 +157,7 @@ def test_a_file_that_cannot_be_read_is_named(
         sync.send()
 
 
-def test_a_folder_that_cannot_be_read_changes_nothing(
-    make_run: MakeRun, code: Path, node: Path, tmp_path: Path
-) -> None:
+def test_unreadable_folder_stays(make_run: MakeRun, code: Path, node: Path, tmp_path: Path) -> None:
     run = make_run("dev-a")
     sync = sync_of(run, Known.of(code, []), node)
     (code / "loop").symlink_to("loop")

@@ -251,9 +251,7 @@ def test_roles_are_looked_at_before_anything_is_made(
     assert "what `demo` needs" not in nothing
 
 
-def test_doctor_looks_at_the_environment(
-    install: Install, examine: Examine, tmp_path: Path
-) -> None:
+def test_doctor_looks_at_environment(install: Install, examine: Examine, tmp_path: Path) -> None:
     install(**VERSIONS)
     code, found = examine(environment="dmo")
     assert code == 4

@@ -120,9 +120,7 @@ def test_moment_is_a_span_a_date_or_a_time_of_the_day() -> None:
         assert "or since when, as 14:30" in raised.value.findings[0].hint
 
 
-def test_list_of_queued_runs_has_reasons(
-    fairway: RunFairway, folder: Path, make_run: MakeRun
-) -> None:
+def test_queued_runs_have_reasons(fairway: RunFairway, folder: Path, make_run: MakeRun) -> None:
     """Unless other columns are asked for."""
     run = make_run("late-d", created=1.3e9, state="queued")
     record = run.folder / "run.json"

@@ -139,9 +139,7 @@ def test_completion_reaches_the_shell(many: Path) -> None:
     assert sorted(done.stdout.split()) == ["digits-1", "digits-3", "digits-5"], done.stderr
 
 
-def test_clock_that_was_set_back_makes_no_time_negative(
-    here: RunFairway, make_run: MakeRun
-) -> None:
+def test_clock_set_back_makes_no_time_negative(here: RunFairway, make_run: MakeRun) -> None:
     run = make_run("job-a")
     for file in (run.folder / "state.json", run.task_folder(0) / "state.json"):
         state = json.loads(file.read_text())

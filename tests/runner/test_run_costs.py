@@ -259,9 +259,7 @@ class _Ended:
         return 0
 
 
-def test_show_says_what_a_run_has_cost(
-    here: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_show_has_costs(here: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prices = read_prices(folder / "prices.toml")
     monkeypatch.setattr("fairway_core.cost.cache.prices_at_hand", lambda: prices)
     (folder / "cdktf.json").write_text("{}")
@@ -276,9 +274,7 @@ def test_show_says_what_a_run_has_cost(
     assert "cost " not in out
 
 
-def test_costs_from_python(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, make_run: MakeRun
-) -> None:
+def test_costs_by_python(folder: Path, monkeypatch: pytest.MonkeyPatch, make_run: MakeRun) -> None:
     monkeypatch.chdir(folder)
     found = fairway_hpc.costs(by="user", region="southcentralus", prices="prices.toml")
     assert [(each["key"], each["cost"], each["currency"]) for each in found] == [

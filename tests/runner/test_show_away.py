@@ -155,9 +155,7 @@ def test_wait_ends_where_nobody_goes_on_with_a_submission(
         engine(_target(kind), deadline=600.0).wait(run)
 
 
-def test_cancel_ends_a_run_of_which_a_scheduler_has_a_part(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancel_ends_run_sent_in_part(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster tells of no end: it waits for the rest of the submission."""
     run = make_run("job-a", state="queued", engine="slurm", target="lab")
     (run.folder / "engine.json").write_text('{"submission": 0, "complete": false}')

@@ -51,9 +51,7 @@ EACH: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("distribution", EACH)
-def test_draws_of_a_seed_are_equal_in_another_process(
-    distribution: dict[str, Any],
-) -> None:
+def test_draws_of_a_seed_are_equal_in_another_process(distribution: dict[str, Any]) -> None:
     """In another process too, whose texts have other hashes."""
     program = f"""
 from itertools import islice
@@ -139,9 +137,7 @@ def test_values_are_distributed_as_the_name_says(
     ("distribution", "values"),
     [({"integer": [-3, 4]}, list(range(-3, 4))), ({"choice": ["a", "b", "c"]}, ["a", "b", "c"])],
 )
-def test_discrete_values_are_equally_likely(
-    distribution: dict[str, Any], values: list[Any]
-) -> None:
+def test_discrete_values_are_as_likely(distribution: dict[str, Any], values: list[Any]) -> None:
     tally = Counter(sample(distribution, 7000))
     assert sorted(tally) == values
     expected = 7000 / len(values)

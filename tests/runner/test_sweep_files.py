@@ -157,9 +157,7 @@ def test_a_name_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
         matching_files("*.csv", tmp_path)
 
 
-def test_more_files_than_points_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway_runner.jobs.sweep.sources.MOST_POINTS", 3)
     for number in range(3):
         (tmp_path / f"{number}.csv").touch()

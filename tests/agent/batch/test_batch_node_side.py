@@ -117,9 +117,7 @@ class TestAttempts:
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 7
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 8
 
-    def test_batch_attempt_that_gets_sigterm_counts_its_node_as_lost(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_batch_attempt_with_sigterm_lost_a_node(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """By Batch, or by a node that shuts down: ending with 0 is no success then."""
         before = signal.getsignal(signal.SIGTERM)
         monkeypatch.setattr(attempt, "run_attempts", lambda *_: signal.raise_signal(signal.SIGTERM))
@@ -169,15 +167,11 @@ class TestAddresses:
         with pytest.raises(OSError, match="none of"):
             batch_side.own_address(hosts("203.0.113.1"))
 
-    def test_batch_host_list_with_one_node_is_localhost(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_batch_host_list_of_one_is_localhost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
         assert batch_side.batch_nodes() == hosts("localhost")
 
-    def test_the_main_one_comes_first_wherever_the_list_has_it(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_batch_host_list_begins_with_main_node(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
         monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
         assert batch_side.batch_nodes() == hosts("10.0.0.5", "10.0.0.4", "10.0.0.6")
@@ -284,9 +278,7 @@ class TestShares:
         mine: Any = self.attempts(work, gpus)
         return run_attempts(mine, mine.backend)
 
-    def test_batch_share_is_written_for_the_task_and_given_back_at_its_end(
-        self, work: Path
-    ) -> None:
+    def test_batch_share_is_written_for_task_and_given_back_at_its_end(self, work: Path) -> None:
         assert self.run(work, 1) == 1
         lent = Lent.from_json(json.loads((work / "logs" / SHARE_FILE).read_bytes()))
         assert lent == Lent(2, (0,), (0, 1), 0.5)
@@ -429,9 +421,7 @@ def test_a_log_that_cannot_be_kept_changes_no_exit_code(node: Path, code: int) -
 
 
 @pytest.mark.parametrize(("code", "found"), [(0, 74), (3, 3)])
-def test_batch_full_disk_unkept_outputs_change_the_exit_code_of_a_success_only(
-    node: Path, code: int, found: int
-) -> None:
+def test_batch_full_disk_changes_exit_code_of_success(node: Path, code: int, found: int) -> None:
     variables = {"FAIRWAY_SCHEDULE": "1", "AZ_BATCH_JOB_ID": "job-a:job-1"}
     script = f'echo one; echo m >"$FAIRWAY_OUTPUT_MODEL/m"; exit {code}'
     ended, log = _run(node, script, "wd/kept", **variables)
@@ -441,9 +431,7 @@ def test_batch_full_disk_unkept_outputs_change_the_exit_code_of_a_success_only(
 
 
 @pytest.mark.parametrize("part", ["launch.sh", "/attempts", "wd/logs", "checkpoints"])
-def test_batch_task_on_full_disk_that_cannot_begin_exits_69_with_one_line(
-    node: Path, part: str
-) -> None:
+def test_batch_task_that_full_disk_hinders_exits_69_in_one_line(node: Path, part: str) -> None:
     code, log = _run(node, "echo one", part)
     assert code == 69
     assert log.startswith("fairway: the task was not started: [Errno 28] No space left on device")

@@ -60,9 +60,7 @@ def _write(run: Path, index: int, state: TaskState) -> None:
     state_files.write(folder, state)
 
 
-def test_the_time_counts_from_the_first_task_of_all(
-    run: Path, clock: Any, said: list[list[str]]
-) -> None:
+def test_time_counts_from_first_task_of_all(run: Path, clock: Any, said: list[list[str]]) -> None:
     first, second = Watch(run, TIME, 0), Watch(run, TIME, 0)
     first.begin()
     assert not first.is_over()
@@ -121,9 +119,7 @@ def test_slurm_limits_are_looked_at_every_ten_seconds_at_most(run: Path, clock: 
     assert mine.due == 1e9 + 10  # 60 node-seconds are left, which 8 nodes hold in 7.5 s
 
 
-def test_slurm_may_be_away_when_it_is_over(
-    run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slurm_may_be_away_at_limit(run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> str:
         raise commands.Refused("slurm_kill_job error")
 
@@ -209,9 +205,7 @@ def test_slurm_lets_it_go_on_for_as_long_as_it_may(plan: RunPlan, minutes: str |
     assert next((word for word in words if word.startswith("--time")), None) == minutes
 
 
-def test_a_task_that_began_after_squeue_was_asked_runs(
-    run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_task_after_squeue_runs(run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that waited then may run by now."""
     _begin(run)
     _write(run, 0, TaskState("running", attempt=0, started=1e9))

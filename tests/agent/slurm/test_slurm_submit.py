@@ -108,9 +108,7 @@ def test_more_gpus_than_slurm_knows_of() -> None:
         ({"timeout": 60.0, "staged": (Staged("in", "c", "p", "shared"),)}, False, 68),
     ],
 )
-def test_slurms_limit_leaves_room_for_the_tasks_own(
-    plan: dict[str, Any], has_setup: bool, minutes: int
-) -> None:
+def test_slurm_limit_exceeds_tasks_own(plan: dict[str, Any], has_setup: bool, minutes: int) -> None:
     found = words(Part("tasks", 0, [0], 1, 1), plan, has_setup=has_setup)
     assert f"--time={minutes}" in found
 
@@ -191,9 +189,7 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
-    slurm: Slurm, shared: Path
-) -> None:
+def test_slurm_submit_refusal_waits_for_end_of_withdrawn_job(slurm: Slurm, shared: Path) -> None:
     """The run goes to another target next, where it must not run meanwhile."""
     slurm.states = ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
     folder = shared / "runs" / "job-a"
@@ -209,9 +205,7 @@ def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
     assert not (shared / "code" / "c").exists()
 
 
-def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
-    slurm: Slurm, shared: Path
-) -> None:
+def test_slurm_submit_refuses_again_while_withdrawn_job_runs(slurm: Slurm, shared: Path) -> None:
     slurm.states = ["RUNNING"]
     with pytest.raises(Fault) as caught:
         submit.submit(shared, REQUEST, io.BytesIO())

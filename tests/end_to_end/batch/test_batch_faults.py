@@ -81,9 +81,7 @@ class TestFailingCalls:
 
     @pytest.mark.parametrize("share", [0.01, 0.3])
     @pytest.mark.parametrize("name", FAULTS)
-    def test_the_submission_is_complete_and_exact(
-        self, waiting: Waiting, name: str, share: float
-    ) -> None:
+    def test_submission_has_all_tasks_once(self, waiting: Waiting, name: str, share: float) -> None:
         share = share / 10 if name.startswith("half") and share < 0.1 else share
         waiting.service.faults.add(Fault(**FAULTS[name], share=share))
         run = waiting.submit(waiting.many(TASKS))
@@ -141,9 +139,7 @@ class TestGivingUp:
 class TestCredentials:
     """Keys, tokens and clocks."""
 
-    def test_a_wrong_key_is_one_message(
-        self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_wrong_key_is_told(self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AZURE_BATCH_ACCESS_KEY", "d3Jvbmc=")
         done = waiting.fairway.within("submit", waiting.many(2), "--target", "batch-sim")
         assert done.returncode == 2

@@ -31,10 +31,7 @@ def test_a_node_that_is_lost_too_often_ends_the_task(
 ) -> None:
     """Though the service begins it again, and again after each of its own failures."""
     job = batch.fairway.job(
-        held(pipe, gate),
-        template="plain",
-        retry={"error": 2, **limits},
-        checkpoint={"grace": "1s"},
+        held(pipe, gate), template="plain", retry={"error": 2, **limits}, checkpoint={"grace": "1s"}
     )
     run = batch.submit(job)
     pipe.lines(1)
@@ -47,9 +44,7 @@ def test_a_node_that_is_lost_too_often_ends_the_task(
     assert (task["attempts"], task["ends"]) == (1, {next(iter(limits)): 1})
 
 
-def test_batch_retry_limits_count_each_cause_separately(
-    batch: Batch, pipe: Pipe, gate: Gate
-) -> None:
+def test_batch_retry_limits_count_causes_separately(batch: Batch, pipe: Pipe, gate: Gate) -> None:
     """A lost node and a failure, each once."""
     command = f"test $FAIRWAY_ATTEMPT != 1 || exit 3; {held(pipe, gate)}"
     limits = {"node": 1, "preemption": 0, "error": 1}

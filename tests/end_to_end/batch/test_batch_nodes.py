@@ -57,9 +57,7 @@ def resumable(batch: Batch, pipe: Pipe, **fields: Any) -> Path:
 class TestPreemption:
     """A Spot node is taken away, and the task begins again on another."""
 
-    def test_the_notice_lets_the_job_save_what_the_next_attempt_finds(
-        self, batch: Batch, pipe: Pipe
-    ) -> None:
+    def test_notice_lets_job_save_what_next_attempt_finds(self, batch: Batch, pipe: Pipe) -> None:
         run = batch.submit(resumable(batch, pipe))
         pipe.lines(1)
         run.refresh()
@@ -98,9 +96,7 @@ class TestPreemption:
         assert log[-2:] == ["attempt 1 from step 7", "done"]
 
     @pytest.mark.nightly
-    def test_without_a_notice_the_logs_say_what_is_missing(
-        self, batch: Batch, pipe: Pipe, gate: Gate
-    ) -> None:
+    def test_logs_without_notice_have_gaps(self, batch: Batch, pipe: Pipe, gate: Gate) -> None:
         command = f"echo before $FAIRWAY_ATTEMPT; exec 9>{pipe.path}; echo up >&9; "
         command += f"test $FAIRWAY_ATTEMPT = 1 || read -r _ <{gate.path}; echo after"
         run = batch.submit(batch.fairway.job(command, template="plain"))

@@ -19,9 +19,7 @@ def setup(signs: Signs, kept: str = "kept") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("command", ["true", "exit 3"])
-def test_batch_release_runs_on_each_node_of_the_run(
-    batch: Batch, signs: Signs, command: str
-) -> None:
+def test_batch_release_runs_on_each_node_of_run(batch: Batch, signs: Signs, command: str) -> None:
     job = batch.fairway.job(command, template="plain", nodes=2, setup=setup(signs))
     run = batch.submit(job)
     assert signs.lines(2) == [f"kept of {run.id}: release"] * 2
@@ -29,9 +27,7 @@ def test_batch_release_runs_on_each_node_of_the_run(
     assert run.exit_code == (0 if command == "true" else 3)
 
 
-def test_batch_release_runs_after_cancel_and_after_failed_setup(
-    batch: Batch, signs: Signs, gate: Gate
-) -> None:
+def test_batch_release_runs_after_cancel_and_setup(batch: Batch, signs: Signs, gate: Gate) -> None:
     held = f"echo up >{signs}; read -r _ <{gate.path}"
     run = batch.submit(batch.fairway.job(held, template="plain", setup=setup(signs)))
     signs.lines(1)
@@ -45,9 +41,7 @@ def test_batch_release_runs_after_cancel_and_after_failed_setup(
     assert other.exit_code == 5
 
 
-def test_a_notification_does_not_wait_for_it(
-    batch: Batch, signs: Signs, gate: Gate, receiver: Receiver
-) -> None:
+def test_notification_is_first(batch: Batch, signs: Signs, gate: Gate, receiver: Receiver) -> None:
     batch.service.lead_nodes_to(receiver.port)
     held = setup(signs)
     held["release"] = f"read -r _ <{gate.path}; {held['release']}"

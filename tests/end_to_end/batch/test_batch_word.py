@@ -38,9 +38,7 @@ def test_of_a_sweep_and_of_its_retry_one_word_is_sent(batch: Batch, receiver: Re
 
 
 @pytest.mark.nightly
-def test_of_a_run_that_is_cancelled(
-    batch: Batch, pipe: Pipe, gate: Gate, receiver: Receiver
-) -> None:
+def test_of_run_that_is_cancelled(batch: Batch, pipe: Pipe, gate: Gate, receiver: Receiver) -> None:
     held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
     sweep = {"max_parallel": 1, "points": [{"repeat": 2}]}
     job = batch.fairway.job(
@@ -53,9 +51,7 @@ def test_of_a_run_that_is_cancelled(
     assert (said["state"], said["tasks"]) == ("cancelled", {"cancelled": 2})
 
 
-def test_a_default_of_the_project_leaves_out_what_nobody_sees(
-    batch: Batch, receiver: Receiver
-) -> None:
+def test_default_of_project_leaves_out_what_nobody_sees(batch: Batch, receiver: Receiver) -> None:
     batch.target()
     file = batch.fairway.folder / "fairway.yaml"
     project: dict[str, Any] = {"notify": {"webhook": receiver.url, "on": ["waiting", "succeeded"]}}

@@ -112,9 +112,7 @@ class TestContainers:
         program.chmod(0o755)
         return log
 
-    def test_without_a_runtime_the_reason_is_said(
-        self, fairway: Fairway, slurm: SlurmCluster
-    ) -> None:
+    def test_without_runtime_reason_is_said(self, fairway: Fairway, slurm: SlurmCluster) -> None:
         programs = slurm.folder / "home" / "bin"
         programs.mkdir()
         for name in ("docker", "podman"):  # this machine may have them
@@ -137,9 +135,7 @@ class TestContainers:
         assert f"--bind {slurm.shared}" in line
         assert "--writable-tmpfs docker://contoso.azurecr.io/train:1 bash" in line
 
-    def test_on_several_nodes_each_command_is_in_it(
-        self, fairway: Fairway, apptainer: Path
-    ) -> None:
+    def test_on_several_nodes_commands_are_in_it(self, fairway: Fairway, apptainer: Path) -> None:
         container = {"image": "ubuntu:24.04"}
         job = fairway.job(
             "echo in=$IN_CONTAINER", template="every-node", nodes=3, container=container

@@ -45,9 +45,7 @@ def outcome(fairway: Fairway, run: str, code: int = 0) -> dict[str, Any]:
 class TestAgain:
     """A task that starts again goes on from its checkpoint, and its attempts count on."""
 
-    def test_after_scontrol_requeue(
-        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
-    ) -> None:
+    def test_after_a_requeue(self, fairway: Fairway, slurm: SlurmCluster, signs: Signs) -> None:
         run = fairway.submit(fairway.job(COUNTS.format(signs=signs), template="plain"), *TARGET)
         assert signs.lines(1) == ["attempt=0 count=0"]
         slurm.run("scontrol", "requeue", job_of(slurm, run))
@@ -148,9 +146,7 @@ class TestOrder:
 class TestNodes:
     """Nodes that take no jobs, ways to a node, and runs that were submitted from elsewhere."""
 
-    def test_a_command_on_a_node_goes_through_a_job(
-        self, fairway: Fairway, slurm: SlurmCluster
-    ) -> None:
+    def test_command_on_node_goes_through_job(self, fairway: Fairway, slurm: SlurmCluster) -> None:
         idle = fairway("ssh", "slurm-sim", "sim-1", "--", "hostname")
         assert (idle.returncode, idle.stdout) == (0, "sim-1\n"), idle.stderr
         slurm.run("sbatch", "-N3", "--exclusive", "--wrap", "sleep 600", "-o", "/dev/null")
@@ -205,9 +201,7 @@ class TestCutOff:
         assert len(listed.split()) == 1
 
     @pytest.mark.nightly
-    def test_several_at_once_are_one_job(
-        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
-    ) -> None:
+    def test_several_make_one_job(self, fairway: Fairway, slurm: SlurmCluster, gate: Gate) -> None:
         job = fairway.job(f"read <{gate.path}", template="plain", code={"exclude": ["*"]})
         started = []
         for number in range(4):

@@ -33,9 +33,7 @@ class TestEnds:
         job = fairway.job(command, template="every-node", nodes=3)
         assert failed(fairway, job, 7)["state"] == "failed"
 
-    def test_a_limit_of_slurms_own(
-        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
-    ) -> None:
+    def test_limit_of_slurms_own(self, fairway: Fairway, slurm: SlurmCluster, signs: Signs) -> None:
         job = fairway.job(f"echo up >>{signs}; sleep 600", template="plain", retries=3)
         run = fairway.submit(job, *TARGET)
         signs.lines(1)

@@ -49,9 +49,7 @@ def _made(output: dict[str, Any], cluster: SshCluster) -> str:
     return json.dumps({"lab": {"targets": json.loads(text)}})
 
 
-def test_a_job_runs_on_the_cluster_of_a_program(
-    fairway: Any, cluster: SshCluster, tmp_path: Path
-) -> None:
+def test_job_runs_on_cluster_of_program(fairway: Any, cluster: SshCluster, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     subprocess.run([sys.executable, "program.py"], cwd=tmp_path, check=True)
     document = json.loads((tmp_path / "cdktf.out/stacks/lab/cdk.tf.json").read_text())

@@ -75,9 +75,7 @@ def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
     assert done.read_text().split() == [f"job-{number}" for number in range(killed + 1)]
 
 
-def test_a_submission_that_was_cut_off_says_so(
-    fairway: Any, cluster: SshCluster, ssh_log: Path
-) -> None:
+def test_submission_cut_off_says_so(fairway: Any, cluster: SshCluster, ssh_log: Path) -> None:
     """It is queued, with the way on; cancel ends it for good."""
     job = fairway.job("true", template="plain")
     fairway("submit", job, "-t", "pair", "--run-id", "cut", KILL_AFTER="3")
@@ -96,9 +94,7 @@ def test_a_submission_that_was_cut_off_says_so(
 # The connection, a look whether the run was retried elsewhere, the orders, the start.
 @pytest.mark.parametrize("last", ["3", "4"], ids=["before its start", "after its start"])
 @pytest.mark.nightly
-def test_a_retry_that_is_killed_goes_on_and_runs_once(
-    fairway: Any, cluster: SshCluster, ssh_log: Path, last: str
-) -> None:
+def test_killed_retry_is_once(fairway: Any, cluster: SshCluster, ssh_log: Path, last: str) -> None:
     tries = fairway.folder / "tries"
     job = fairway.job(f"echo try >>{tries}; test $FAIRWAY_ATTEMPT != 0", template="plain")
     run = fairway.submit(job, "-t", "pair")
@@ -112,9 +108,7 @@ def test_a_retry_that_is_killed_goes_on_and_runs_once(
     assert tries.read_text() == "try\ntry\n"
 
 
-def test_logs_are_followed_over_a_connection_that_breaks(
-    fairway: Any, cluster: SshCluster, signs: Any, gate: Any
-) -> None:
+def test_logs_survive_a_cut(fairway: Any, cluster: SshCluster, signs: Any, gate: Any) -> None:
     """Nothing of the log is missing, and nothing is there twice."""
     count = f"for i in 1 2 3; do echo line $i; echo $i >{signs}; read -r _ <{gate.path}; done"
     run = fairway.submit(fairway.job(count, template="plain"), "-t", "pair")
@@ -145,9 +139,7 @@ def test_a_cluster_that_is_away_is_named(fairway: Any, cluster: SshCluster) -> N
     assert fairway.within("wait", run).returncode == 0
 
 
-def test_another_node_takes_over_where_the_main_host_is_gone(
-    fairway: Any, cluster: SshCluster
-) -> None:
+def test_another_node_takes_over_where_main_host_is_gone(fairway: Any, cluster: SshCluster) -> None:
     """Its run is lost, as its supervisor was there; it is seen, and retried, by another node."""
     target = cluster.target()
     target["ssh"]["others"] = ["", "n2"]
@@ -164,9 +156,7 @@ def test_another_node_takes_over_where_the_main_host_is_gone(
 
 
 @pytest.mark.nightly
-def test_the_states_of_many_runs_are_one_command(
-    fairway: Any, cluster: SshCluster, ssh_log: Path
-) -> None:
+def test_states_of_runs_are_one_command(fairway: Any, cluster: SshCluster, ssh_log: Path) -> None:
     runs = {fairway.submit(fairway.job("true", template="plain"), "-t", "pair") for _ in range(3)}
     ssh_log.write_text("")
     assert {each["run_id"] for each in json.loads(fairway.within("list", "--json").stdout)} == runs

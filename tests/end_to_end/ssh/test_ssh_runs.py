@@ -73,9 +73,7 @@ def test_ssh_each_node_runs_the_command_verbatim(fairway: Any, cluster: SshClust
         }
 
 
-def test_a_host_that_dies_fails_the_run_which_says_so(
-    fairway: Any, cluster: SshCluster, signs: Any
-) -> None:
+def test_host_that_dies_fails_the_run(fairway: Any, cluster: SshCluster, signs: Any) -> None:
     job = fairway.job(f"echo up >{signs}; sleep 600", template=EACH, nodes=3)
     run = fairway.submit(job, "-t", "pair")
     signs.lines(3)
@@ -173,9 +171,7 @@ def test_ssh_second_run_waits_for_the_nodes_of_the_first(
     assert signs.all() == ["wide"] * 6 + ["narrow"]
 
 
-def test_the_queue_outlives_a_supervisor_that_is_killed(
-    fairway: Any, cluster: SshCluster, signs: Any
-) -> None:
+def test_queue_outlives_killed_supervisor(fairway: Any, cluster: SshCluster, signs: Any) -> None:
     """Its nodes become free, its run is lost, and what it ran is ended before the next starts."""
     long = fairway.job(f"echo up >{signs}; exec sleep 600", "long.yaml", template=EACH, nodes=3)
     first = fairway.submit(long, "-t", "pair")
@@ -190,9 +186,7 @@ def test_the_queue_outlives_a_supervisor_that_is_killed(
     assert leftovers(cluster) == []
 
 
-def test_ssh_submit_refuses_jobs_that_the_cluster_cannot_run(
-    fairway: Any, cluster: SshCluster
-) -> None:
+def test_ssh_submit_refuses_jobs_that_cluster_cannot_run(fairway: Any, cluster: SshCluster) -> None:
     wide = fairway.within("submit", fairway.job("true", nodes=4), "-t", "pair")
     assert (wide.returncode, "`pair` has 3" in wide.stderr) == (2, True)
     boxed = fairway.job("true", container={"image": "a"}, nodes=2, template="plain")
@@ -202,9 +196,7 @@ def test_ssh_submit_refuses_jobs_that_the_cluster_cannot_run(
     assert not (fairway.folder / ".fairway" / "runs").exists()
 
 
-def test_shell_commands_reach_the_main_host_and_the_others(
-    fairway: Any, cluster: SshCluster
-) -> None:
+def test_shell_commands_reach_main_host_and_others(fairway: Any, cluster: SshCluster) -> None:
     for node in ("n1", "n3"):
         ran = fairway("ssh", "pair", node, "--", "hostname")
         assert (ran.returncode, ran.stdout.strip()) == (0, node), ran.stderr

@@ -99,9 +99,7 @@ def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
 
 
 @pytest.mark.parametrize("offered", [True, False])
-def test_azure_call_gives_up_within_its_deadline(
-    monkeypatch: pytest.MonkeyPatch, offered: bool
-) -> None:
+def test_azure_call_gives_up_at_deadline(monkeypatch: pytest.MonkeyPatch, offered: bool) -> None:
     """And the hint names the option where the command has it."""
     monkeypatch.setattr(outage._Choice, "offered", offered)
     made = calls(100.0)
@@ -147,9 +145,7 @@ def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
 
 
 @pytest.mark.parametrize(("fails", "brief"), [(True, True), (False, True), (True, False)])
-def test_a_service_that_does_not_answer_is_named(
-    monkeypatch: pytest.MonkeyPatch, fails: bool, brief: bool
-) -> None:
+def test_silent_service_is_named(monkeypatch: pytest.MonkeyPatch, fails: bool, brief: bool) -> None:
     """A call that may take long counts as silent only from its first failure on."""
     monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
@@ -199,9 +195,7 @@ def test_connection_string_that_is_none_is_refused(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("deadline", "seconds"), [(600.0, 60), (30.0, 30), (1.0, 5)])
-def test_azure_transport_read_timeout_is_at_most_the_deadline(
-    deadline: float, seconds: float
-) -> None:
+def test_azure_transport_read_timeout_is_at_most_deadline(deadline: float, seconds: float) -> None:
     with straight(deadline) as connections:
         assert connections.connection_config.read_timeout == seconds
 
@@ -261,10 +255,7 @@ NOBODY = "not signed in to Azure: "
         (NOT_SET_UP % "AADSTS700082: The refresh token has expired", f"{EXPIRED}AADSTS700082)"),
         (NOT_SET_UP % "AADSTS50076: you must use multi-factor", f"{MORE}AADSTS50076)"),
         (NOT_SET_UP % "Please run 'az login'", f"{NOBODY}ERROR: Please run 'az login'"),
-        (
-            "AzureCliCredential: Azure CLI not found on path",
-            f"{NOBODY}Azure CLI not found on path",
-        ),
+        ("AzureCliCredential: Azure CLI not found on path", f"{NOBODY}Azure CLI not found on path"),
         (
             "\tEnvironmentCredential: Authentication failed: AADSTS7000215: Invalid secret\n\tx",
             f"{NOBODY}Authentication failed: AADSTS7000215: Invalid secret",
@@ -293,9 +284,7 @@ def test_a_clock_that_is_off_is_named_where_it_cannot_be_made_up_for() -> None:
     assert made.skew > 1e6
 
 
-def test_a_name_that_nobody_knows_is_not_looked_up_for_ten_minutes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unknown_name_is_not_looked_up_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway_runner.engines.azure.calls._UNKNOWN_NAME", 0.0)
 
     looked: list[object] = []

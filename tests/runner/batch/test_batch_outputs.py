@@ -52,9 +52,7 @@ def test_batch_outputs_changed_here_are_fetched_again(make_run: Callable[..., Ru
     assert (file.read_bytes(), fetched.read_bytes()) == (b"weights", b"mine")
 
 
-def test_outputs_without_a_blob_are_noted_once_the_run_has_ended(
-    make_run: Callable[..., Run],
-) -> None:
+def test_outputs_without_blob_are_noted_once_run_has_ended(make_run: Callable[..., Run]) -> None:
     """By one list; what is removed later was not empty."""
     outputs = {"model": "success", "plots": "always", "core": "failure"}
     run = make_run("job-aaaaaa", [{"outputs": outputs}] * 3)

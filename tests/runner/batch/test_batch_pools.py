@@ -138,9 +138,7 @@ def test_pool_that_cannot_run_a_job_refuses_it(
         ),
     ],
 )
-def test_a_pool_whose_nodes_share_nothing_says_so(
-    fields: dict[str, Any], message: str, hint: str
-) -> None:
+def test_pool_that_shares_nothing_says_so(fields: dict[str, Any], message: str, hint: str) -> None:
     one = Job(name="x", command="true", **fields)
     finding = refused(lambda: pools.require_pool(account(**HELD), one))
     assert finding.id == "no-shared-folder"
@@ -232,9 +230,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> BatchEngine:
     return found
 
 
-def test_batch_doctor_says_what_is_wrong_with_storage_and_with_the_pool(
-    engine: BatchEngine,
-) -> None:
+def test_batch_doctor_says_what_is_wrong_with_storage_and_with_pool(engine: BatchEngine) -> None:
     def blobs(container: str, _: str) -> Any:
         raise refusal(404, f"no container {container}")
 
@@ -248,9 +244,7 @@ def test_batch_doctor_says_what_is_wrong_with_storage_and_with_the_pool(
     assert "tvm-1" in found[2]
 
 
-def test_a_run_that_has_not_begun_has_no_host(
-    engine: BatchEngine, make_run: Callable[..., Run]
-) -> None:
+def test_run_that_is_queued_has_no_host(engine: BatchEngine, make_run: Callable[..., Run]) -> None:
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued")
     found = refused(lambda: engine.main_host(run))
     assert found.message == "no task of job-aaaaaa has begun"
@@ -326,9 +320,7 @@ BEFORE, AFTER = "2026-11-23T07:00:00Z", "2026-11-23T09:00:00Z"
         ),
     ],
 )
-def test_batch_waiting_reason_counts_jobs_that_come_first(
-    jobs: list[tuple[str, str, int, str, int]], said: str
-) -> None:
+def test_batch_reason_counts_jobs(jobs: list[tuple[str, str, int, str, int]], said: str) -> None:
     assert pools.why_waiting(Queue(*jobs), MINE) == NODES + said  # type: ignore[arg-type]
 
 
@@ -338,9 +330,7 @@ def test_batch_waiting_reason_does_not_ask_for_later_jobs() -> None:
     assert account.asked == ["old"]
 
 
-def test_batch_waiting_reason_without_task_counts_is_the_plain_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_batch_waiting_reason_without_counts_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     account = Queue(("old", "active", 0, BEFORE, 1))
 
     def fail(_: str) -> dict[str, int]:

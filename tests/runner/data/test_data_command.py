@@ -45,9 +45,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_folder_goes_there_and_back(
-    folder: Path, source: Path, prefix: str, here: RunFairway
-) -> None:
+def test_folder_there_and_back(folder: Path, source: Path, prefix: str, here: RunFairway) -> None:
     code, out, err = here("data", "put", "src", f"sim:datasets/{prefix}", "--json")
     assert code == 0, err
     facts = json.loads(out)
@@ -64,9 +62,7 @@ def test_a_folder_goes_there_and_back(
         assert (code, json.loads(out)["files"], json.loads(out)["unchanged"]) == (0, [], 3)
 
 
-def test_links_are_followed_and_what_storage_cannot_hold_is_named(
-    folder: Path, prefix: str, here: RunFairway
-) -> None:
+def test_links_are_followed_and_odd_ones_named(folder: Path, prefix: str, here: RunFairway) -> None:
     (folder / "src" / "empty").mkdir(parents=True)
     (folder / "more").mkdir()
     (folder / "more" / "a.txt").write_text("a")
@@ -84,9 +80,7 @@ def test_links_are_followed_and_what_storage_cannot_hold_is_named(
     assert "src/loop: it leads back" in err
 
 
-def test_data_put_of_one_file_uses_the_given_name(
-    folder: Path, prefix: str, here: RunFairway
-) -> None:
+def test_data_put_of_one_file_uses_given_name(folder: Path, prefix: str, here: RunFairway) -> None:
     (folder / "a.txt").write_text("a")
     for place in (f"{prefix}/b.txt", f"{prefix}/folder/"):
         assert here("data", "put", "a.txt", f"sim:datasets/{place}")[0] == 0
@@ -111,9 +105,7 @@ def test_a_path_is_whole_words(folder: Path, prefix: str, here: RunFairway) -> N
     assert [each["name"] for each in json.loads(out)] == [f"{prefix}/words/a"]
 
 
-def test_folders_are_listed_with_what_is_below(
-    folder: Path, source: Path, prefix: str, here: RunFairway
-) -> None:
+def test_folders_list_all_below(folder: Path, source: Path, prefix: str, here: RunFairway) -> None:
     here("data", "put", "src", f"sim:datasets/{prefix}")
     _, out, _ = here("data", "ls", f"sim:datasets/{prefix}", "--json")
     found = {each["name"]: (each["bytes"], each["blobs"]) for each in json.loads(out)}

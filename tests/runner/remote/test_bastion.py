@@ -125,9 +125,7 @@ def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
         assert process.stdout.readline() == b"more\n"
 
 
-def test_bastion_tunnel_ends_when_ssh_has_gone_before_az_listens(
-    bastion: Bastion, echo: None
-) -> None:
+def test_bastion_tunnel_ends_if_ssh_has_gone_before_az(bastion: Bastion, echo: None) -> None:
     with _start(bastion) as process:
         out, err = process.communicate(timeout=PATIENCE)
         assert (out, err) == (b"", b"")
@@ -153,12 +151,7 @@ ANOTHER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/bastion
             "you have no access to a Bastion lab-bas [no-bastion]",
             "fairway targets sync",
         ),
-        (
-            {"reader": False},
-            5,
-            "you may not use the Bastion lab-bas [forbidden]",
-            "access.admins",
-        ),
+        ({"reader": False}, 5, "you may not use the Bastion lab-bas [forbidden]", "access.admins"),
         ({"addresses": False}, 5, "no tunnels to addresses [no-tunnels]", "IP-based connection"),
         (
             {},

@@ -87,9 +87,7 @@ def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_pat
 
 
 @pytest.mark.parametrize(("address", "tries"), [("127.0.0.1", 1), ("10.0.0.4", 3)])
-def test_ssh_connection_refused_on_this_machine_is_not_retried(
-    ssh_that: SshThat, address: str, tries: int
-) -> None:
+def test_ssh_refusal_of_this_machine_is_final(ssh_that: SshThat, address: str, tries: int) -> None:
     said = f"ssh: connect to host {address} port 22: Connection refused"
     tried = ssh_that(f'echo "{said}" >&2; exit 255')
     host = Ssh(address, "")
@@ -126,11 +124,7 @@ def test_a_host_that_is_waited_for_is_named(
     [("10.0.0.6", ["10.0.0.5", "10.0.0.6"]), ("none", ["10.0.0.5", "10.0.0.6", "10.0.0.4"])],
 )
 def test_another_node_serves_where_the_main_host_is_gone(
-    ssh_that: SshThat,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    there: str,
-    said: list[str],
+    ssh_that: SshThat, tmp_path: Path, caplog: pytest.LogCaptureFixture, there: str, said: list[str]
 ) -> None:
     """As Azure has replaced it. Once one was reached it stays the one."""
     tried = ssh_that(f"""for host; do :; done; echo "$host" >>{tmp_path}/tried

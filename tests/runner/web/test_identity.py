@@ -127,9 +127,7 @@ def test_a_token_that_was_changed_is_refused(verifier: Verifier, entra: Entra, c
 
 
 @pytest.mark.parametrize("roles", [None, [], ["reader", "Admin"], "Operator", {"Operator": 1}, [1]])
-def test_without_a_role_nobody_may_do_anything(
-    verifier: Verifier, entra: Entra, roles: Any
-) -> None:
+def test_without_role_nobody_may_do_anything(verifier: Verifier, entra: Entra, roles: Any) -> None:
     status, message = refusal(verifier, entra.token(roles=roles))
     assert status == 403
     assert "you have signed in, but have no role here" in message
@@ -154,9 +152,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def test_a_new_key_is_found_and_an_old_one_goes(
-    verifier: Verifier, entra: Entra, clock: Clock
-) -> None:
+def test_new_key_is_found_and_old_one_goes(verifier: Verifier, entra: Entra, clock: Clock) -> None:
     verifier.person(entra.token("Reader"))
     entra.published = ("two",)
     clock.now += 61
@@ -179,9 +175,7 @@ def test_tokens_with_unknown_keys_do_not_make_it_ask_without_end(
     assert entra.fetches == before + 1
 
 
-def test_known_keys_hold_for_an_hour_while_nobody_answers(
-    verifier: Verifier, entra: Entra, clock: Clock
-) -> None:
+def test_known_keys_hold_for_an_hour_alone(verifier: Verifier, entra: Entra, clock: Clock) -> None:
     for _ in range(3):
         verifier.person(entra.token("Reader"))
     assert entra.fetches == 1
@@ -237,9 +231,7 @@ def answers(keys: EntraKeys, entra: Entra) -> dict[str, Any]:
     return known
 
 
-def test_keys_of_the_tenant_are_taken(
-    verifier: Verifier, answers: dict[str, Any], entra: Entra
-) -> None:
+def test_tenants_keys_are_taken(verifier: Verifier, answers: dict[str, Any], entra: Entra) -> None:
     entra.published = ("one", "two")
     answers["keys"]["keys"] = entra.jwks(issuer=f"{LOGIN}/{{tenantid}}/v2.0")
     for key in entra.published:

@@ -134,9 +134,7 @@ def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyP
     answers(answer, 422, "of code were sent within a day")
 
 
-def test_sent_code_is_refused_with_fields_that_exclude_it(
-    client: TestClient, store: RunStore
-) -> None:
+def test_sent_code_is_refused_beside_other_fields(client: TestClient, store: RunStore) -> None:
     code = _send(client, _line([]))
     answer = client.post("/api/v1/check", json={"code": code})
     assert "`code` needs a `job`" in answer.text
@@ -177,9 +175,7 @@ def test_sent_code_is_kept_in_a_folder_of_each_person(sign_in: SignIn, far: dict
     assert "the server does not have the code" in _check(other, code, **far).text
 
 
-def test_sent_code_runs_nothing_on_the_server(
-    sign_in: SignIn, far: dict[str, Any], project: Path
-) -> None:
+def test_sent_code_is_not_run_there(sign_in: SignIn, far: dict[str, Any], project: Path) -> None:
     evil = b"def points():\n    open('ran', 'w').close()\n    yield {'x': 1}\n"
     mine = b"{# description: mine #}\necho mine\n"
     files = [["evil.py", len(evil), False], ["job_templates/mine.sh.j2", len(mine), False]]
