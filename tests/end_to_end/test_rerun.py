@@ -1,26 +1,20 @@
 """A run once more with changes: `fairway rerun -s … --target …`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+
+import pytest
+from program import Fairway
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.local import engine
 from fairway_runner.jobs.sweep import values
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-    from conftest import Fairway
-
 
 def _record(fairway: Fairway, run: str, name: str) -> dict[str, object]:
-    path: Path = fairway.folder / ".fairway" / "runs" / run / name
+    path = fairway.folder / ".fairway" / "runs" / run / name
     return json.loads(path.read_text())
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_every_link_leads_to_a_file_and_to_a_heading_in_it() -> None:
+def test_links_files_and_names_of_the_documents_exist() -> None:
     examples = sorted((ROOT / "examples").rglob("*.md"))
     for document in [
         *DOCUMENTS,
@@ -26,6 +26,13 @@ def test_every_link_leads_to_a_file_and_to_a_heading_in_it() -> None:
             if ":" not in target and not heading.startswith("gh-"):
                 assert found.exists(), f"{document.name} links to {target}"
                 assert not heading or heading in _headings(found), f"{document.name}: {target}"
+    roots = "bin|constructs|docs|examples|job_templates|runner|simulators|stacks|tests|requirements"
+    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
+        for path in re.findall(rf"`((?:{roots})/[\w./-]+)[` ]", _without_blocks(document)):
+            assert (ROOT / path).exists(), f"{document.name} names {path}"
+    for document in DOCUMENTS:
+        text = re.sub(r"(`+).*?\1", "", _without_blocks(document), flags=re.S)
+        assert re.findall(r"<[A-Za-z][^>]*>", text) == []
 
 
 def _headings(document: Path) -> set[str]:
@@ -37,13 +44,6 @@ def _headings(document: Path) -> set[str]:
 
 def _without_blocks(document: Path) -> str:
     return re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.M | re.S)
-
-
-def test_every_file_of_the_repository_that_is_named_exists() -> None:
-    roots = "bin|constructs|docs|examples|job_templates|runner|simulators|stacks|tests|requirements"
-    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
-        for path in re.findall(rf"`((?:{roots})/[\w./-]+)[` ]", _without_blocks(document)):
-            assert (ROOT / path).exists(), f"{document.name} names {path}"
 
 
 def test_pictures_are_small_and_each_is_shown_in_light_and_dark() -> None:
@@ -105,13 +105,6 @@ def test_no_name_is_broken_in_its_middle(site: Path, chromium: Browser) -> None:
                 broken[file.parent.name, width] = found
     page.close()
     assert broken == {}
-
-
-def test_no_name_in_angle_brackets_is_read_as_html() -> None:
-    """Outside of code `<ID>` would be a tag, which nobody sees."""
-    for document in DOCUMENTS:
-        text = re.sub(r"(`+).*?\1", "", _without_blocks(document), flags=re.S)
-        assert re.findall(r"<[A-Za-z][^>]*>", text) == []
 
 
 def test_the_overview_begins_with_an_example_and_has_the_pages_of_the_navigation() -> None:

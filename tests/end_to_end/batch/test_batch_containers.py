@@ -1,13 +1,8 @@
 """Jobs in containers on a pool for them."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Batch
+from batch_service import Batch
 
 
 def test_job_runs_in_container_whatever_its_entry_point(make_batch: Callable[..., Batch]) -> None:

@@ -3,22 +3,17 @@
 Both pools are of one account, where a job's id can be taken once.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import signal
 import time
-from typing import TYPE_CHECKING
 
 import pytest
+from batch_service import Two
 
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.batch import Fault
 from fairway_web.threads import Follower
-
-if TYPE_CHECKING:
-    from conftest import Two
 
 pytestmark = pytest.mark.nightly
 

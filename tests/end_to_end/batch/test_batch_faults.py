@@ -1,21 +1,16 @@
 """Submissions to a service that fails, and to one that is left half way: nothing is lost, and
 nothing is there twice. Tasks are added to a pool without nodes, so that none runs meanwhile."""
 
-from __future__ import annotations
-
 import random
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from batch_service import Batch, Waiting
 
 from fairway_simulator.batch import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Batch, Waiting
 
 TASKS = 2_000
 KILLS = 20

@@ -3,35 +3,29 @@
 The host has a network of its own in which the services' names and ports are known; needs root.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import socket
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from batch_service import Batch
 from waiting import PATIENCE
 
 from fairway_runner.engines.azure import sdk
 from fairway_runner.engines.azure.storage import Storage
 from fairway_runner.targets.lookup import find_target
+from fairway_simulator.batch import StorageAccess
 from fairway_simulator.sockets import Relay, within
 from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from conftest import Batch
-
-    from fairway_simulator.batch import StorageAccess
-    from fairway_simulator.ssh.host import Host
+from fairway_simulator.ssh.host import Host
 
 pytestmark = pytest.mark.nightly
 

@@ -1,21 +1,15 @@
 """Data from storage, staged on the nodes of a pool before tasks read it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from azure.storage.blob import ContainerClient
+from batch_service import Batch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from fairway_simulator.batch import StorageAccess
 
-    from conftest import Batch
-
-    from fairway_simulator.batch import StorageAccess
-
-    Put = Callable[..., str]
+Put = Callable[..., str]
 
 
 @pytest.fixture

@@ -1,14 +1,11 @@
 """Ends of a run on a pool other than by its own scripts: limits, and nodes lost too often."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Batch, Gate, Pipe
+from batch_service import Batch
+from program import Gate, Pipe
 
 
 def held(pipe: Pipe, gate: Gate) -> str:

@@ -1,25 +1,20 @@
 """Nodes that are taken away, that never become fit, and that people look at."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import socket
 import sys
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from batch_service import Batch
+from program import Gate, Pipe
 from waiting import until
 
 from fairway_agent.fanout.launchers import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Batch, Gate, Pipe
-
 
 # Goes on until it is told to end: then it saves what it has, and ends with 0. Where it finds that,
 # it is done.

@@ -1,13 +1,9 @@
 """`setup: {release: …}`: what each node of a run does when the run has ended."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Batch, Gate, Receiver, Signs
+from batch_service import Batch
+from program import Gate, Signs
+from receivers import Receiver
 
 
 def setup(signs: Signs, kept: str = "kept") -> dict[str, str]:

@@ -4,31 +4,24 @@ Storage and Batch are reached through a stand-in that lets through what the role
 synthesized stacks allow to one person, and nothing else. Nodes reach storage by the same way here.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from batch_service import Batch
 
 from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.data_plane import DataPlane, batch_action, blob_action
 from fairway_simulator.azure.deployment import Deployment
+from fairway_simulator.azure.rights import Rights
 from fairway_simulator.batch import StorageAccess
 from fairway_stacks.app import write_stacks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from conftest import Batch
-
-    from fairway_simulator.azure.rights import Rights
-
-    Made = Callable[..., "Person"]
+Made = Callable[..., "Person"]
 
 pytestmark = pytest.mark.nightly
 

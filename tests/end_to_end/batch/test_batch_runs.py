@@ -1,19 +1,13 @@
 """Runs on a Batch pool, from `fairway submit` to their end: real nodes, real MPI, real ssh."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from conftest import Batch, Gate, Pipe
-
+from batch_service import Batch
+from program import Gate, Pipe
 
 CONTRACT = r"""
 test "$FAIRWAY_NODES" = 3 && test "$FAIRWAY_WORLD_SIZE" = 6

@@ -1,14 +1,9 @@
 """Jobs that come back by themselves, and what their runs leave."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
+from batch_service import Batch
 from waiting import until
-
-if TYPE_CHECKING:
-    from conftest import Batch
 
 
 class TestSchedules:

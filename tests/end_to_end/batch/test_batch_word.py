@@ -1,14 +1,12 @@
 """Word of runs on a pool: sent by a node of it when the job ends, even if nobody looks."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Batch, Gate, Pipe, Receiver
+from batch_service import Batch
+from program import Gate, Pipe
+from receivers import Receiver
 
 
 @pytest.fixture
