@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairway_agent import main, scratch
-from fairway_agent.batch import main as batch
+from fairway_agent import batch, main, scratch
 from fairway_agent.fanout import launchers
 from fairway_agent.machine import Host
 from fairway_agent.spec import Chained, RunPlan, TaskSpec

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fairway_agent.fanout import remote_exec_server, sshd_mesh
+from fairway_agent.fanout import remote_exec, sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
 
 pytestmark = pytest.mark.integration
@@ -24,12 +24,12 @@ _SILENCE = 0.3
 _PROGRAM = f"""
 import pathlib, resource, sys, types
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-from fairway_agent.fanout import remote_exec_server
-remote_exec_server.SILENCE = {_SILENCE}
+from fairway_agent.fanout import remote_exec
+remote_exec.SILENCE = {_SILENCE}
 clock = pathlib.Path(sys.argv[1])
-remote_exec_server._GRACE = float(sys.argv[2])
-remote_exec_server.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
-sys.exit(remote_exec_server.run())
+remote_exec._CUT_GRACE = float(sys.argv[2])
+remote_exec.time = types.SimpleNamespace(monotonic=lambda: float(clock.read_text()))
+sys.exit(remote_exec.answer())
 """
 
 
@@ -48,7 +48,7 @@ class Node:
             stderr=subprocess.PIPE,
         )
         self.strays: list[int] = []
-        self.say(remote_exec_server.Command(argv, str(folder), dict(os.environ)).line() + behind)
+        self.say(remote_exec.Command(argv, str(folder), dict(os.environ)).line() + behind)
 
     def say(self, line: bytes) -> None:
         self.process.stdin.write(line)
@@ -152,7 +152,7 @@ def test_a_side_that_is_gone_ends_the_command(run: Run, how: str) -> None:
         node.hang_up()
     else:
         node.fall_silent()
-    assert node.process.wait(300) == remote_exec_server.LOST
+    assert node.process.wait(300) == remote_exec.LOST
     assert not is_alive(stray)
 
 
@@ -166,7 +166,7 @@ def test_a_command_that_was_told_has_its_grace_once(run: Run) -> None:
     assert node.hear() == "told"
     node.set_clock(100_001)
     node.hang_up()
-    assert node.process.wait(300) == remote_exec_server.LOST
+    assert node.process.wait(300) == remote_exec.LOST
 
 
 def test_beats_keep_the_command_alive(run: Run) -> None:
@@ -187,7 +187,7 @@ def test_beats_keep_the_command_alive(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGHUP, 0), (signal.SIGTERM, remote_exec_server.LOST)]
+    ("number", "code"), [(signal.SIGHUP, 0), (signal.SIGTERM, remote_exec.LOST)]
 )
 def test_the_command_is_not_ended_by_signals_to_its_keeper(
     run: Run, tmp_path: Path, number: signal.Signals, code: int

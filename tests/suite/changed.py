@@ -28,7 +28,7 @@ ENGINES = frozenset({"ssh", "slurm", "batch", "kubernetes"})
 # Who imports a module whose name is put together as it runs, and which ones that can be. Engines,
 # checks and commands are many, and each of them imports what chooses among them.
 CHOSEN = {
-    ("fairway_agent.batch.main", "fairway_agent.batch.*"),
+    ("fairway_agent.batch", "fairway_agent.batch.*"),
     ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
     ("fairway_cli.main", "fairway_cli.commands.*"),
     ("fairway_core.checks.running", "fairway_core.checks.*"),

@@ -3,3 +3,41 @@
 `fairway-node` is started by the job's preparation task (`prepare`), by the coordination command of
 a task on several nodes (`coordinate`), and as a task's own command (`task`).
 """
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from fairway_agent.main import use_proxy
+from fairway_boot.files import Fault
+
+# Each is imported when it is wanted: a node runs many.
+_COMMANDS = {
+    "prepare": ("preparation", "prepare"),
+    "release": ("preparation", "release"),
+    "coordinate": ("preparation", "coordinate"),
+    "task": ("attempt", "run_task"),
+    "tell": ("notifications", "send"),
+    "watch": ("nodes", "watch_for_main"),
+}
+
+
+def main() -> int:
+    """Runs the command that the arguments name; returns the exit code."""
+    use_proxy()
+    name, *words = sys.argv[1:]
+    if name not in (*_COMMANDS, "serve"):
+        print(f"fairway-node: unknown command {name}", file=sys.stderr)  # noqa: T201
+        return 2
+    try:
+        if name == "serve":
+            from fairway_agent.fanout.sshd_mesh import serve
+
+            return serve(words[0])
+        module, function = _COMMANDS[name]
+        code: int = getattr(import_module(f"fairway_agent.batch.{module}"), function)()
+    except Fault as fault:
+        print(f"fairway: {fault}", file=sys.stderr)  # noqa: T201
+        return 74  # "I/O error" in sysexits.h
+    return code

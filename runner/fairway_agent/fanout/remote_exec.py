@@ -12,11 +12,20 @@ passed on to the programs there; with `--each` the commands get those to the tas
 
 MPI's launchers start their daemons by it: where a node is lost and its launcher does not
 notice, all of the attempt on this host is ended, so that a run never hangs.
+
+On the other node `remote_exec --serve` runs the command, which comes by lines on standard input.
+The first is JSON: the command's `argv`, `cwd` and `environment`. Then come `beat`, every few
+seconds, and `signal NAME`; the end of the stream, or silence, ends the command. So nothing is left
+running, whatever happens to the host that started it. None of this is in a command line, where
+others could read it. Whatever the command starts carries a mark, by which it is found again even
+where a daemon has left the command's session.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import selectors
 import shlex
 import signal
@@ -26,19 +35,19 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import processes, scratch
-from fairway_agent.fanout import remote_exec_server
+from fairway_agent import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
-LOST = "lost-nodes"  # names of nodes that could not be reached, a line each
+LOST_NODES = "lost-nodes"  # names of nodes that could not be reached, a line each
 
-PROGRAM, _SERVER = "fairway_agent.fanout.remote_exec", "fairway_agent.fanout.remote_exec_server"
+PROGRAM = "fairway_agent.fanout.remote_exec"
 _GRACE = 30.0  # seconds; as long as torchrun gives its workers
 _MOST = 1 << 20  # bytes that a host may print
 _PATIENCE = 10.0  # seconds for a launcher to end by itself when a node is lost
@@ -63,7 +72,7 @@ def _connection(host: str) -> list[str]:
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
         # The task's own server there starts what serves, whatever program is named.
         return ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
-    return [*_SSH, "--", host, f"exec {shlex.join(processes.program(_SERVER))}"]
+    return [*_SSH, "--", host, f"exec {shlex.join([*processes.program(PROGRAM), '--serve'])}"]
 
 
 def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
@@ -76,12 +85,12 @@ def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
             process.stdin.write(line)
             process.stdin.flush()
 
-    say(remote_exec_server.Command(argv, str(Path.cwd()), environment).line())
+    say(Command(argv, str(Path.cwd()), environment).line())
     wakeup, _ = processes.signal_wakeups(*processes.TASK_SIGNALS, signal.SIGCHLD)
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)
         while (code := process.poll()) is None:
-            if not selector.select(remote_exec_server.BEAT):
+            if not selector.select(BEAT):
                 say(b"beat\n")
                 continue
             for number in wakeup.recv(1024):
@@ -94,14 +103,14 @@ def lose(host: str) -> None:
     """Says that a node could not be reached, to people and to the supervisor."""
     sys.stderr.write(f"fairway: node {host} cannot be reached any more\n")
     if folder := os.environ.get("FAIRWAY_TASK_FOLDER"):
-        with Path(folder, LOST).open("a", encoding="utf-8") as file:
+        with Path(folder, LOST_NODES).open("a", encoding="utf-8") as file:
             file.write(f"{host}\n")
 
 
 def lost_nodes(folder: Path) -> list[str]:
     """The nodes of the task of a folder that could not be reached, each once."""
     try:
-        return list(dict.fromkeys((folder / LOST).read_text(encoding="utf-8").split()))
+        return list(dict.fromkeys((folder / LOST_NODES).read_text(encoding="utf-8").split()))
     except FileNotFoundError:
         return []
 
@@ -110,7 +119,7 @@ def unreachable(hosts: Iterable[str]) -> list[str]:
     """Returns the hosts that accept no connection now; probes all of them at once."""
     words = (*_SSH, "--")
     probes = [(host, subprocess.Popen([*words, host, "true"], **_SILENT)) for host in hosts]
-    return [host for host, probe in probes if probe.wait() == remote_exec_server.LOST]
+    return [host for host, probe in probes if probe.wait() == LOST]
 
 
 def printed(host: str, argv: Sequence[str]) -> str:
@@ -124,6 +133,8 @@ def printed(host: str, argv: Sequence[str]) -> str:
 
 def main() -> None:
     words = sys.argv[1:]
+    if words[0] == "--serve":
+        sys.exit(answer())
     if words[0] == "--each":
         try:
             sys.exit(each_node(words[1:], os.environ["FAIRWAY_HOSTS"].split(",")))
@@ -136,7 +147,7 @@ def main() -> None:
     host, *argv = words
     if exactly:
         code = run(host, argv, dict(os.environ))
-        if code == remote_exec_server.LOST:
+        if code == LOST:
             lose(host)
         sys.exit(code)
     sys.exit(_as_rsh(host, argv))
@@ -151,11 +162,13 @@ def _as_rsh(host: str, words: list[str]) -> int:
         reached.parent.mkdir(exist_ok=True)
         reached.touch()
     code = run(host, ["bash", "-c", " ".join(words)], environment)
-    if code == remote_exec_server.LOST:
+    if code == LOST:
         # The mark stays: a launcher may kill this before anything is said.
         lose(host)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(_PATIENCE)
+        from fairway_agent import scratch
+
         mark = f"{scratch.LEASE}={os.environ.get(scratch.LEASE)}"
         processes.kill(processes.sessions_with(mark) | {os.getsid(0)})
     elif reached:
@@ -201,6 +214,124 @@ def _tell(running: dict[int, subprocess.Popen[bytes]], number: signal.Signals) -
     for pid in list(running):
         with suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+BEAT = 5.0  # seconds between two
+SILENCE = 45.0  # seconds after which the other side is taken for dead
+
+# OpenSSH's own exit code where a connection fails; a program's is told apart from it.
+LOST = 255
+NOT_LOST = 254
+
+
+@dataclass(frozen=True)
+class Command:
+    """Command to run, with its folder and environment."""
+
+    argv: list[str]
+    cwd: str
+    environment: dict[str, str]
+
+    def line(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, line: bytes) -> Command:
+        return cls(**json.loads(line))
+
+
+_MARK = "_FAIRWAY_CHANNEL"
+_CUT_GRACE = 5.0  # seconds for the command where the other side is gone
+_STRAY_GRACE = 2.0  # and for what it leaves running when it has ended
+_UNFOUND = 127
+
+
+class Served:
+    """A command of another node."""
+
+    def __init__(self, command: Command) -> None:
+        self.mark = f"{_MARK}={secrets.token_hex(8)}"
+        name, value = self.mark.split("=")
+        self.process = subprocess.Popen(
+            command.argv,
+            cwd=command.cwd,
+            env={**command.environment, name: value},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.told: float | None = None
+
+    def grace(self) -> float:
+        """The seconds that it still has where the other side is gone, since that told it to end."""
+        told = time.monotonic() if self.told is None else self.told
+        return max(0.0, told + _CUT_GRACE - time.monotonic())
+
+    def sessions(self) -> set[int]:
+        return {self.process.pid} | processes.sessions_with(self.mark)
+
+
+def serve(served: Served, part: bytes) -> int:
+    """The command's exit code, or LOST if the other side is gone; `part` came behind it."""
+    wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
+    heard, part = time.monotonic(), _obeyed(served, part)
+    with selectors.DefaultSelector() as selector:
+        selector.register(wakeup, selectors.EVENT_READ)
+        selector.register(0, selectors.EVENT_READ)
+        while (code := served.process.poll()) is None:
+            ready = [key.fileobj for key, _ in selector.select(SILENCE / 3)]
+            if wakeup in ready:
+                wakeup.recv(1024)
+            is_gone = time.monotonic() - heard > SILENCE
+            if 0 in ready:
+                data, heard = os.read(0, 65536), time.monotonic()
+                is_gone, part = not data, _obeyed(served, part + data)
+            if is_gone:
+                processes.end_all(served.sessions, served.grace())
+                return LOST
+    processes.end_all(served.sessions, _STRAY_GRACE)
+    code = 128 - code if code < 0 else code
+    return NOT_LOST if code == LOST else code
+
+
+def _obeyed(served: Served, text: bytes) -> bytes:
+    """Executes the complete lines of the text; returns the rest, a line without its end."""
+    *lines, part = text.split(b"\n")
+    for line in lines:
+        word, _, name = line.decode().strip().partition(" ")
+        if word == "signal":
+            served.told = time.monotonic() if served.told is None else served.told
+            processes.signal_sessions(served.sessions(), signal.Signals[name])
+    return part
+
+
+def _first_line() -> tuple[bytes, bytes]:
+    """The first line, which may be long, and what has come behind it."""
+    text, data = bytearray(), b""
+    while b"\n" not in data:
+        data = os.read(0, 65536)
+        if not data:
+            sys.exit(LOST)
+        text += data
+    line, _, rest = bytes(text).partition(b"\n")
+    return line, rest
+
+
+def answer(adapt: Callable[[Command], Command] = lambda each: each) -> int:
+    """Runs the command that comes through standard input, as this node adapts it; its exit code,
+    or LOST where the node shuts down meanwhile: a command that saves may end with 0."""
+    # Those for the command come through the channel: this one says that the machine shuts down.
+    stops: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
+    processes.outlive(signal.SIGINT, signal.SIGHUP)
+    line, rest = _first_line()
+    command = adapt(Command.parse(line))
+    try:
+        served = Served(command)
+    except OSError as error:
+        sys.stderr.write(f"fairway: {error.filename or command.argv[0]}: {error.strerror}\n")
+        return _UNFOUND
+    code = serve(served, rest)
+    return LOST if stops else code
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import processes
-from fairway_agent.fanout import remote_exec_server
+from fairway_agent.fanout import remote_exec
 from fairway_agent.processes import NESTED
 from fairway_agent.task_logs import say
 
@@ -241,7 +241,7 @@ def serve(context_file: str) -> int:
         folder = base / "sessions"
         folder.mkdir(exist_ok=True)
         (folder / f"{_SERVED}{os.getsid(0)}").touch()
-        return remote_exec_server.run(_as_here)
+        return remote_exec.answer(_as_here)
     if words[:1] == ["fairway-signal"]:
         processes.signal_sessions(sessions(base), signal.Signals[f"SIG{words[1]}"])
         return 0
@@ -275,7 +275,7 @@ def served(base: Path) -> set[int]:
     return {int(entry.name.removeprefix(_SERVED)) for entry in found}
 
 
-def _as_here(command: remote_exec_server.Command) -> remote_exec_server.Command:
+def _as_here(command: remote_exec.Command) -> remote_exec.Command:
     """The command of another node with what is this node's own."""
     sent = {
         name: value

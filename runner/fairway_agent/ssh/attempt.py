@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import container, job_facts, processes, scratch
-from fairway_agent.fanout import launchers, remote_exec, remote_exec_server
+from fairway_agent.fanout import launchers, remote_exec
 from fairway_agent.prepare import set_up
 from fairway_agent.resources import CORES, numbers_of, pin, ports_of
 from fairway_agent.sampler import Sampling, sampler
@@ -62,7 +62,7 @@ def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     cut = [path.name for path in folder.glob(f"{remote_exec.REACHED}/*")]
     for host in remote_exec.unreachable(cut):
         remote_exec.lose(host)
-        code = code or remote_exec_server.LOST
+        code = code or remote_exec.LOST
     return 128 - code if code < 0 else code
 
 

@@ -46,7 +46,7 @@ class SharedNodes(Nodes):
     def prepare(self, task: Task) -> None:
         """Forgets what the attempt before has said of its nodes."""
         task.folder.mkdir(parents=True, exist_ok=True)
-        for name in (SETUP_FAILED, remote_exec.LOST):
+        for name in (SETUP_FAILED, remote_exec.LOST_NODES):
             (task.folder / name).unlink(missing_ok=True)
 
     def setup_failed(self, task: Task) -> bool:

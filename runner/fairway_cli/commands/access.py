@@ -71,8 +71,7 @@ def exec_(
         list[str], Argument(metavar="-- COMMAND…", help="The command to run.", show_default=False)
     ],
     task: Annotated[
-        str | None,
-        Option(metavar="TASK", help="The task to join; by default the first that is running."),
+        str | None, Option(metavar="TASK", help="The task to join; by default the first running.")
     ] = None,
     node: Annotated[int | None, Option(min=0, help="On this node of the task, from 0.")] = None,
     rank: Annotated[int | None, Option(min=0, help="The rank to join, on its node.")] = None,
@@ -94,9 +93,7 @@ _PAUSE = 0.1  # seconds between two looks whether ssh listens
 
 def tunnel(
     run: arguments.RunArgument,
-    port: Annotated[
-        int, Argument(metavar="PORT", min=1, max=65535, help="Port that the program listens on.")
-    ],
+    port: Annotated[int, Argument(metavar="PORT", min=1, max=65535, help="Port of the program.")],
     local_port: Annotated[
         int | None, Option(min=1, max=65535, help="Port on this machine; by default the same.")
     ] = None,
@@ -192,24 +189,13 @@ def start(
         str | None, Option(metavar="JOB", help="Job whose code, environment and container to use.")
     ] = None,
     set_: arguments.SetOption = None,
-    nodes: Annotated[
-        int | None, Option(min=1, help="Number of nodes; by default the job's.")
-    ] = None,
-    hours: Annotated[
-        float | None, Option(help="End it after this many hours; by default 4.")
-    ] = None,
+    nodes: Annotated[int | None, Option(min=1, help="Nodes; by default the job's.")] = None,
+    hours: Annotated[float | None, Option(help="End it after these hours; by default 4.")] = None,
     idle: Annotated[
-        str | None,
-        Option(
-            metavar="SPAN", help="End it after this long without use; by default 30m, 0s is never."
-        ),
+        str | None, Option(metavar="SPAN", help="Longest idle time; by default 30m, 0s is never.")
     ] = None,
-    jupyter: Annotated[
-        bool, Option("--jupyter", help="Run JupyterLab in it, and open a tunnel to it.")
-    ] = False,
-    sync: Annotated[
-        bool, Option("--sync/--no-sync", help="Copy changes of the code to the session.")
-    ] = True,
+    jupyter: Annotated[bool, Option("--jupyter", help="Run JupyterLab, with a tunnel.")] = False,
+    sync: Annotated[bool, Option("--sync/--no-sync", help="Keep its code in sync.")] = True,
     detach: Annotated[bool, Option("--detach", help="Start it without attaching to it.")] = False,
     json_: Annotated[bool, Option("--json", help="With --detach: print JSON.")] = False,
 ) -> None:

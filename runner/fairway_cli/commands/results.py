@@ -23,27 +23,18 @@ if TYPE_CHECKING:
 
 def logs(
     run: arguments.RunArgument,
-    follow: Annotated[
-        bool, Option("--follow", "-f", help="Follow the log until the run has ended.")
-    ] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Follow it until the run ends.")] = False,
     task: arguments.TaskOption = None,
-    rank: Annotated[
-        int | None, Option(min=0, help="Only this rank, if the log names ranks.")
-    ] = None,
+    rank: Annotated[int | None, Option(min=0, help="Only this rank, if it names ranks.")] = None,
     node: Annotated[int | None, Option(min=0, help="Only the ranks of this node, from 0.")] = None,
-    attempt: Annotated[
-        int | None, Option(min=1, help="Only this attempt of each task, from 1.")
-    ] = None,
+    attempt: Annotated[int | None, Option(min=1, help="Only this attempt, from 1.")] = None,
     tail: Annotated[
-        int | None,
-        Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines of each log."),
+        int | None, Option("--tail", "-n", metavar="N", min=0, help="The last N lines of each log.")
     ] = None,
     grep: Annotated[
         str | None, Option(metavar="PATTERN", help="Only lines that match this regular expression.")
     ] = None,
-    json_: Annotated[
-        bool, Option("--json", help="Print JSON: one object per line of the log.")
-    ] = False,
+    json_: Annotated[bool, Option("--json", help="Print JSON, an object a line.")] = False,
 ) -> None:
     """Print what a run printed; lines of several tasks begin with the task, as [3].
 
@@ -223,8 +214,7 @@ def compare(
 def report(
     run: arguments.RunArgument,
     output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="File to write; by default report-RUN.html."),
+        Path | None, Option("--output", "-o", metavar="FILE", help="By default report-RUN.html.")
     ] = None,
     throughput: Annotated[
         str | None,
@@ -256,8 +246,7 @@ def fetch(
     run: arguments.RunArgument,
     task: arguments.TaskOption = None,
     to: Annotated[
-        Path | None,
-        Option(metavar="FOLDER", help="Destination; by default a folder named for the run."),
+        Path | None, Option(metavar="FOLDER", help="Destination; by default ./RUN.")
     ] = None,
     force: arguments.ForceOption = False,
     json_: arguments.JsonOption = False,

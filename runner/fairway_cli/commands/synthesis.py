@@ -24,9 +24,7 @@ _STACKS = "FAIRWAY_STACKS"
 
 def synth(
     environment: EnvironmentArgument = None,
-    hcl: Annotated[
-        bool, Option("--hcl", help="Write HCL, to read and edit by hand, in place of JSON.")
-    ] = False,
+    hcl: Annotated[bool, Option("--hcl", help="Write HCL, to read and edit, not JSON.")] = False,
     json_: JsonOption = False,
 ) -> None:
     """Generate Terraform for an environment, one directory per stack in cdktf.out.
@@ -107,18 +105,10 @@ def lock(
         list[str] | None, Option(metavar="OS_ARCH", help="Only for this platform. Repeatable.")
     ] = None,
     mirror: Annotated[
-        Path | None,
-        Option(
-            metavar="DIR",
-            help="Take providers from this folder, as terraform providers mirror does.",
-        ),
+        Path | None, Option(metavar="DIR", help="Use this folder of terraform providers mirror.")
     ] = None,
-    upgrade: Annotated[
-        bool, Option("--upgrade", help="Lock the newest version that Fairway supports.")
-    ] = False,
-    check: Annotated[
-        bool, Option("--check", help="Only check that there is one; write nothing.")
-    ] = False,
+    upgrade: Annotated[bool, Option("--upgrade", help="Lock the newest one supported.")] = False,
+    check: Annotated[bool, Option("--check", help="Only check for one; write nothing.")] = False,
 ) -> None:
     """Lock the provider that plans and deployments may run.
 
@@ -140,18 +130,11 @@ def lock(
 
 def bindings(
     types: Annotated[
-        list[str],
-        Argument(
-            metavar="TYPE…",
-            help="A resource, such as azurerm_container_app, or data.TYPE for a data source.",
-        ),
+        list[str], Argument(metavar="TYPE…", help="A resource, as azurerm_lb, or data.TYPE.")
     ],
-    into: Annotated[
-        Path, Option(metavar="DIR", help="The package to write: a new folder, or one of before.")
-    ],
+    into: Annotated[Path, Option(metavar="DIR", help="The package to write, new or again.")],
     schema: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="What `terraform providers schema -json` has printed."),
+        Path | None, Option(metavar="FILE", help="Output of `terraform providers schema -json`.")
     ] = None,
 ) -> None:
     """Write typed Python classes for resources that the construct library lacks.

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from serving import Handler, serving
 
-from fairway_agent import job_facts, machine
-from fairway_agent.batch import attempt, main, notifications, preparation
+from fairway_agent import batch, job_facts, machine
+from fairway_agent.batch import attempt, notifications, preparation
 from fairway_agent.batch import nodes as batch_side
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
@@ -337,9 +337,9 @@ class TestShares:
         assert list(elsewhere.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", main._COMMANDS)
+@pytest.mark.parametrize("command", batch._COMMANDS)
 def test_each_command_of_a_node_has_a_function(command: str) -> None:
-    module, function = main._COMMANDS[command]
+    module, function = batch._COMMANDS[command]
     assert callable(getattr(import_module(f"fairway_agent.batch.{module}"), function))
 
 
@@ -347,7 +347,7 @@ def test_each_command_of_a_node_has_a_function(command: str) -> None:
 PROGRAM = """
 import errno, os, sys
 from pathlib import Path
-import fairway_agent.batch.main as main
+import fairway_agent.batch as main
 import shutil
 
 def full(function):
