@@ -42,12 +42,8 @@ def test_every_row_says_where_it_comes_from_and_when_it_was_read() -> None:
     for row in rows:
         assert row.source, row
         assert datetime.date(2020, 1, 1) < row.date < datetime.date(2100, 1, 1), row
-
-
-def test_the_naming_table_says_it_too() -> None:
-    names = table("names")["names"]
-    assert names["source"]
-    assert names["date"]
+    assert table("names")["names"]["source"]
+    assert table("names")["names"]["date"]
 
 
 def test_a_size_is_consistent_in_itself() -> None:
@@ -94,11 +90,28 @@ def test_every_size_on_offer_has_an_image_or_says_what_one_of_ones_own_needs() -
         assert not base.fits(size), size
 
 
-def test_an_image_of_ones_own_is_for_the_same_devices() -> None:
-    """One that was made from another keeps what that has; only a missing driver is added."""
-    assert not image("ubuntu-hpc-2404").fits(vm_size("Standard_ND96isr_MI300X_v5"), own=True)
-    grid = vm_size("Standard_NC128ds_xl_RTXPRO6000BSE_v6")
-    assert not image("ubuntu-hpc-2404-gb").fits(grid, own=True), "it is for Arm"
+@pytest.mark.parametrize(
+    ("name", "size", "own", "fits"),
+    [
+        ("ubuntu-hpc-2404", "ND96isr_H100_v5", False, True),
+        ("ubuntu-hpc-2404", "ND96isr_MI300X_v5", False, False),
+        # One that was made from another keeps what that has; only a missing driver is added.
+        ("ubuntu-hpc-2404", "ND96isr_MI300X_v5", True, False),
+        ("ubuntu-hpc-2404", "ND40rs_v2", False, False),
+        ("ubuntu-hpc-2404", "ND128isr_GB300_v6", False, False),
+        ("ubuntu-2404", "ND96isr_H100_v5", False, False),
+        ("ubuntu-hpc-2404-gb", "NC128ds_xl_RTXPRO6000BSE_v6", True, False),  # it is for Arm
+    ],
+)
+def test_images_fit_by_device_and_by_architecture(
+    name: str, size: str, own: bool, fits: bool
+) -> None:
+    assert image(name).fits(vm_size(f"Standard_{size}"), own=own) is fits
+
+
+def test_a_retired_size_has_no_image() -> None:
+    with pytest.raises(UserError, match="no image in the catalogue fits Standard_NC6"):
+        default_image(vm_size("Standard_NC6"))
 
 
 def test_a_size_that_fairway_makes_none_of_says_why() -> None:
@@ -116,19 +129,6 @@ def test_an_image_that_ends_has_a_successor_for_the_same_sizes_that_stays() -> N
             later = images()[row.successor]
             assert later.retirement_date is None
             assert set(row.families) <= set(later.families)
-
-
-def test_a_retired_size_has_no_image() -> None:
-    with pytest.raises(UserError, match="no image in the catalogue fits Standard_NC6"):
-        default_image(vm_size("Standard_NC6"))
-
-
-def test_images_fit_by_device_and_by_architecture() -> None:
-    assert image("ubuntu-hpc-2404").fits(vm_size("Standard_ND96isr_H100_v5"))
-    assert not image("ubuntu-hpc-2404").fits(vm_size("Standard_ND96isr_MI300X_v5"))
-    assert not image("ubuntu-hpc-2404").fits(vm_size("Standard_ND40rs_v2"))
-    assert not image("ubuntu-hpc-2404").fits(vm_size("Standard_ND128isr_GB300_v6"))
-    assert not image("ubuntu-2404").fits(vm_size("Standard_ND96isr_H100_v5"))
 
 
 @pytest.mark.parametrize("row", images().values(), ids=lambda row: row.alias)
@@ -175,17 +175,15 @@ def test_a_size_retires_on_its_day() -> None:
     assert not vm_size("Standard_ND96isr_H100_v5").is_retired(datetime.date(2090, 1, 1))
 
 
-def test_infiniband_without_sr_iov_is_no_fabric_for_mpi() -> None:
-    assert vm_size("Standard_NC24r").infiniband is not None
-    assert not vm_size("Standard_NC24r").rdma
-    assert vm_size("Standard_ND96asr_v4").rdma
-    assert not vm_size("Standard_ND96is_H100_v5").rdma
-
-
 def test_catalog_fabric_never_disables_infiniband_of_a_size_that_has_it() -> None:
     for size in SIZES:
         if size.rdma and size.status != "retired":
             assert "NCCL_IB_DISABLE" not in fabric_for(size).environment, size.name
+    # Without SR-IOV it is no fabric for MPI.
+    assert vm_size("Standard_NC24r").infiniband is not None
+    assert not vm_size("Standard_NC24r").rdma
+    assert vm_size("Standard_ND96asr_v4").rdma
+    assert not vm_size("Standard_ND96is_H100_v5").rdma
 
 
 def test_mpirun_arguments_fill_every_placeholder() -> None:
@@ -195,9 +193,6 @@ def test_mpirun_arguments_fill_every_placeholder() -> None:
             arguments = fabric.mpirun_arguments(mpi, processes_per_node=4, size=size)
             assert arguments
             assert not any("{" in argument for argument in arguments)
-
-
-def test_a_kind_of_mpi_without_a_row_has_no_arguments() -> None:
     size = vm_size("Standard_ND96asr_v4")
     assert fabric_for(size).mpirun_arguments("mpich", processes_per_node=8, size=size) == ()
 
@@ -222,14 +217,11 @@ def test_a_size_with_fewer_vcpus_is_its_machine_otherwise(
     assert f"ppr:{cores // (size.numa_domains or 1)}:numa:pe=1" in placed
 
 
-def test_limits_and_reserved_ranges() -> None:
+def test_limits_and_reserved_ranges_are_known_and_rows_cannot_be_changed() -> None:
     assert limit("placement_group_vms") == 100
     assert [str(network) for network in reserved_ranges()] == ["172.16.0.0/16"]
     with pytest.raises(UserError, match="unknown limit"):
         limit("placement_group")
-
-
-def test_rows_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         vm_sizes()["Standard_X"] = SIZES[0]  # type: ignore[index]
     with pytest.raises(AttributeError):

@@ -33,15 +33,12 @@ def _line(finding: Finding) -> str:
 
 class TestVariables:
     def test_a_whole_value_becomes_what_the_field_is(self, tmp_path: Path) -> None:
-        text = (
-            "zone: ${env:ZONE}\nprotect: ${env:PROTECT}\nnetwork: {address_space: '${env:RANGE}'}\n"
-        )
-        loaded = _load(tmp_path, text + BOX, ZONE="2", PROTECT="false", RANGE="10.1.0.0/16")
-        environment = loaded.environment
+        text = "zone: ${env:ZONE}\nprotect: ${env:ON}\nnetwork: {address_space: '${env:RANGE}'}\n"
+        given = {"ON": "false", "RANGE": "10.1.0.0/16"}
+        environment = _load(tmp_path, text + BOX, ZONE="2", **given).environment
         assert (environment.zone, environment.protect) == (2, False)
         assert str(environment.network.address_space) == "10.1.0.0/16"
-        own = _load(tmp_path, text + BOX, ZONE="none", PROTECT="false", RANGE="10.1.0.0/16")
-        assert own.environment.zone_number is None
+        assert _load(tmp_path, text + BOX, ZONE="none", **given).environment.zone_number is None
 
     @pytest.mark.parametrize("value", ["7", "true", "null", "[a]", "", "a: b", "'"])
     def test_a_field_of_text_stays_text(self, tmp_path: Path, value: str) -> None:
@@ -52,20 +49,14 @@ class TestVariables:
 
     def test_a_default_stands_in_for_what_is_not_set(self, tmp_path: Path) -> None:
         text = "tags:\n  a: ${env:A:-nobody}\n  b: ${env:B:-}\n  c: ${env:A}-${env:B:-2}\n"
-        assert _load(tmp_path, text + BOX, A="1").environment.tags == {
-            "a": "1",
-            "b": "",
-            "c": "1-2",
-        }
+        tags = _load(tmp_path, text + BOX, A="1").environment.tags
+        assert tags == {"a": "1", "b": "", "c": "1-2"}
 
     def test_environment_file_names_each_unset_variable_at_its_line(self, tmp_path: Path) -> None:
         text = "zone: ${env:ZONE}\ntags:\n  owner: ${env:OWNER}\n" + BOX
         first, second = _faults(tmp_path, text)
-        assert (first.id, first.path, _line(first)) == (
-            "unset-variable",
-            "zone",
-            "zone: ${env:ZONE}",
-        )
+        assert (first.id, first.path) == ("unset-variable", "zone")
+        assert _line(first) == "zone: ${env:ZONE}"
         assert "OWNER" in second.message
         assert "export OWNER=" in second.hint
         assert _line(second) == "owner: ${env:OWNER}"
@@ -84,15 +75,13 @@ class TestVariables:
         assert "four" in fault.message
         assert _line(fault) == "zone: ${env:ZONE}"
 
-    def test_a_variable_cannot_bring_in_structure_or_further_variables(
+    def test_a_variable_cannot_bring_in_structure_further_variables_or_keys(
         self, tmp_path: Path
     ) -> None:
         loaded = _load(tmp_path, "tags:\n  owner: ${env:A}\n" + BOX, A="${env:B}", B="secret")
         assert loaded.environment.tags == {"owner": "${env:B}"}
         (fault,) = _faults(tmp_path, "clusters: ${env:A}\n", A="{box: {}}")
         assert fault.path == "clusters"
-
-    def test_keys_are_never_replaced(self, tmp_path: Path) -> None:
         text = "network: {private_endpoints: false}\ntags: {'${env:A}': x}\n"
         loaded = _load(tmp_path, text + BOX, A="owner")
         assert loaded.environment.tags == {"${env:A}": "x"}
@@ -116,16 +105,17 @@ clusters:
 
 
 class TestDefaults:
-    def test_items_have_what_they_do_not_set(self, tmp_path: Path) -> None:
+    def test_items_have_what_they_do_not_set_in_merged_mappings(self, tmp_path: Path) -> None:
         environment = _load(tmp_path, TWO).environment
         one, two = environment.clusters["one"], environment.clusters["two"]
         assert (one.engine, one.size, one.mounts) == ("ssh", "Standard_ND96isr_H100_v5", ("data",))
         assert (two.size, two.mounts) == ("Standard_NC40ads_H100_v5", ())
-
-    def test_mappings_are_merged_and_all_else_is_replaced(self, tmp_path: Path) -> None:
-        files = _load(tmp_path, TWO).environment.filesystems
+        files = environment.filesystems
         assert (files["data"].disks.count, files["data"].disks.gib) == (8, 512)
         assert (files["more"].disks.count, files["more"].disks.gib) == (2, 512)
+        set_here = ["defaults.filesystem.disks.count=5"]
+        loaded = read_environment(tmp_path / "lab.yaml", overrides=set_here, environ={})
+        assert loaded.environment.filesystems["data"].disks.count == 5
 
     def test_an_item_may_say_nothing_at_all(self, tmp_path: Path) -> None:
         text = "defaults: {cluster: {engine: ssh, nodes: 1, size: Standard_NC40ads_H100_v5}}\n"
@@ -164,49 +154,36 @@ class TestDefaults:
         assert environment.filesystems["data"].disks.count == 3
         assert environment.clusters["one"].image == "ubuntu-hpc-2204"
 
-    def test_the_command_line_sets_defaults_too(self, tmp_path: Path) -> None:
-        file = tmp_path / "lab.yaml"
-        file.write_text(HEAD + TWO)
-        loaded = read_environment(file, overrides=["defaults.filesystem.disks.count=5"], environ={})
-        assert loaded.environment.filesystems["data"].disks.count == 5
 
-
-class TestAnchors:
-    def test_keys_with_x_hold_anchors_and_nothing_else(self, tmp_path: Path) -> None:
-        text = (
-            "x-node: &node {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
-            "clusters: {a: *node, b: {<<: *node, image: ubuntu-hpc-2204}}\n"
-        )
-        clusters = _load(tmp_path, text).environment.clusters
-        assert clusters["b"].image == "ubuntu-hpc-2204"
-        assert clusters["a"].size == clusters["b"].size
-
-    def test_only_at_the_top(self, tmp_path: Path) -> None:
-        (fault,) = _faults(tmp_path, "network: {x-a: 1}\n" + BOX)
-        assert fault.id == "unknown-key"
+def test_keys_with_x_hold_anchors_and_nothing_else_only_at_the_top(tmp_path: Path) -> None:
+    text = (
+        "x-node: &node {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
+        "clusters: {a: *node, b: {<<: *node, image: ubuntu-hpc-2204}}\n"
+    )
+    clusters = _load(tmp_path, text).environment.clusters
+    assert clusters["b"].image == "ubuntu-hpc-2204"
+    assert clusters["a"].size == clusters["b"].size
+    (fault,) = _faults(tmp_path, "network: {x-a: 1}\n" + BOX)
+    assert fault.id == "unknown-key"
 
 
 class TestSelection:
-    def test_a_file_or_a_name(self, tmp_path: Path, repository: Path) -> None:
+    def test_environment_is_chosen_by_file_name_variable_or_default(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+    ) -> None:
         assert environment_file("demo").samefile(repository / "stacks/environments/demo.yaml")
         file = tmp_path / "mine.yaml"
         file.write_text(HEAD + BOX)
         assert environment_file(str(file)) == file
         assert environment_file("no/such.yaml") == Path("no/such.yaml")
-
-    def test_the_variable_and_the_default(
-        self, monkeypatch: pytest.MonkeyPatch, repository: Path
-    ) -> None:
+        with pytest.raises(UserError) as caught:
+            environment_file("dmo")
+        assert caught.value.findings[0].hint == "did you mean `demo`?"
         monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
         monkeypatch.chdir(repository)
         assert environment_file().stem == "demo"
         monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "elsewhere.yaml")
         assert environment_file() == Path("elsewhere.yaml")
-
-    def test_an_unknown_name(self) -> None:
-        with pytest.raises(UserError) as caught:
-            environment_file("dmo")
-        assert caught.value.findings[0].hint == "did you mean `demo`?"
 
     @pytest.mark.parametrize("name", known_environments())
     def test_every_environment_of_ours_can_be_read(self, name: str) -> None:

@@ -36,8 +36,9 @@ def _pool(environment: Environment, name: str = "nd") -> KubernetesNodes:
     return environment.node_pools[name]
 
 
-def test_a_pool_has_a_cluster_without_being_asked_for_one(tmp_path: Path) -> None:
+def test_a_pool_has_a_cluster_and_no_keys_without_being_asked_for(tmp_path: Path) -> None:
     environment = _load(tmp_path)
+    assert environment.access.ssh_keys == (), "nobody logs in to nodes of AKS"
     assert environment.orchestrator == Kubernetes()
     assert environment.orchestrator.api_server == "private"
     pool = _pool(environment)
@@ -50,42 +51,55 @@ def test_a_pool_has_a_cluster_without_being_asked_for_one(tmp_path: Path) -> Non
     assert not environment.machine_clusters
 
 
-def test_environment_with_kubernetes_needs_no_ssh_key(tmp_path: Path) -> None:
-    """Nobody logs in to nodes of AKS."""
-    assert _load(tmp_path).access.ssh_keys == ()
-
-
-def test_a_cluster_without_pools_is_refused(tmp_path: Path) -> None:
-    ssh = "{engine: ssh, size: Standard_D16s_v6, nodes: 1}"
-    key = (
-        "access: {ssh_keys: ["
-        '"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"]}\n'
-    )
-    with pytest.raises(UserError, match="no cluster has `engine: kubernetes`"):
-        _load(tmp_path, ssh, key + "kubernetes: {tier: Free}\n")
-
-
-def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(tmp_path: Path) -> None:
-    """Nobody has verified that AKS starts a node for it."""
-    empty = ND.replace("min: 1", "min: 0")
-    assert not _pool(_load(tmp_path, empty)).offers_infiniband
-    assert _pool(_load(tmp_path, empty[:-1] + ", infiniband: true}")).offers_infiniband
-    assert not _pool(_load(tmp_path, ND[:-1] + ", infiniband: false}")).offers_infiniband
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
+SSH = "{engine: ssh, size: Standard_D16s_v6, nodes: 1}"
+GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers"
+ACCOUNT = f"storage: {{existing: {GROUP}/Microsoft.Storage/storageAccounts/ours}}\n"
+PROXY = "network: {proxy: {http: 'http://proxy.example.com:3128'}}\n"
+CLOSED = "fetch their system from the internet, which"
+NAME = "cannot be the name of a node pool"
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("given", "said"),
     [
-        ("", "jobs on it get no InfiniBand"),
-        (", infiniband: true", "it is not verified that AKS starts a node for InfiniBand"),
-        (", infiniband: false", ""),
+        (
+            {"cluster": SSH, "more": f"access: {{ssh_keys: ['{KEY}']}}\nkubernetes: {{}}\n"},
+            "no cluster has `engine: kubernetes`",
+        ),
+        ({"name": "nd-spot"}, NAME),
+        ({"name": "thirteenchars"}, NAME),
+        ({"name": "system"}, NAME),
+        ({"more": "network: {egress: none}\n"}, CLOSED),
+        ({"more": PROXY}, CLOSED),
+        # Manifests need a container of their own.
+        ({"more": ACCOUNT}, "Fairway creates none in an existing account"),
+        ({"more": "storage: {containers: {cluster-configuration: {}}}\n"}, "a part of an Azure"),
     ],
 )
-def test_environment_warns_of_infiniband_scaled_from_zero(
-    tmp_path: Path, change: str, said: str
+def test_kubernetes_that_cannot_be_is_refused(
+    tmp_path: Path, given: dict[str, str], said: str
 ) -> None:
-    pool = f"{ND.replace('min: 1', 'min: 0')[:-1]}{change}}}"
-    found = {each.id: each.message for each in check_environment(_load(tmp_path, pool))}
+    with pytest.raises(UserError, match=said):
+        _load(tmp_path, **given)
+
+
+@pytest.mark.parametrize(
+    ("least", "change", "offers", "said"),
+    [
+        (0, "", False, "jobs on it get no InfiniBand"),
+        # Nobody has verified that AKS starts a node for it.
+        (0, ", infiniband: true", True, "it is not verified that AKS starts a node for InfiniBand"),
+        (0, ", infiniband: false", False, ""),
+        (1, ", infiniband: false", False, ""),
+    ],
+)
+def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(
+    tmp_path: Path, least: int, change: str, offers: bool, said: str
+) -> None:
+    loaded = _load(tmp_path, f"{ND.replace('min: 1', f'min: {least}')[:-1]}{change}}}")
+    assert _pool(loaded).offers_infiniband is offers
+    found = {each.id: each.message for each in check_environment(loaded)}
     assert said in found.get("infiniband-from-zero", "")
     assert ("infiniband-from-zero" in found) is bool(said)
 
@@ -115,12 +129,6 @@ def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
     assert SystemPool().node_range.min == 2
 
 
-@pytest.mark.parametrize("name", ["nd-spot", "thirteenchars", "system"])
-def test_a_name_that_no_pool_can_have_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="cannot be the name of a node pool"):
-        _load(tmp_path, name=name)
-
-
 def test_a_public_api_server_knows_the_nodes_by_their_nat(tmp_path: Path) -> None:
     allowed = "kubernetes: {api_server: allowed}\n"
     assert _load(tmp_path, more=allowed + HOME).orchestrator
@@ -131,34 +139,6 @@ def test_a_public_api_server_knows_the_nodes_by_their_nat(tmp_path: Path) -> Non
     )
     with pytest.raises(UserError, match="nodes could not reach the API server"):
         _load(tmp_path, more=allowed + firewall)
-
-
-@pytest.mark.parametrize(
-    "network", ["egress: none", "proxy: {http: 'http://proxy.example.com:3128'}"]
-)
-def test_a_closed_network_is_refused(tmp_path: Path, network: str) -> None:
-    with pytest.raises(UserError, match="fetch their system from the internet, which"):
-        _load(tmp_path, more=f"network: {{{network}}}\n")
-
-
-_ACCOUNT = (
-    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/"
-    "Microsoft.Storage/storageAccounts/ours"
-)
-
-
-@pytest.mark.parametrize(
-    ("storage", "message"),
-    [
-        (f"existing: {_ACCOUNT}", "Fairway creates none in an existing account"),
-        ("containers: {cluster-configuration: {}}", "cannot be a part of an Azure name"),
-    ],
-)
-def test_manifests_need_a_container_of_their_own(
-    tmp_path: Path, storage: str, message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        _load(tmp_path, more=f"storage: {{{storage}}}\n")
 
 
 def test_nodes_need_addresses_in_their_own_subnet(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+NUMA = (0, 0, 0, 0, 1, 1, 1, 1)
 ND = Partition(
     name="nd",
     count=16,
@@ -36,9 +37,7 @@ ND = Partition(
     sockets=2,
     cores_per_socket=48,
     memory_mib=1_848_320,
-    gpus=Gpus(
-        type="h100", files=tuple(f"/dev/nvidia{n}" for n in range(8)), numa=(0,) * 4 + (1,) * 4
-    ),
+    gpus=Gpus(type="h100", files=tuple(f"/dev/nvidia{n}" for n in range(8)), numa=NUMA),
     features=("nd96isr_h100_v5", "ib", "dedicated"),
     cloud=True,
     default=True,
@@ -55,16 +54,15 @@ RULES = Accounting(
 )
 
 
-def _conf(**values: object) -> list[str]:
+def _files(partitions: tuple[Partition, ...] = (ND,), **values: Any) -> dict[str, str]:
+    return render(SlurmCluster(name="lab", host="h", partitions=partitions, **values))
+
+
+def _conf(**values: Any) -> list[str]:
     cluster = SlurmCluster(
-        name="lab",
-        host="lab-slurm-scheduler",
-        address="10.0.0.4",
-        partitions=(ND,),
-        cloud=Cloud(),
-        **values,  # type: ignore[arg-type]
+        name="lab", host="lab-slurm-scheduler", address="10.0.0.4", partitions=(ND,), **values
     )
-    return render(cluster)["slurm.conf"].splitlines()
+    return render(replace(cluster, cloud=Cloud()))["slurm.conf"].splitlines()
 
 
 class TestConfiguration:
@@ -123,34 +121,27 @@ class TestConfiguration:
             assert accounting_commands(replace(cluster, accounting=rules)) == []
 
     def test_scale_sets_are_networks_of_their_own(self) -> None:
-        both = (ND, replace(ND, name="spot", count=1, default=False))
-        files = render(SlurmCluster(name="lab", host="h", partitions=both))
+        files = _files((ND, replace(ND, name="spot", count=1, default=False)))
         lines = [line for line in files["topology.conf"].splitlines() if line[:1] != "#"]
         assert lines == ["SwitchName=nd Nodes=nd-[0-15]", "SwitchName=spot Nodes=spot-0"]
         assert "TopologyPlugin=topology/tree" in files["slurm.conf"].splitlines()
-        alone = render(SlurmCluster(name="lab", host="h", partitions=(ND,)))
-        assert "topology.conf" not in alone
-        assert "Topology" not in alone["slurm.conf"]
+        assert "topology.conf" not in _files()
+        assert "Topology" not in _files()["slurm.conf"]
 
-    def test_nodes_reach_the_history_of_jobs_too(self) -> None:
-        assert "AccountingStorageHost=10.0.0.4" in _conf(accounting=Accounting())
+    def test_jobs_have_the_gpus_they_asked_for_beside_their_cores_and_no_more(self) -> None:
+        files = _files()
+        for number, cores in ((0, "0-47"), (7, "48-95")):
+            line = f"Name=gpu Type=h100 File=/dev/nvidia{number} Cores={cores}\n"
+            assert f"NodeName=nd-[0-15] {line}" in files["gres.conf"]
+        assert "ConstrainDevices=yes" in files["cgroup.conf"]
+        assert "ProctrackType=proctrack/cgroup" in files["slurm.conf"]
 
-    def test_gpus_lie_beside_their_cores(self) -> None:
-        gres = render(SlurmCluster(name="lab", host="h", partitions=(ND,)))["gres.conf"]
-        assert "NodeName=nd-[0-15] Name=gpu Type=h100 File=/dev/nvidia0 Cores=0-47\n" in gres
-        assert "NodeName=nd-[0-15] Name=gpu Type=h100 File=/dev/nvidia7 Cores=48-95\n" in gres
-
-    def test_accounting_needs_no_password(self) -> None:
-        cluster = SlurmCluster(name="lab", host="h", partitions=(ND,), accounting=Accounting())
-        files = render(cluster)
+    def test_accounting_needs_no_password_and_is_reached_by_nodes(self) -> None:
+        files = _files(accounting=Accounting())
         assert "AccountingStorageType=accounting_storage/slurmdbd" in files["slurm.conf"]
         assert "StoragePass" not in files["slurmdbd.conf"]
-        assert "slurmdbd.conf" not in render(SlurmCluster(name="lab", host="h", partitions=(ND,)))
-
-    def test_jobs_have_what_they_asked_for_and_no_more(self) -> None:
-        cluster = SlurmCluster(name="lab", host="h", partitions=(ND,))
-        assert "ConstrainDevices=yes" in render(cluster)["cgroup.conf"]
-        assert "ProctrackType=proctrack/cgroup" in render(cluster)["slurm.conf"]
+        assert "slurmdbd.conf" not in _files()
+        assert "AccountingStorageHost=10.0.0.4" in _conf(accounting=Accounting())
 
 
 # As `nvidia-smi nvlink --status` has it.
@@ -261,63 +252,44 @@ class TestHealthCheck:
         assert node.check(state=f"{state} Partitions=nd") == []
         assert first.exists() is stays
 
-    def test_a_sound_node_is_let_be(self, node: Node) -> None:
-        assert node.check() == []
+    PORT = "sys/class/infiniband/mlx5_0/ports/1"
+    XID = "NVRM: Xid (PCI:0001:00:00): "
 
     @pytest.mark.parametrize(
-        ("values", "problem"),
+        ("values", "file", "problem"),
         [
-            ({"gpus": "0, 0"}, "hardware: 1 of 2 GPUs"),
-            ({"gpus": "failed\nat all"}, "hardware: nvidia-smi: failed"),
-            ({"gpus": "0, 0\n1, 7"}, "hardware: uncorrected ECC errors: GPU 1: 7"),
+            ({}, "", ""),
+            ({"gpus": "0, 0"}, "", "hardware: 1 of 2 GPUs"),
+            ({"gpus": "failed\nat all"}, "", "hardware: nvidia-smi: failed"),
+            ({"gpus": "0, 0\n1, 7"}, "", "hardware: uncorrected ECC errors: GPU 1: 7"),
+            ({"kernel": f"[1.0] {XID}79, pid=1, GPU"}, "", "hardware: XID 79 on 0001:00:00"),
+            # A fault of an application is none of the node.
+            ({"kernel": f"{XID}31, pid=7, name=python"}, "", ""),
+            ({"links": f"{UP}{HALF}"}, "", "hardware: inactive NVLinks: GPU 1: 1"),
+            ({"links": f"{UP}{DOWN}"}, "", "hardware: inactive NVLinks: GPU 1: all"),
+            # With all links up or with none at all they are sound.
+            ({"links": UP}, "", ""),
+            ({"links": DOWN}, "", ""),
+            ({"free": 1}, "", "1 GiB free on /scratch"),
+            ({"gpus": "0, 0", "free": 0}, "", "hardware: 1 of 2 GPUs; 0 GiB free on /scratch"),
+            ({}, f"{PORT}/state 1: DOWN", "hardware: 1 of 2 InfiniBand adapters are up"),
             (
-                {"kernel": "[1.0] NVRM: Xid (PCI:0001:00:00): 79, pid=1, GPU has fallen off"},
-                "hardware: XID 79 on 0001:00:00",
+                *({}, f"{PORT}/rate 100 Gb/sec (4X EDR)"),
+                "hardware: 1 InfiniBand adapters are slower than 400 Gb/s",
             ),
-            ({"links": f"{UP}{HALF}"}, "hardware: inactive NVLinks: GPU 1: 1"),
-            ({"links": f"{UP}{DOWN}"}, "hardware: inactive NVLinks: GPU 1: all"),
-            ({"free": 1}, "1 GiB free on /scratch"),
+            ({}, "proc/mounts ", "/data is not mounted"),
+            # It is not drained again.
+            ({"gpus": "0, 0", "state": "State=IDLE+DRAIN Reason=by hand [me@now]"}, "", ""),
         ],
     )
-    def test_a_bad_node_is_drained_with_the_reason(
-        self, node: Node, values: dict[str, str], problem: str
+    def test_a_bad_node_is_drained_with_the_reason_and_a_sound_one_let_be(
+        self, node: Node, values: dict[str, Any], file: str, problem: str
     ) -> None:
-        assert node.check(**values) == [
-            f"update nodename=nd-0 state=drain reason=fairway: {problem}"
-        ]
-
-    @pytest.mark.parametrize("links", ["", UP, DOWN])
-    def test_gpus_with_all_links_up_or_with_none_at_all_are_sound(
-        self, node: Node, links: str
-    ) -> None:
-        assert node.check(links=links) == []
-
-    def test_a_fault_of_an_application_is_none_of_the_node(self, node: Node) -> None:
-        assert node.check(kernel="NVRM: Xid (PCI:0001:00:00): 31, pid=7, name=python") == []
-
-    @pytest.mark.parametrize(
-        ("file", "text", "problem"),
-        [
-            ("state", "1: DOWN\n", "1 of 2 InfiniBand adapters are up"),
-            ("rate", "100 Gb/sec (4X EDR)\n", "1 InfiniBand adapters are slower than 400 Gb/s"),
-        ],
-    )
-    def test_infiniband_is_up_and_as_fast_as_the_size_has_it(
-        self, node: Node, file: str, text: str, problem: str
-    ) -> None:
-        (node.root / "sys/class/infiniband/mlx5_0/ports/1" / file).write_text(text)
-        assert node.check() == [
-            f"update nodename=nd-0 state=drain reason=fairway: hardware: {problem}"
-        ]
-
-    def test_a_file_system_that_is_away_is_named(self, node: Node) -> None:
-        (node.root / "proc/mounts").write_text("")
-        assert node.check()[0].endswith("fairway: /data is not mounted")
-
-    def test_several_faults_are_one_reason(self, node: Node) -> None:
-        assert node.check(gpus="0, 0", free=0)[0].endswith(
-            "reason=fairway: hardware: 1 of 2 GPUs; 0 GiB free on /scratch"
-        )
+        if file:
+            name, _, text = file.partition(" ")
+            (node.root / name).write_text(f"{text}\n")
+        drained = f"update nodename=nd-0 state=drain reason=fairway: {problem}"
+        assert node.check(**values) == [drained] * bool(problem)
 
     @pytest.mark.parametrize(
         ("reason", "told"),
@@ -363,9 +335,6 @@ class TestHealthCheck:
         code, text = node.said
         assert (code, text.endswith(said[1].format(folder))) == (said[0], True)
 
-    def test_a_drained_node_is_not_drained_again(self, node: Node) -> None:
-        assert node.check(gpus="0, 0", state="State=IDLE+DRAIN Reason=by hand [me@now]") == []
-
 
 class TestProlog:
     """Programs that run on a node before a job and after it."""
@@ -376,26 +345,20 @@ class TestProlog:
         commands, scratch = tmp_path / "commands", tmp_path / "scratch"
         commands.mkdir()
         scratch.mkdir()
+        (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
         (commands / "scontrol").write_text(f"#!/bin/sh\ncat {tmp_path}/nodes\n")
         (commands / "scontrol").chmod(0o755)
         scripts = node_scripts(NodeFacts(), scratch=str(scratch))
+        job = {"SLURM_JOB_ID": "12", "SLURM_NODELIST": "nd-[0-1]"}
+        job |= {"SLURM_JOB_UID": str(os.getuid()), "SLURM_JOB_GID": str(os.getgid())}
+        for name in ("hosts", "first"):
+            job[f"FAIRWAY_{name.upper()}_FILE"] = str(tmp_path / name)
 
         def run(name: str, nodes: str) -> None:
             (tmp_path / "nodes").write_text(nodes)
             (tmp_path / name).write_text(scripts[name].replace("PATH=/", f"PATH={commands}:/"))
-            subprocess.run(
-                ["bash", str(tmp_path / name)],
-                env={
-                    "FAIRWAY_HOSTS_FILE": str(tmp_path / "hosts"),
-                    "FAIRWAY_FIRST_FILE": str(tmp_path / "first"),
-                    "SLURM_NODELIST": "nd-[0-1]",
-                    "SLURM_JOB_ID": "12",
-                    "SLURM_JOB_UID": str(os.getuid()),
-                    "SLURM_JOB_GID": str(os.getgid()),
-                },
-                check=True,
-                capture_output=True,
-            )
+            script = ["bash", str(tmp_path / name)]
+            subprocess.run(script, env=job, check=True, capture_output=True)
 
         return run
 
@@ -418,26 +381,14 @@ class TestProlog:
                 "10.0.0.8 nd-1 # fairway",
             ]
 
-    def test_a_slurmd_that_starts_again_beside_a_job_does_not_say_that_the_node_booted(
-        self, run: Callable[[str, str], None], tmp_path: Path
-    ) -> None:
-        (tmp_path / "hosts").write_text("")
-        (tmp_path / "first").write_text('SLURMD_FIRST="-b"\n')
-        run("prolog", self.NODES)
-        assert not (tmp_path / "first").exists()
-
-    def test_without_addresses_the_file_stays_as_it_was(
-        self, run: Callable[[str, str], None], tmp_path: Path
-    ) -> None:
-        (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
-        run("prolog", "")
-        assert (tmp_path / "hosts").read_text() == "127.0.0.1 localhost\n"
-
     def test_a_job_has_a_folder_of_its_own_for_as_long_as_it_runs(
         self, run: Callable[[str, str], None], tmp_path: Path
     ) -> None:
-        (tmp_path / "hosts").write_text("")
-        run("prolog", self.NODES)
+        # A slurmd that starts again beside it does not say that the node booted.
+        (tmp_path / "first").write_text('SLURMD_FIRST="-b"\n')
+        run("prolog", "")
+        assert (tmp_path / "hosts").read_text() == "127.0.0.1 localhost\n", "no addresses"
+        assert not (tmp_path / "first").exists()
         folder = tmp_path / "scratch" / "job-12"
         assert folder.stat().st_mode & 0o777 == 0o700
         (folder / "data").write_text("1")

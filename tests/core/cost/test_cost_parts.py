@@ -19,26 +19,20 @@ from fairway_core.cost.prices import Price, PriceTable, snapshot
 from fairway_core.environment import Environment
 
 DAY = datetime.date(2026, 11, 21)
+SERVER = {
+    "kind": "nfs_server",
+    "size": "Standard_D32s_v6",
+    "disks": {"count": 4, "gib": 1024, "iops": 5000, "mbps": 500},
+    "path": "/data",
+}
+PAIR = {"engine": "ssh", "size": "Standard_ND96isr_H100_v5", "nodes": 2, "mounts": ["data"]}
+SCALES: dict[str, Any] = {**PAIR, "nodes": {"min": 1, "max": 4}}
 BASE: dict[str, Any] = {
     "name": "lab",
     "location": "eastus",
     "access": {"ssh_keys": ["ssh-ed25519 AAAA lab"]},
-    "filesystems": {
-        "data": {
-            "kind": "nfs_server",
-            "size": "Standard_D32s_v6",
-            "disks": {"count": 4, "gib": 1024, "iops": 5000, "mbps": 500},
-            "path": "/data",
-        }
-    },
-    "clusters": {
-        "pair": {
-            "engine": "ssh",
-            "size": "Standard_ND96isr_H100_v5",
-            "nodes": 2,
-            "mounts": ["data"],
-        }
-    },
+    "filesystems": {"data": SERVER},
+    "clusters": {"pair": PAIR},
 }
 
 
@@ -69,39 +63,21 @@ def test_nodes_of_a_scale_set_are_stopped_at_rest_and_those_of_a_pool_at_their_l
 
 
 def test_slurm_has_a_scheduler_with_login_nodes_and_keeps_its_least_nodes_at_rest() -> None:
-    partition = {
-        "engine": "slurm",
-        "size": "Standard_ND96isr_H100_v5",
-        "nodes": {"min": 1, "max": 4},
-        "mounts": ["data"],
-        "os_disk": "managed",
-    }
+    partition = {**SCALES, "engine": "slurm", "os_disk": "managed"}
     parts = _parts(clusters={"nd": partition}, slurm={"disk_gib": 100, "login": {"count": 2}})
     counts = {part.meter: part.counts for part in parts if part.resource == "cluster nd"}
     assert counts["vm/Standard_ND96isr_H100_v5"] == Counts(1, 4, 1)
     assert list(counts.values())[1] == Counts(1, 4, 1), "deleted nodes keep no disk"
     scheduler = [part.meter for part in parts if part.resource == "Slurm scheduler"]
-    assert scheduler == [
-        "vm/Standard_D4s_v6",
-        "premium/P6",
-        "premium/P10",
-        None,
-        "private_endpoint",
-    ]
+    machine = ["vm/Standard_D4s_v6", "premium/P6"]
+    assert scheduler == [*machine, "premium/P10", None, "private_endpoint"]
     for number in range(2):
         name = f"Slurm login node {number}"
-        login = [part.meter for part in parts if part.resource == name]
-        assert login == ["vm/Standard_D4s_v6", "premium/P6"]
+        assert [part.meter for part in parts if part.resource == name] == machine
 
 
 def test_kubernetes_costs_its_api_server_and_the_nodes_that_run_no_jobs() -> None:
-    pool = {
-        "engine": "kubernetes",
-        "size": "Standard_ND96isr_H100_v5",
-        "nodes": {"min": 1, "max": 4},
-        "mounts": ["data"],
-        "job_image": "train:1",
-    }
+    pool = {**SCALES, "engine": "kubernetes", "job_image": "train:1"}
     system = {"nodes": {"min": 2, "max": 3}}
     parts = _parts(clusters={"nd": pool}, kubernetes={"system": system})
     found = {part.meter: part for part in parts}
@@ -118,28 +94,22 @@ def test_kubernetes_costs_its_api_server_and_the_nodes_that_run_no_jobs() -> Non
 
 def test_every_section_of_an_environment_is_priced_or_known_to_cost_nothing() -> None:
     """A section that is added must be counted, or named here."""
-    free = {"name", "location", "zone", "tags", "protect", "checks", "defaults", "state"}
-    free |= {"imports", "moved", "naming"}
-    free |= {"budget", "policies", "resource_group", "web"}  # the page is on the login node
-    counted = {"access", "network", "storage", "registry", "vault", "monitoring"}
-    counted |= {"filesystems", "batch", "slurm", "kubernetes", "clusters"}
-    assert set(Environment.model_fields) == free | counted
+    free = "name location zone tags protect checks defaults state imports moved naming budget"
+    free += " policies resource_group web"  # the page is on the login node
+    counted = "access network storage registry vault monitoring filesystems batch slurm kubernetes"
+    assert set(Environment.model_fields) == {*free.split(), *counted.split(), "clusters"}
 
 
-def test_cost_estimate_without_prices_is_unknown_and_not_zero() -> None:
+def test_cost_estimate_without_prices_is_unknown_and_not_zero_but_for_no_nodes() -> None:
     found = estimate(_parts(), PriceTable())
-    assert (found.hourly.minimum, found.hourly.maximum) == (None, None)
-    assert found.hourly.rest is None
+    hourly = found.hourly
+    assert (hourly.minimum, hourly.maximum, hourly.rest) == (None, None, None)
     assert found.monthly.maximum is None
     assert found.month_of_days(8) is None
     known, parts = found.known
     assert known == 0
     assert parts > 5
-
-
-def test_cost_estimate_of_zero_nodes_is_zero_without_a_price() -> None:
-    part = vms("Standard_HB176rs_v4", Counts(0, 4, 0))
-    (line,) = estimate([part], PriceTable()).lines
+    (line,) = estimate([vms("Standard_HB176rs_v4", Counts(0, 4, 0))], PriceTable()).lines
     assert (line.hourly.minimum, line.hourly.maximum, line.hourly.rest) == (0.0, None, 0.0)
 
 
@@ -208,18 +178,15 @@ def test_the_network_and_services_have_their_parts() -> None:
     assert all(part.reason for part in parts if part.by_use)
 
 
+NETAPP = {"kind": "netapp", "tib": 4}
+
+
 def test_cost_parts_count_each_kind_of_file_system() -> None:
     filesystems = {
         **BASE["filesystems"],
         "home": {"kind": "azure_files", "gib": 1024, "path": "/home"},
-        "fast": {"kind": "netapp", "tib": 4, "service_level": "Ultra", "path": "/fast"},
-        "flex": {
-            "kind": "netapp",
-            "tib": 4,
-            "service_level": "Flexible",
-            "mibps": 200,
-            "path": "/flex",
-        },
+        "fast": {**NETAPP, "service_level": "Ultra", "path": "/fast"},
+        "flex": {**NETAPP, "service_level": "Flexible", "mibps": 200, "path": "/flex"},
         "wide": {"kind": "lustre", "tib": 8, "path": "/wide"},
     }
     found = {part.resource: part for part in _parts(filesystems=filesystems) if part.meter is None}
@@ -266,12 +233,9 @@ def test_every_price_of_the_snapshot_is_of_a_meter_and_says_where_it_is_from() -
     assert snapshot().price("nat_gateway", "westeurope") is not None
 
 
-def test_sizes_are_asked_for_by_the_name_that_azure_uses() -> None:
+def test_cost_meters_have_the_names_of_azure_and_no_others() -> None:
     for size in vm_sizes():
         assert dict(meter(f"vm/{size}").fields)["armSkuName"] == size
-
-
-def test_cost_meter_of_an_unknown_name_fails() -> None:
     for name in ("gold", "vm", "vm/", "nat_gateway/x"):
         with pytest.raises(KeyError):
             meter(name)

@@ -48,20 +48,15 @@ DIRECT = "Microsoft NVMe Direct Disk v2"
 
 
 def target(name: str = "nd", **selector: str) -> Target:
-    facts = {
-        "name": name,
-        "engine": "kubernetes",
-        "nodes": {"min": 0, "max": 2},
-        "mounts": {"data": "/data"},
-        "kubernetes": {
-            "image": "a:1",
-            "shared": "/data/fairway",
-            "volumes": {"data": "data"},
-            "selector": {"agentpool": name, **selector},
-            "tolerations": ["fairway.dev/pool"],
-        },
+    access = {
+        "image": "a:1",
+        "shared": "/data/fairway",
+        "volumes": {"data": "data"},
+        "selector": {"agentpool": name, **selector},
+        "tolerations": ["fairway.dev/pool"],
     }
-    return Target.model_validate(facts)
+    facts = {"name": name, "engine": "kubernetes", "nodes": {"min": 0, "max": 2}}
+    return Target.model_validate({**facts, "mounts": {"data": "/data"}, "kubernetes": access})
 
 
 @pytest.fixture
@@ -131,14 +126,14 @@ class TestDisks:
         assert "mount -o noatime,inode64 /dev/nvme1n1 /nvme" in done
         assert "mkfs.xfs" not in str(set_up(other))
 
-    def test_what_was_made_before_keeps_its_files(self, set_up: Any) -> None:
+    def test_what_was_made_before_keeps_its_files_and_no_free_disk_is_no_fault(
+        self, set_up: Any, tmp_path: Path
+    ) -> None:
         done, _ = set_up(f"/dev/nvme1n1,{DIRECT},,xfs")
         assert "mkfs.xfs" not in str(done)
         assert "mount -o noatime,inode64 /dev/nvme1n1 /nvme" in done
-
-    def test_tasks_begin_on_the_system_disk_where_no_disk_is_free(
-        self, set_up: Any, tmp_path: Path
-    ) -> None:
+        (tmp_path / "log.mounted").unlink()
+        (tmp_path / "nvme" / "fairway").rmdir()
         _, said = set_up("/dev/sda,Virtual Disk,/")
         assert "no free local NVMe disk: tasks' scratch is on the system disk" in said
         assert (tmp_path / "nvme" / "fairway").is_dir()
@@ -161,19 +156,15 @@ def test_nfs_reads_far_ahead_now_and_from_now_on(set_up: Any, tmp_path: Path) ->
     assert rule.startswith('SUBSYSTEM=="bdi", ACTION=="add", PROGRAM="/usr/bin/awk ')
     assert rule.endswith('ATTR{read_ahead_kb}="15360"\n')
     assert rule.count("\n") == 1
+    (tmp_path / "99-nfs.rules").write_text("theirs\n")
+    assert "udevadm" not in str(set_up()[0])
+    assert (tmp_path / "99-nfs.rules").read_text() == "theirs\n", "that an image has"
     # What udev makes of it: `$kernel` is the device, `$$` one dollar.
     program = rule.partition('PROGRAM="')[2].partition('", ATTR')[0]
     for device, code in (("0:57", 0), ("0:58", 1)):
         words = program.replace("$kernel", device).replace("$$", "$")
         words = words.replace("/proc/fs/nfsfs/volumes", str(tmp_path / "volumes"))
         assert subprocess.run(shlex.split(words), check=False).returncode == code
-
-
-def test_the_rule_that_an_image_has_stays(set_up: Any, tmp_path: Path) -> None:
-    (tmp_path / "99-nfs.rules").write_text("theirs\n")
-    done, _ = set_up()
-    assert "udevadm" not in str(done)
-    assert (tmp_path / "99-nfs.rules").read_text() == "theirs\n"
 
 
 class TestCleaning:
@@ -272,17 +263,16 @@ class TestPods:
         ]
         assert [each["name"] for each in stays["volumeMounts"]] == ["scripts", "scratch"]
 
-    def test_the_scripts_are_where_the_containers_look(self) -> None:
-        _, scripts, daemons = node_setup.objects([target()])
-        spec = daemons["spec"]["template"]["spec"]
+    def test_the_scripts_are_where_the_containers_look_and_others_are_other_pods(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, scripts, before = node_setup.objects([target()])
+        spec = before["spec"]["template"]["spec"]
         text = " ".join([*spec["initContainers"][0]["command"], *spec["containers"][0]["command"]])
         for name, program in scripts["data"].items():
             assert f"/scripts/{name}" in text
             assert program.startswith("#!/usr/bin/env bash\n")
         assert {"name": "scripts", "configMap": {"name": "node-setup"}} in spec["volumes"]
-
-    def test_other_scripts_are_other_pods(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        before = node_setup.objects([target()])[-1]
         monkeypatch.setattr(node_setup, "set_up_script", lambda: "true\n")
         after = node_setup.objects([target()])[-1]
         assert before["spec"]["template"]["metadata"] != after["spec"]["template"]["metadata"]
