@@ -41,19 +41,20 @@ def _diagnostic(summary: str, address: str = f"data.terraform_remote_state.{CROS
 
 def test_a_log_in_place_of_a_plan_says_for_what_the_stack_waits(tmp_path: Path) -> None:
     file = tmp_path / "demo-compute.json"
-    version = json.dumps({"@level": "info", "type": "version"})
-    file.write_text(f"{version}\n{_diagnostic('Unable to find remote state')}\n")
-    plan = read_plan(str(file))
+
+    def log(*of: str) -> str:
+        version = json.dumps({"@level": "info", "type": "version"})
+        file.write_text(f"{version}\n{_diagnostic(*of)}\n")
+        return str(file)
+
+    plan = read_plan(log("Unable to find remote state"))
     assert (plan.stack, plan.waits_for) == ("demo-compute", ("demo-network",))
     assert plan.changes == []
-    file.write_text(f"{version}\n{_diagnostic('Unsupported attribute')}\n")
-    assert read_plan(str(file)).waits_for == ("demo-network",)
-    file.write_text(f"{version}\n{_diagnostic('Unsupported attribute', 'azurerm_subnet.a')}\n")
+    assert read_plan(log("Unsupported attribute")).waits_for == ("demo-network",)
     with pytest.raises(UserError, match="terraform plan failed: Unsupported attribute"):
-        read_plan(str(file))
-    file.write_text(f"{version}\n{_diagnostic('Invalid value')}\n")
+        read_plan(log("Unsupported attribute", "azurerm_subnet.a"))
     with pytest.raises(UserError, match="terraform plan failed: Invalid value"):
-        read_plan(str(file))
+        read_plan(log("Invalid value"))
 
 
 @pytest.mark.parametrize(
@@ -100,13 +101,6 @@ def test_an_errored_plan_without_its_inputs_waits(make_plan: Any) -> None:
 
 def _bad(**change: Any) -> dict[str, Any]:
     return {"address": "a.b", "type": "a", "change": {"actions": ["create"], **change}}
-
-
-def test_parts_that_are_null_are_empty(make_plan: Any) -> None:
-    parts = {"resource_changes": None, "resource_drift": None, "output_changes": None}
-    plan = read_plan(make_plan("a", **parts))
-    assert (plan.changes, plan.drift, plan.output_changes) == ([], [], {})
-    assert review([plan]).stacks[0].changes == ()
 
 
 GOOD = {"format_version": "1.2", "planned_values": {}}
@@ -156,14 +150,16 @@ def test_read_plan_refuses_a_file_that_is_no_plan(tmp_path: Path, content: Any, 
     assert "terraform show -json" in finding.hint
 
 
-def test_brackets_in_texts_are_no_levels(make_plan: Any) -> None:
+def test_brackets_in_texts_and_parts_that_are_null_are_no_fault(make_plan: Any) -> None:
     texts = {f"a{n}": "[" * 500 + '\\"{' for n in range(3)}
     assert len(read_plan(make_plan("x", ("a.b", "create", None, texts))).changes) == 1
-
-
-def test_a_device_is_no_plan() -> None:
-    with pytest.raises(UserError, match="this is a device, not a file"):
-        read_plan("x=/dev/zero")
+    parts = {"resource_changes": None, "resource_drift": None, "output_changes": None}
+    plan = read_plan(make_plan("a", **parts))
+    assert (plan.changes, plan.drift, plan.output_changes) == ([], [], {})
+    assert review([plan]).stacks[0].changes == ()
+    change = ("azurerm_managed_disk.a", "delete create", {}, {}, {"replace_paths": None})
+    (lost,) = review([read_plan(make_plan("y", change))]).lost
+    assert lost.address == "azurerm_managed_disk.a"
 
 
 def test_a_pipe_is_read(make_plan: Any, tmp_path: Path) -> None:
@@ -178,35 +174,28 @@ def test_a_pipe_is_read(make_plan: Any, tmp_path: Path) -> None:
         os.close(reading)
 
 
-def test_paths_that_are_null_are_none(make_plan: Any) -> None:
-    change = ("azurerm_managed_disk.a", "delete create", {}, {}, {"replace_paths": None})
-    (lost,) = review([read_plan(make_plan("x", change))]).lost
-    assert lost.address == "azurerm_managed_disk.a"
-
-
 def test_missing_unreadable_and_huge_files(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such file"):
-        read_plan(str(tmp_path / "none.json"))
-    with pytest.raises(UserError, match="directory"):
-        read_plan(str(tmp_path))
-    huge = tmp_path / "huge.json"
-    with huge.open("wb") as sparse:
-        sparse.truncate((1 << 30) + 1)
-    with pytest.raises(UserError, match="larger than 1 GiB"):
-        read_plan(str(huge))
+    (huge := tmp_path / "huge.json").touch()
+    os.truncate(huge, (1 << 30) + 1)
+    for path, said in (
+        (tmp_path / "none.json", "no such file"),
+        (tmp_path, "directory"),
+        ("x=/dev/zero", "this is a device, not a file"),
+        (huge, "larger than 1 GiB"),
+    ):
+        with pytest.raises(UserError, match=said):
+            read_plan(str(path))
+
+
+TWICE = '"resource_changes":[{}],"resource_changes":[]'
+ACTIONS = '"output_changes":{"a":{"actions":[],"action\\u0073":[]}}'
 
 
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        (
-            '{"format_version":"1.2","resource_changes":[{}],"resource_changes":[]}',
-            "resource_changes",
-        ),
-        (
-            '{"format_version":"1.2","output_changes":{"a":{"actions":[],"action\\u0073":[]}}}',
-            "actions",
-        ),
+        (f'{{"format_version":"1.2",{TWICE}}}', "resource_changes"),
+        (f'{{"format_version":"1.2",{ACTIONS}}}', "actions"),
         ('{"@level":"info"}\n{"@level":"error","@level":"info"}', "@level"),
     ],
 )
