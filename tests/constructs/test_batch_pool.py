@@ -56,16 +56,12 @@ def test_batch_account_is_closed_to_the_public_network_by_default(
 def test_named_ranges_get_in_and_nodes_report_from_their_way_out(synthesize: Synthesize) -> None:
     account = _account(synthesize, allowed=[HOME, VPN], egress_address="198.51.100.7")
     assert account["public_network_access_enabled"] is True
+    named, out = ([{"ip_range": each}] for each in ("203.0.113.0/24", "198.51.100.7"))
     assert account["network_profile"] == {
-        "account_access": {"default_action": "Deny", "ip_rule": [{"ip_range": "203.0.113.0/24"}]},
-        "node_management_access": {
-            "default_action": "Deny",
-            "ip_rule": [{"ip_range": "198.51.100.7"}],
-        },
+        "account_access": {"default_action": "Deny", "ip_rule": named},
+        "node_management_access": {"default_action": "Deny", "ip_rule": out},
     }
-
-
-def test_nodes_with_an_endpoint_need_no_way_in_from_outside(synthesize: Synthesize) -> None:
+    # Nodes with an endpoint need no way in from outside.
     profile = _account(synthesize, allowed=[HOME])["network_profile"]
     assert profile["node_management_access"] == {"default_action": "Deny"}
     assert _account(synthesize, allowed=[VPN])["public_network_access_enabled"] is False
@@ -81,25 +77,19 @@ def test_batchs_own_storage_is_reached_without_a_key(synthesize: Synthesize) -> 
     assert "lifecycle" not in account
 
 
-@pytest.fixture
-def own(synthesize: Synthesize) -> dict[str, Any]:
-    """An account that makes its VMs in the subscription."""
-
+def test_the_subscription_mode_comes_after_its_roles_and_a_closed_vault(
+    synthesize: Synthesize,
+) -> None:
     def build(stack: Stack) -> None:
         first = BatchUserSubscription(stack, service_principal="batch-in-our-directory")
         BatchAccount(stack, user_subscription=first)
 
-    resources: dict[str, Any] = synthesize(build)["resource"]
-    return resources
-
-
-def test_the_subscription_mode_comes_after_its_roles(own: dict[str, Any]) -> None:
+    own: dict[str, Any] = synthesize(build)["resource"]
     account = own["azurerm_batch_account"]["batch"]
     assert account["pool_allocation_mode"] == "UserSubscription"
-    assert account["key_vault_reference"] == {
-        "id": "${azurerm_key_vault.batch-vault.id}",
-        "url": "${azurerm_key_vault.batch-vault.vault_uri}",
-    }
+    id_ = "${azurerm_key_vault.batch-vault.id}"
+    reference = {"id": id_, "url": "${azurerm_key_vault.batch-vault.vault_uri}"}
+    assert account["key_vault_reference"] == reference
     roles = own["azurerm_role_assignment"]
     assert set(account["depends_on"]) == {f"azurerm_role_assignment.{name}" for name in roles}
     assert {role["principal_id"] for role in roles.values()} == {"batch-in-our-directory"}
@@ -108,10 +98,7 @@ def test_the_subscription_mode_comes_after_its_roles(own: dict[str, Any]) -> Non
     assert not any("skip_service_principal_aad_check" in role for role in roles.values())
     subscription = "${data.azurerm_client_config.current.subscription_id}"
     assert roles["batch-orchestrates"]["scope"] == f"/subscriptions/{subscription}"
-    assert roles["batch-keeps-secrets"]["scope"] == "${azurerm_key_vault.batch-vault.id}"
-
-
-def test_the_vault_is_batchs_own_and_closed(own: dict[str, Any]) -> None:
+    assert roles["batch-keeps-secrets"]["scope"] == id_
     vault = own["azurerm_key_vault"]["batch-vault"]
     assert vault["network_acls"] == {"default_action": "Deny", "bypass": "AzureServices"}
     assert vault["rbac_authorization_enabled"] is True
@@ -121,7 +108,7 @@ def test_the_vault_is_batchs_own_and_closed(own: dict[str, Any]) -> None:
     assert vault["name"].startswith("lab-kvb")
     assert vault["lifecycle"] == {"prevent_destroy": True}
     (lock,) = own["azurerm_management_lock"].values()
-    assert lock["scope"] == "${azurerm_key_vault.batch-vault.id}"
+    assert lock["scope"] == id_
 
 
 A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"
@@ -186,6 +173,9 @@ def test_nodes_have_no_public_address_and_an_identity(
     assert pool["name"] == "lab-spot"
     assert pool["account_name"] == "${azurerm_batch_account.batch.name}"
     assert pool["metadata"] == place.labelled("cluster", "spot")
+
+
+MIXES = Autoscale(scenario="workday_with_offpeak_max_spot")
 
 
 def test_batch_pool_constructor_takes_only_the_known_arguments() -> None:
@@ -268,13 +258,6 @@ def _script(task: dict[str, Any]) -> str:
     return base64.b64decode(match[1]).decode()
 
 
-def test_a_start_task_that_mounts_blobs_says_as_which_identity(synthesize: Synthesize) -> None:
-    blobs = Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
-    script = _script(_pool(synthesize, mounts=[MOUNT, blobs])["start_task"])
-    assert "blobs ro a.b/sets /sets squashed" in script
-    assert re.search("/etc/fairway/identity .*\n/identities/nodes\n", script)
-
-
 def test_the_start_task_runs_as_root_and_holds_the_node_back(synthesize: Synthesize) -> None:
     task = _pool(synthesize, mounts=[MOUNT])["start_task"]
     assert task["wait_for_success"] is True
@@ -285,32 +268,29 @@ def test_the_start_task_runs_as_root_and_holds_the_node_back(synthesize: Synthes
     assert "10.40.128.4:/srv/fairway/data /data" in script
     assert "vers=4.1,proto=tcp,rsize=262144" in script
     assert "ssh-ed25519" not in script
+    # One that mounts blobs says as which identity.
+    blobs = Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
+    script = _script(_pool(synthesize, mounts=[MOUNT, blobs])["start_task"])
+    assert "blobs ro a.b/sets /sets squashed" in script
+    assert re.search("/etc/fairway/identity .*\n/identities/nodes\n", script)
 
 
 def test_containers_are_pulled_by_the_nodes_identity(synthesize: Synthesize) -> None:
     containers = Containers(images=["team.azurecr.io/train:3"], registries=["team.azurecr.io"])
     pool = _pool(synthesize, containers=containers)
+    identity = {"user_assigned_identity_id": "/identities/nodes"}
+    nobody = dict.fromkeys(("user_name", "password"), "${null}")
     assert pool["container_configuration"] == {
         "type": "DockerCompatible",
         "container_image_names": ["team.azurecr.io/train:3"],
-        "container_registries": [
-            {
-                "registry_server": "team.azurecr.io",
-                "user_assigned_identity_id": "/identities/nodes",
-                "user_name": "${null}",
-                "password": "${null}",
-            }
-        ],
+        "container_registries": [{"registry_server": "team.azurecr.io", **identity, **nobody}],
     }
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"maximum": 0},
-            "pool `spot`: `maximum`: expected a number of at least 1, found the number",
-        ),
+        ({"maximum": 0}, "pool `spot`: `maximum`: expected a number of at least 1, found the"),
         ({"minimum": 9}, "min 9 is above max 8"),
         ({"minimum": -1}, "at least 0, found the number -1"),
         ({"maximum": 101}, "pool `spot`: a pool holds at most 100 nodes, not 101"),
@@ -318,10 +298,7 @@ def test_containers_are_pulled_by_the_nodes_identity(synthesize: Synthesize) -> 
         ({"size": CPU, "mpi": False, "maximum": 2001}, "holds at most 2000"),
         ({"size": CPU, "mpi": False, "spot": True, "maximum": 1001}, "holds at most 1000"),
         ({"image": image("ubuntu-2404")}, "image"),
-        (
-            {"spot": True, "autoscale": Autoscale(scenario="workday_with_offpeak_max_spot")},
-            "a pool for MPI holds only one kind",
-        ),
+        ({"spot": True, "autoscale": MIXES}, "a pool for MPI holds only one kind"),
     ],
 )
 def test_batch_pool_arguments_that_azure_would_refuse_are_refused(

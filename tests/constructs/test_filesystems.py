@@ -64,17 +64,16 @@ class TestAzureFiles:
         share = resources["azurerm_storage_share"]["files-home-share"]
         assert (share["enabled_protocol"], share["quota"]) == ("NFS", 1024)
 
-    def test_two_shares_have_accounts_of_different_names(self, synthesize: Synthesize) -> None:
+    def test_azure_files_have_accounts_of_different_names_and_mount_by_nfs(
+        self, synthesize: Synthesize
+    ) -> None:
+        made: list[AzureFiles] = []
+
         def build(stack: Stack) -> None:
-            for name in ("home", "data"):
-                AzureFiles(stack, name, **FILES)
+            made.extend(AzureFiles(stack, name, **FILES) for name in ("home", "data"))
 
         accounts = _resources(synthesize, build)["azurerm_storage_account"].values()
         assert len({account["name"] for account in accounts}) == 2
-
-    def test_azure_files_mount_uses_nfs_with_nconnect(self, synthesize: Synthesize) -> None:
-        made: list[AzureFiles] = []
-        synthesize(lambda s: made.append(AzureFiles(s, "home", **FILES)))
         mount = made[0].mount
         assert mount.type == "nfs"
         assert mount.options.startswith("vers=4,minorversion=1,sec=sys,nconnect=4")
@@ -108,27 +107,30 @@ class TestNetApp:
 
 
 class TestLustre:
-    def _import(self) -> BlobImport:
-        return BlobImport(
-            account_id="/account", container_id="/container", service_principal=PRINCIPAL
+    def test_lustre_sku_capacity_and_mount_are_those_asked_for(
+        self, synthesize: Synthesize
+    ) -> None:
+        made: list[Lustre] = []
+        resources = _resources(
+            synthesize, lambda s: made.append(Lustre(s, "fast", subnet=SUBNET, **LUSTRE))
         )
-
-    def test_lustre_sku_and_capacity_are_those_asked_for(self, synthesize: Synthesize) -> None:
-        resources = _resources(synthesize, lambda s: Lustre(s, "fast", subnet=SUBNET, **LUSTRE))
         lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
         assert lustre["sku_name"] == "AMLFS-Durable-Premium-250"
         assert (lustre["storage_capacity_in_tb"], lustre["zones"]) == (48, ["2"])
-        assert lustre["maintenance_window"] == {
-            "day_of_week": "Sunday",
-            "time_of_day_in_utc": "22:00",
-        }
+        window = {"day_of_week": "Sunday", "time_of_day_in_utc": "22:00"}
+        assert lustre["maintenance_window"] == window
         assert "hsm_setting" not in lustre
         assert "azurerm_role_assignment" not in resources
+        mount = made[0].mount
+        assert (mount.type, mount.options) == ("lustre", "noatime,flock,_netdev")
+        assert mount.source.endswith("@tcp0:/lustrefs")
+        assert made[0].throughput_mbps == 12000
 
     def test_blobs_are_imported_once_it_may_read_them(self, synthesize: Synthesize) -> None:
+        given = {"account_id": "/account", "container_id": "/container"}
+        blobs = BlobImport(**given, service_principal=PRINCIPAL)
         resources = _resources(
-            synthesize,
-            lambda s: Lustre(s, "fast", subnet=SUBNET, blob_import=self._import(), **LUSTRE),
+            synthesize, lambda s: Lustre(s, "fast", subnet=SUBNET, blob_import=blobs, **LUSTRE)
         )
         lustre = resources["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
         assert lustre["hsm_setting"] == {
@@ -143,14 +145,6 @@ class TestLustre:
         assert all(grant["principal_id"] == PRINCIPAL for grant in grants.values())
         assert all(grant["description"] for grant in grants.values())
         assert {f"azurerm_role_assignment.{name}" for name in grants} <= set(lustre["depends_on"])
-
-    def test_lustre_mount_names_its_own_address(self, synthesize: Synthesize) -> None:
-        made: list[Lustre] = []
-        synthesize(lambda s: made.append(Lustre(s, "fast", subnet=SUBNET, **LUSTRE)))
-        mount = made[0].mount
-        assert (mount.type, mount.options) == ("lustre", "noatime,flock,_netdev")
-        assert mount.source.endswith("@tcp0:/lustrefs")
-        assert made[0].throughput_mbps == 12000
 
 
 @pytest.mark.parametrize("protect", [True, False])
@@ -186,42 +180,30 @@ def test_what_holds_data_is_protected_from_destruction(
         assert ("lifecycle" in body) is protect
 
 
-class TestBackup:
-    @pytest.fixture
-    def resources(self, synthesize: Synthesize) -> dict[str, Any]:
-        backup = Backup(keep=14, at="01:30")
+def test_nfs_backup_of_servers_starts_after_every_disk_and_outlives_the_vm(
+    synthesize: Synthesize,
+) -> None:
+    backup = Backup(keep=14, at="01:30")
 
-        def build(stack: Stack) -> None:
-            for name in ("one", "two"):
-                NfsServer(stack, name, path="/d", backup=backup, subnet=SUBNET)
+    def build(stack: Stack) -> None:
+        for name in ("one", "two"):
+            NfsServer(stack, name, path="/d", backup=backup, subnet=SUBNET)
 
-        return _resources(synthesize, build)
-
-    def test_servers_share_a_vault_and_keep_what_each_asks_for(
-        self, resources: dict[str, Any]
-    ) -> None:
-        assert list(resources["azurerm_recovery_services_vault"]) == ["backup-vault"]
-        policy = resources["azurerm_backup_policy_vm"]["nfs-one-backup-policy"]
-        assert policy["policy_type"] == "V2", "the other takes no Premium SSD v2 disks"
-        assert policy["backup"] == {"frequency": "Daily", "time": "01:30"}
-        assert policy["retention_daily"] == {"count": 14}
-
-    def test_nfs_backup_starts_after_every_disk_is_attached(
-        self, resources: dict[str, Any]
-    ) -> None:
-        backup = resources["azurerm_backup_protected_vm"]["nfs-one-backup"]
-        attachments = resources["azurerm_virtual_machine_data_disk_attachment"]
-        own = {name for name in attachments if name.startswith("nfs-one-")}
-        assert {f"azurerm_virtual_machine_data_disk_attachment.{name}" for name in own} <= set(
-            backup["depends_on"]
-        )
-
-    def test_a_replaced_vm_keeps_its_backups(self, resources: dict[str, Any]) -> None:
-        # A reference to the VM is unknown while it is replaced, and would replace the backup.
-        backup = resources["azurerm_backup_protected_vm"]["nfs-one-backup"]
-        assert "azurerm_linux_virtual_machine." not in backup["source_vm_id"]
-        machine = resources["azurerm_linux_virtual_machine"]["nfs-one-server"]
-        assert backup["source_vm_id"].endswith(f"/virtualMachines/{machine['name']}")
+    resources = _resources(synthesize, build)
+    # Servers share a vault and keep what each asks for.
+    assert list(resources["azurerm_recovery_services_vault"]) == ["backup-vault"]
+    policy = resources["azurerm_backup_policy_vm"]["nfs-one-backup-policy"]
+    assert policy["policy_type"] == "V2", "the other takes no Premium SSD v2 disks"
+    assert policy["backup"] == {"frequency": "Daily", "time": "01:30"}
+    assert policy["retention_daily"] == {"count": 14}
+    made = resources["azurerm_backup_protected_vm"]["nfs-one-backup"]
+    attached = "azurerm_virtual_machine_data_disk_attachment"
+    own = {f"{attached}.{name}" for name in resources[attached] if name.startswith("nfs-one-")}
+    assert own <= set(made["depends_on"])
+    # A reference to the VM is unknown while it is replaced, and would replace the backup.
+    assert "azurerm_linux_virtual_machine." not in made["source_vm_id"]
+    machine = resources["azurerm_linux_virtual_machine"]["nfs-one-server"]
+    assert made["source_vm_id"].endswith(f"/virtualMachines/{machine['name']}")
 
 
 class TestDisks:

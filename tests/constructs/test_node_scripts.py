@@ -44,28 +44,18 @@ class TestMounts:
 
         return mount
 
-    def test_mount_script_mounts_each_file_system_type_with_its_options(
-        self, mount: Callable[[str], list[str]], tmp_path: Path
-    ) -> None:
-        lustre = tmp_path / "lustre"
-        assert mount(f"lustre flock,_netdev 10.0.0.6@tcp0:/lustrefs {lustre} squashed\n") == [
-            f"mount -t lustre -o flock,_netdev 10.0.0.6@tcp0:/lustrefs {lustre}"
-        ]
-
-    def test_a_new_file_system_is_opened_to_users_once(
+    def test_mount_script_mounts_a_file_system_and_opens_a_new_one_to_users_once(
         self, mount: Callable[[str], list[str]], tmp_path: Path
     ) -> None:
         folder = tmp_path / "fast"
-        line = f"lustre flock source {folder} root\n"
-        assert mount(line)[1:] == [f"chmod 1777 {folder}"]
-        folder.chmod(0o755)
-        assert mount(line)[1:] == []
-        assert folder.stat().st_mode & 0o7777 == 0o755, "what people change stays"
-
-    def test_mount_script_without_mounts_mounts_nothing(
-        self, mount: Callable[[str], list[str]]
-    ) -> None:
+        line = f"lustre flock,_netdev 10.0.0.6@tcp0:/lustrefs {folder}"
+        mounted = f"mount -t lustre -o flock,_netdev 10.0.0.6@tcp0:/lustrefs {folder}"
         assert mount("\n") == []
+        assert mount(f"{line} squashed\n") == [mounted]
+        assert mount(f"{line} root\n") == [mounted, f"chmod 1777 {folder}"]
+        folder.chmod(0o755)
+        assert mount(f"{line} root\n") == [mounted]
+        assert folder.stat().st_mode & 0o7777 == 0o755, "what people change stays"
 
 
 class TestBlobs:
@@ -137,11 +127,11 @@ class TestBlobs:
             "mode": "msi",
         }
 
-    def test_a_machine_with_several_identities_says_which_one_it_means(
+    def test_identity_is_named_where_there_are_several_and_a_mount_that_does_not_appear_fails(
         self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
     ) -> None:
         (tmp_path / "identity").write_text("/subscriptions/s/nodes\n")
-        run("ro", INSTALLED="1", APPEARS="1")
+        assert run("ro", INSTALLED="1")[0] == 1
         text = (tmp_path / "settings" / "data-sets.yaml").read_text()
         settings = YAML(typ="safe", pure=True).load(text)
         assert settings["azstorage"]["resid"] == "/subscriptions/s/nodes"
@@ -168,11 +158,6 @@ class TestBlobs:
         assert cache.is_dir()
         assert not cache.is_symlink()
         assert cache.stat().st_mode & 0o777 == 0o700
-
-    def test_a_mount_that_does_not_appear_fails(
-        self, run: Callable[..., tuple[int, list[str]]]
-    ) -> None:
-        assert run("ro", INSTALLED="1")[0] == 1
 
 
 class TestVolume:
@@ -241,28 +226,20 @@ class TestVolume:
         f"GROUP_lun{n}": "data" for n in range(3)
     }
 
-    def test_blank_disks_become_one_striped_volume(self, run: Any) -> None:
+    def test_blank_disks_become_one_striped_volume_and_new_ones_are_taken_in(
+        self, run: Any
+    ) -> None:
         status, changes, _ = run(self.STEPS)
         assert status == 0
         assert changes == [
             "vgcreate data /dev/lun0 /dev/lun1 /dev/lun2",
             "lvcreate --yes --name data --extents 100%FREE --stripes 3 --stripesize 256k data",
         ]
-
-    def test_the_next_boot_changes_nothing(self, run: Any) -> None:
         status, changes, _ = run(self.STEPS, EXISTS="yes", **self.OURS)
         assert status == 0
         assert [change for change in changes if not change.startswith("pvresize")] == []
-
-    def test_new_disks_are_taken_in_beside_the_old_ones(self, run: Any) -> None:
-        status, changes, _ = run(
-            self.STEPS,
-            DISKS="5",
-            LUNS=" 0 1 2 3 4 ",
-            EXISTS="yes",
-            FREE="/dev/lun3 /dev/lun4",
-            **self.OURS,
-        )
+        more = {"DISKS": "5", "LUNS": " 0 1 2 3 4 ", "FREE": "/dev/lun3 /dev/lun4"}
+        status, changes, _ = run(self.STEPS, EXISTS="yes", **more, **self.OURS)
         assert status == 0
         assert changes[0] == "vgextend data /dev/lun3 /dev/lun4"
         assert changes[-1].endswith("--stripes 2 --stripesize 256k data/data /dev/lun3 /dev/lun4")
@@ -288,15 +265,11 @@ class TestVolume:
         assert changes == []
         assert message in said
 
-    def test_an_empty_volume_gets_a_file_system_once(self, run: Any) -> None:
-        status, changes, _ = run("mount_volume", SIG_data_volume="")
-        assert changes[0] == "mkfs.xfs -q /dev/data-volume"
-        assert status == 1, "the stand-in stays blank, and is then refused"
-
-    @pytest.mark.parametrize("found", ["xfs", "ext4", "unclear"])
-    def test_a_volume_that_holds_anything_is_never_formatted(self, run: Any, found: str) -> None:
-        _, changes, _ = run("mount_volume", SIG_data_volume=found)
-        assert changes == []
+    @pytest.mark.parametrize("found", ["", "xfs", "ext4", "unclear"])
+    def test_only_an_empty_volume_gets_a_file_system(self, run: Any, found: str) -> None:
+        status, changes, _ = run("mount_volume", SIG_data_volume=found)
+        assert changes == ["mkfs.xfs -q /dev/data-volume"] * (found == "")
+        assert found or status == 1, "the stand-in stays blank, and is then refused"
 
 
 class TestPeers:
@@ -326,28 +299,27 @@ class TestPeers:
 
         return join
 
-    def test_nodes_that_join_trust_each_other(
+    def test_nodes_that_join_trust_each_other_and_keep_their_keys(
         self, join: Callable[[str], Path], tmp_path: Path
     ) -> None:
+        folder = tmp_path / "node2" / ".ssh"
+        folder.mkdir(parents=True)
+        (folder / "authorized_keys").write_text("ssh-ed25519 AAAA mine\n")
+        (tmp_path / "shared" / "ssh").mkdir(parents=True)
+        for each in (tmp_path / "shared", tmp_path / "shared" / "ssh"):
+            each.chmod(0o777)
         one, two = join("node1"), join("node2")
+        assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755
+        assert (tmp_path / "shared" / "ssh").stat().st_mode & 0o777 == 0o700
         key = (one / ".ssh" / "id_fairway").read_text()
         assert key == (two / ".ssh" / "id_fairway").read_text()
         public = (tmp_path / "shared" / "ssh" / "id_ed25519.pub").read_text()
         assert (one / ".ssh" / "authorized_keys").read_text() == public
-        assert (two / ".ssh" / "id_fairway").stat().st_mode & 0o777 == 0o600
-
-    def test_joining_again_changes_nothing(self, join: Callable[[str], Path]) -> None:
-        home = join("node1")
-        before = {f.name: f.read_text() for f in (home / ".ssh").iterdir()}
-        join("node1")
-        assert {f.name: f.read_text() for f in (home / ".ssh").iterdir()} == before
-
-    def test_keys_that_were_there_stay(self, join: Callable[[str], Path], tmp_path: Path) -> None:
-        folder = tmp_path / "node1" / ".ssh"
-        folder.mkdir(parents=True)
-        (folder / "authorized_keys").write_text("ssh-ed25519 AAAA mine\n")
-        join("node1")
         assert "ssh-ed25519 AAAA mine\n" in (folder / "authorized_keys").read_text()
+        assert (two / ".ssh" / "id_fairway").stat().st_mode & 0o777 == 0o600
+        before = {f.name: f.read_text() for f in (one / ".ssh").iterdir()}
+        join("node1")
+        assert {f.name: f.read_text() for f in (one / ".ssh").iterdir()} == before
 
     @pytest.mark.parametrize("name", ["shared", "shared/ssh"])
     def test_keys_come_from_no_folder_of_somebody_else(
@@ -369,16 +341,6 @@ class TestPeers:
         said = f"{tmp_path / name} is not a folder of me's: remove it, then restart this node"
         assert said in caught.value.stderr
         assert not (tmp_path / "node1" / ".ssh").exists()
-
-    def test_peer_folders_are_writable_by_their_owner_only(
-        self, join: Callable[[str], Path], tmp_path: Path
-    ) -> None:
-        (tmp_path / "shared" / "ssh").mkdir(parents=True)
-        for folder in (tmp_path / "shared", tmp_path / "shared" / "ssh"):
-            folder.chmod(0o777)
-        join("node1")
-        assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755
-        assert (tmp_path / "shared" / "ssh").stat().st_mode & 0o777 == 0o700
 
 
 class TestAnnouncement:
@@ -436,15 +398,11 @@ class TestAnnouncement:
         )
         assert (hosts / "well").read_text() == "10.0.0.9 0f1e2d3c 1000\n"
 
-    def test_announcement_in_a_folder_of_another_owner_is_refused(
-        self, announce: Callable[..., int], tmp_path: Path
-    ) -> None:
-        (tmp_path / "s").mkdir()
-        assert announce("node1", admin="4321") != 0
-        assert list(tmp_path.glob("s/**/node1")) == []
-
-    def test_announcement_on_an_unmounted_file_system_writes_nothing(
+    def test_announcement_is_written_to_its_own_mounted_folder_alone(
         self, announce: Callable[..., int], tmp_path: Path
     ) -> None:
         assert announce("node1", mounted=False) != 0
         assert not (tmp_path / "s").exists()
+        (tmp_path / "s").mkdir()
+        assert announce("node1", admin="4321") != 0
+        assert list(tmp_path.glob("s/**/node1")) == []
