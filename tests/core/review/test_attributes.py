@@ -75,29 +75,31 @@ class TestSecrets:
         assert repr(HIDDEN) in text, "the change itself is shown"
         return text
 
-    def test_a_sensitive_attribute(self) -> None:
+    def test_values_that_a_mask_names_are_hidden_on_both_sides(self) -> None:
         mask = {"before_sensitive": {"key": True}, "after_sensitive": {"key": True}}
         assert _changes({"key": self.SECRET}, {"key": "new"}, **mask) == [("key", HIDDEN, HIDDEN)]
         assert _changes({"key": self.SECRET}, {"key": self.SECRET}, **mask) == []
-
-    def test_sensitive_on_one_side_is_hidden_on_both(self) -> None:
-        self._text({"key": self.SECRET}, {"key": "new"}, after_sensitive={"key": True})
-        self._text({"key": "old"}, {"key": self.SECRET}, before_sensitive={"key": True})
-
-    def test_inside_a_list_and_inside_what_is_new(self) -> None:
-        block = {"name": "a", "values": {"token": self.SECRET}}
-        mask = {"after_sensitive": {"block": [{"values": {"token": True}}]}}
-        assert "(sensitive)" in self._text({"block": []}, {"block": [block]}, **mask)
-        whole = {"after_sensitive": {"block": [True]}}
-        assert "(sensitive)" in self._text({"block": []}, {"block": [block]}, **whole)
-
-    def test_everything(self) -> None:
-        self._text({"a": 1}, {"a": self.SECRET}, after_sensitive=True)
-        self._text({"a": {"b": 1}}, {"a": {"b": self.SECRET}}, after_sensitive={"a": True})
-
-    def test_a_mask_of_another_shape_hides_all(self) -> None:
-        self._text({"a": {"b": 1}}, {"a": {"b": self.SECRET}}, after_sensitive={"a": [True]})
         assert masked({"a": [self.SECRET]}, {"a": {"b": True}}) == {"a": [HIDDEN]}
+
+    BLOCK = ({"block": []}, {"block": [{"name": "a", "values": {"token": SECRET}}]})
+
+    @pytest.mark.parametrize(
+        ("before", "after", "masks"),
+        [
+            ({"key": SECRET}, {"key": "new"}, {"after_sensitive": {"key": True}}),
+            ({"key": "old"}, {"key": SECRET}, {"before_sensitive": {"key": True}}),
+            (*BLOCK, {"after_sensitive": {"block": [{"values": {"token": True}}]}}),
+            (*BLOCK, {"after_sensitive": {"block": [True]}}),
+            ({"a": 1}, {"a": SECRET}, {"after_sensitive": True}),
+            ({"a": {"b": 1}}, {"a": {"b": SECRET}}, {"after_sensitive": {"a": True}}),
+            # A mask of another shape hides all.
+            ({"a": {"b": 1}}, {"a": {"b": SECRET}}, {"after_sensitive": {"a": [True]}}),
+        ],
+    )
+    def test_secret_is_hidden_wherever_the_mask_lies(
+        self, before: Any, after: Any, masks: Any
+    ) -> None:
+        self._text(before, after, **masks)
 
     def test_secret_in_a_reordered_block_is_masked(self) -> None:
         secret, plain = {"name": "a", "value": self.SECRET}, {"name": "b", "value": "old"}
@@ -115,24 +117,9 @@ class TestSecrets:
         assert "(sensitive)" in self._text({name: None}, {name: self.SECRET})
         assert masked({"a": [{name: self.SECRET}]}, False) == {"a": [{name: HIDDEN}]}
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "client_secret",
-            "token",
-            "secret",
-            "value",
-            "shared_key",
-            "primary_key",
-            "passphrase",
-            "adminPassword",
-            "DB_PASSWORD",
-            "api_key",
-            "password",
-            "apiKey",
-            "SAS",
-        ],
-    )
+    NESTED = "client_secret token secret value shared_key primary_key passphrase adminPassword"
+
+    @pytest.mark.parametrize("name", f"{NESTED} DB_PASSWORD api_key password apiKey SAS".split())
     def test_secret_names_in_nested_maps_are_masked(self, name: str) -> None:
         new = {"settings": {name: self.SECRET}, "list": [{"a": {name: self.SECRET}}]}
         assert self.SECRET not in repr(masked(new, False))
@@ -186,55 +173,37 @@ def told(before: str, after: str, **more: Any) -> dict[str, tuple[Any, Any]]:
     return {each.path: (each.old, each.new) for each in attribute_changes(change)}
 
 
-def test_a_field_that_changes_is_told_by_its_object() -> None:
+def test_manifest_changes_are_told_by_object_and_field() -> None:
     less = {**QUOTA, "spec": {"hard": {"pods": "4"}}}
-    found = told(text([SPACE, QUOTA]), text([less, SPACE]))
-    assert found == {'source_content["ResourceQuota training/fairway"].spec.hard.pods': ("8", "4")}
-
-
-def test_an_object_that_comes_or_goes_is_told_whole() -> None:
     path = 'source_content["ResourceQuota training/fairway"]'
+    assert told(text([SPACE, QUOTA]), text([less, SPACE])) == {f"{path}.spec.hard.pods": ("8", "4")}
     assert told(text([SPACE]), text([SPACE, QUOTA])) == {path: (None, QUOTA)}
     assert told(text([SPACE, QUOTA]), text([SPACE])) == {path: (QUOTA, None)}
-
-
-def test_every_field_is_what_replaces_the_blob() -> None:
-    change = {
-        "before": {"source_content": text([QUOTA])},
-        "after": {"source_content": text([{**QUOTA, "spec": {"hard": {"pods": "4"}}}])},
-        "replace_paths": [["source_content"]],
-    }
+    # Each field is what replaces the blob.
+    change: dict[str, Any] = {"replace_paths": [["source_content"]]}
+    change |= {"before": {"source_content": text([QUOTA])}}
+    change |= {"after": {"source_content": text([less])}}
     assert [each.forces for each in attribute_changes(change)] == [True]
+
+
+NAMED = "kind: a\nmetadata: {name: a}\n"
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
     "other",
     [
-        "plain words",
-        "kind: Namespace",
-        "kind: Namespace\nmetadata: {name: [a]}",
-        "kind: Namespace\nmetadata: {name: a, namespace: 1}",
-        "kind: a\nmetadata: {name: a}\n---\nkind: a\nmetadata: {name: a}",
-        "kind: a\nmetadata: &m {name: a}\nother: *m",
-        "kind: !!python/name:os.system a\nmetadata: {name: a}",
-        "kind: a\nmetadata: {name: a}\nkind: b",
-        "kind: a\nmetadata: {name: a}\nx: " + "[" * 3000 + "]" * 3000,
-        "kind: [",
-        "kind: a\nmetadata: {name: a}\nx: " + "y" * (1 << 20),
-    ],
-    ids=[
-        "words",
-        "nameless",
-        "list",
-        "number",
-        "twice",
-        "alias",
-        "tag",
-        "keys",
-        "deep",
-        "broken",
-        "long",
+        pytest.param("plain words", id="words"),
+        pytest.param("kind: Namespace", id="nameless"),
+        pytest.param("kind: Namespace\nmetadata: {name: [a]}", id="list"),
+        pytest.param("kind: Namespace\nmetadata: {name: a, namespace: 1}", id="number"),
+        pytest.param(f"{NAMED}---\n{NAMED}", id="twice"),
+        pytest.param("kind: a\nmetadata: &m {name: a}\nother: *m", id="alias"),
+        pytest.param("kind: !!python/name:os.system a\nmetadata: {name: a}", id="tag"),
+        pytest.param(f"{NAMED}kind: b", id="keys"),
+        pytest.param(f"{NAMED}x: " + "[" * 3000 + "]" * 3000, id="deep"),
+        pytest.param("kind: [", id="broken"),
+        pytest.param(f"{NAMED}x: " + "y" * (1 << 20), id="long"),
     ],
 )
 def test_any_other_text_is_told_as_it_is(other: str) -> None:
