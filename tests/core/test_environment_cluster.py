@@ -38,31 +38,23 @@ def _cluster(tmp_path: Path, more: str, nodes: str = "2", size: str = H100) -> C
     return cluster
 
 
-def test_nodes_are_dedicated_unless_the_file_says_otherwise(tmp_path: Path) -> None:
-    cluster = _cluster(tmp_path, "")
-    assert cluster.spot is False
-    assert cluster.spot_options is None
-    assert cluster.repair is None
-
-
-def test_spot_is_said_in_one_word_or_in_detail(tmp_path: Path) -> None:
+def test_cluster_has_the_settings_of_its_section(tmp_path: Path) -> None:
+    usual = _cluster(tmp_path, "")
+    assert (usual.spot, usual.spot_options, usual.repair) == (False, None, None)
     assert _cluster(tmp_path, ", spot: true").spot_options == Spot()
     more = ", spot: {eviction: deallocate, restore: 1h, max_price: 12.5}"
     spot = _cluster(tmp_path, more).spot_options
     assert spot is not None
     assert (spot.eviction, spot.restore, spot.max_price) == ("deallocate", 3600, 12.5)
-
-
-def test_repair_waits_half_an_hour(tmp_path: Path) -> None:
     repair = _cluster(tmp_path, ", repair: {}").repair
     assert repair is not None
     assert (repair.action, repair.grace) == ("replace", 1800)
-
-
-def test_an_image_of_ones_own_has_the_properties_of_what_it_was_made_from(tmp_path: Path) -> None:
-    cluster = _cluster(tmp_path, f", image: almalinux-hpc-8, image_id: {IMAGE}")
-    assert cluster.image_id == IMAGE
-    assert cluster.chosen_image.nfs_client_package == "nfs-utils"
+    own = _cluster(tmp_path, f", image: almalinux-hpc-8, image_id: {IMAGE}")
+    assert (own.image_id, own.chosen_image.nfs_client_package) == (IMAGE, "nfs-utils")
+    urn = _cluster(tmp_path, ", image: 'microsoft-dsvm:ubuntu-hpc:2404:24.4.1'")
+    assert urn.chosen_image.version == "24.4.1"
+    placed = _cluster(tmp_path, f", proximity_placement_group: {PLACED}")
+    assert placed.proximity_placement_group == PLACED
 
 
 def test_the_version_of_ones_own_image_is_the_one_that_counts(tmp_path: Path) -> None:
@@ -74,16 +66,6 @@ def test_the_version_of_ones_own_image_is_the_one_that_counts(tmp_path: Path) ->
 
     assert floating("")
     assert not floating(f", image_id: {IMAGE}")
-
-
-def test_an_image_known_by_its_urn_may_have_another_version(tmp_path: Path) -> None:
-    cluster = _cluster(tmp_path, ", image: 'microsoft-dsvm:ubuntu-hpc:2404:24.4.1'")
-    assert cluster.chosen_image.version == "24.4.1"
-
-
-def test_a_placement_group_is_named_by_its_id(tmp_path: Path) -> None:
-    cluster = _cluster(tmp_path, f", proximity_placement_group: {PLACED}")
-    assert cluster.proximity_placement_group == PLACED
 
 
 def test_the_local_disk_must_hold_the_system() -> None:
@@ -100,39 +82,26 @@ def _fault(tmp_path: Path, more: str, nodes: str = "2", size: str = H100) -> Fin
     return finding
 
 
+A100, BOX = "Standard_NC24ads_A100_v4", "Standard_NC40ads_H100_v5"
+TAKEN = f"capacity_reservation: {RESERVED}"
+NO_CAPACITY = f"Azure reserves no capacity of {H100}"
+
+
 @pytest.mark.parametrize(
-    ("more", "size", "said"),
+    ("more", "nodes", "size", "path", "said"),
     [
-        ("", "Standard_ND96isr_H100_v5", "Azure reserves no capacity of Standard_ND96isr_H100_v5"),
-        (", spot: true", "Standard_NC24ads_A100_v4", "Spot capacity cannot be reserved"),
+        (TAKEN, "1", H100, "capacity_reservation", NO_CAPACITY),
+        (f"{TAKEN}, spot: true", "1", A100, "capacity_reservation", "Spot capacity cannot be"),
+        ("repair: {}", "1", BOX, "repair", "single VM"),
+        ("spot: {restore: 1h}", "1", BOX, "spot.restore", "single VM"),
+        ("", "{min: 0, max: 4}", H100, "nodes", "nothing resizes"),
+        ("os_disk: local", "1", A100, "os_disk", ""),
     ],
 )
-def test_capacity_that_cannot_be_reserved_is_refused(
-    tmp_path: Path, more: str, size: str, said: str
+def test_cluster_settings_that_cannot_be_are_refused(
+    tmp_path: Path, more: str, nodes: str, size: str, path: str, said: str
 ) -> None:
-    finding = _fault(tmp_path, f"capacity_reservation: {RESERVED}{more}", "1", size)
-    assert finding.path == "clusters.pair.capacity_reservation"
-    assert said in finding.message
-
-
-@pytest.mark.parametrize(
-    ("more", "path"), [("repair: {}", "repair"), ("spot: {restore: 1h}", "spot.restore")]
-)
-def test_cluster_settings_of_scale_sets_are_refused_for_a_single_vm(
-    tmp_path: Path, more: str, path: str
-) -> None:
-    finding = _fault(tmp_path, more, "1", "Standard_NC40ads_H100_v5")
+    finding = _fault(tmp_path, more, nodes, size)
     assert finding.path == f"clusters.pair.{path}"
-    assert "single VM" in finding.message
-
-
-def test_a_range_is_refused_where_nothing_resizes(tmp_path: Path) -> None:
-    finding = _fault(tmp_path, "", "{min: 0, max: 4}")
-    assert finding.path == "clusters.pair.nodes"
-    assert "nothing resizes" in finding.message
-    assert "engine: batch" in finding.hint
-
-
-def test_a_vm_without_a_local_disk_cannot_have_its_system_there(tmp_path: Path) -> None:
-    finding = _fault(tmp_path, "os_disk: local", "1", "Standard_NC24ads_A100_v4")
-    assert finding.path == "clusters.pair.os_disk"
+    assert said in finding.message
+    assert path != "nodes" or "engine: batch" in finding.hint

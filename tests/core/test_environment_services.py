@@ -45,43 +45,38 @@ def test_the_smallest_file_has_no_service_that_it_did_not_ask_for(tmp_path: Path
     assert {c.expire for c in environment.storage.containers.values()} == {None}
 
 
-def test_containers_expire_in_days(tmp_path: Path) -> None:
+def test_containers_expire_in_days_and_a_key_of_ones_own_brings_a_vault(tmp_path: Path) -> None:
     more = "storage: {containers: {datasets: {}, outputs: {expire: 90d}, code: {expire: 48h}}}"
     containers = _load(tmp_path, more).storage.containers
-    assert {name: c.expire for name, c in containers.items()} == {
-        "datasets": None,
-        "outputs": 90,
-        "code": 2,
-    }
-
-
-def test_a_key_of_ones_own_brings_a_vault(tmp_path: Path) -> None:
+    expire = {name: each.expire for name, each in containers.items()}
+    assert expire == {"datasets": None, "outputs": 90, "code": 2}
     assert _load(tmp_path, "storage: {customer_managed_key: true}").has_vault
     assert _load(tmp_path, "vault: {}").has_vault
 
 
-def test_a_registry_is_closed_unless_it_cannot_be(tmp_path: Path) -> None:
-    registry = _load(tmp_path, "registry: {}").registry
-    assert registry is not None
-    assert (registry.sku, registry.retention_days) == ("Premium", 30)
-    registry = _load(tmp_path, "registry: {retention: 7d}").registry
-    assert registry is not None
-    assert registry.retention_days == 7
-    more = "network: {private_endpoints: false}\nregistry: {sku: Basic}"
+@pytest.mark.parametrize(
+    ("more", "sku", "days"),
+    [
+        ("registry: {}", "Premium", 30),
+        ("registry: {retention: 7d}", "Premium", 7),
+        ("network: {private_endpoints: false}\nregistry: {sku: Basic}", "Basic", None),
+    ],
+)
+def test_a_registry_is_closed_unless_it_cannot_be(
+    tmp_path: Path, more: str, sku: str, days: int | None
+) -> None:
     registry = _load(tmp_path, more).registry
     assert registry is not None
-    assert registry.retention_days is None
+    assert (registry.sku, registry.retention_days) == (sku, days)
 
 
 def test_a_budget_tells_those_who_are_named_nearest(tmp_path: Path) -> None:
-    monitoring = "monitoring: {emails: [a@example.com]}\n"
-    environment = _load(tmp_path, monitoring + "budget: {monthly: 50000}")
-    assert environment.budget is not None
-    assert environment.budget.alerts == (50, 80, 100)
-    assert budget_contacts(environment.budget, environment.monitoring) == ("a@example.com",)
-    environment = _load(tmp_path, monitoring + "budget: {monthly: 1, emails: [b@example.com]}")
-    assert environment.budget is not None
-    assert budget_contacts(environment.budget, environment.monitoring) == ("b@example.com",)
+    for more, told in (("", "a@example.com"), (", emails: [b@example.com]", "b@example.com")):
+        watched = "monitoring: {emails: [a@example.com]}\n"
+        environment = _load(tmp_path, f"{watched}budget: {{monthly: 50000{more}}}")
+        assert environment.budget is not None
+        assert environment.budget.alerts == (50, 80, 100)
+        assert budget_contacts(environment.budget, environment.monitoring) == (told,)
 
 
 def test_a_remote_state_has_a_usual_container(tmp_path: Path) -> None:
@@ -113,9 +108,6 @@ def test_a_network_with_zones_of_a_hub_needs_none_for_that_account(tmp_path: Pat
 
 @pytest.mark.parametrize("value", [True, 0, -1, 1.5, "1.5d", "d", None, []])
 def test_days_are_whole_and_more_than_none(value: object) -> None:
+    assert days_of(90) == days_of("90d") == days_of("2160h")
     with pytest.raises(FieldError):
         days_of(value)
-
-
-def test_days_are_read_from_a_models_own_dump() -> None:
-    assert days_of(90) == days_of("90d") == days_of("2160h")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fairway_core.catalog.limits import regions
+from fairway_core.catalog.tables import table
 from fairway_core.checks import check_environment
 from fairway_core.environment import read_environment
 from fairway_core.findings import Finding, Severity, UserError
@@ -65,26 +66,22 @@ def test_a_number_in_a_tag_is_quoted_as_it_is_written(tmp_path: Path) -> None:
     assert (finding.path, '"1.10"' in finding.hint) == ("tags.version", True)
 
 
-def test_a_long_name_is_told_and_shown_short(tmp_path: Path) -> None:
-    finding = _fault(tmp_path, {"n" * 129: "x"})
-    assert "has 129 characters" in finding.message
-    assert len(finding.message) < 100
-    assert "128" in finding.hint
+OPEN = "network: {private_endpoints: false}\n"
+NO_ZONES = "network: {dns: {zones: none}}\n"
 
 
-@pytest.mark.parametrize(
-    ("more", "most"),
-    [
-        ("", 13),
-        ("network: {private_endpoints: false}\n", 48),
-        ("network: {dns: {zones: none}}\n", 48),
-    ],
-)
-def test_a_resource_takes_so_many(tmp_path: Path, more: str, most: int) -> None:
+@pytest.mark.parametrize(("more", "most"), [("", 13), (OPEN, 48), (NO_ZONES, 48)])
+def test_a_resource_takes_so_many_tags_with_names_so_long(
+    tmp_path: Path, more: str, most: int
+) -> None:
     finding = _fault(tmp_path, {f"tag{index}": "x" for index in range(most + 1)}, more)
     assert f"{most + 1} tags" in finding.message
     assert f"keep {most}" in finding.hint
     assert finding.path == "tags"
+    finding = _fault(tmp_path, {"n" * 129: "x"}, more)
+    assert "has 129 characters" in finding.message
+    assert len(finding.message) < 100
+    assert "128" in finding.hint
 
 
 @pytest.mark.parametrize("name", ["cost:center", "cost center", "1st", "kostenstelle-ä", "a+b"])
@@ -121,14 +118,9 @@ def test_an_unknown_region_is_told_with_the_nearest_and_not_refused(tmp_path: Pa
     assert finding.location.line == 2
 
 
-def test_regions_are_named_as_resources_take_them() -> None:
+def test_regions_are_named_as_resources_take_them_with_their_source() -> None:
     assert len(regions()) > 50
     assert all(name.isalnum() and name == name.lower() for name in regions())
-
-
-def test_the_regions_say_where_they_come_from_and_when() -> None:
-    from fairway_core.catalog.tables import table
-
     rows = table("regions")
     assert rows["source"]
     assert rows["date"].year >= 2026

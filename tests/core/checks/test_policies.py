@@ -52,20 +52,17 @@ def test_policies_report_each_missing_required_tag(tmp_path: Path) -> None:
     policies = "policies: {required_tags: [owner, Cost-Center, project, environment]}\n"
     found = _found(tmp_path, policies + tags)
     assert _shown(found) == [("policy-tag", "tags", tags.strip())] * 2
-    assert "the tag `Cost-Center`" in found[0].message
-    assert (
-        "which `policies.required_tags` requires on every resource, has no value"
-        in found[0].message
-    )
-    assert "the tag `project`" in found[1].message
-    assert "is missing" in found[1].message
+    for each, tag, said in zip(
+        found, ("Cost-Center", "project"), ("has no value", "is missing"), strict=True
+    ):
+        assert f"the tag `{tag}`" in each.message
+        assert "`policies.required_tags` requires on every resource" in each.message
+        assert said in each.message
     assert _found(tmp_path, "policies: {required_tags: [managed-by]}\n") == [], "Fairway's own"
-
-
-def test_a_tag_is_asked_for_where_there_are_no_tags(tmp_path: Path) -> None:
-    (found,) = _found(tmp_path, "policies: {required_tags: [owner]}\n")
-    assert (found.id, found.path) == ("policy-tag", "tags")
-    assert found.location is not None, "the file is named all the same"
+    # It is asked for where there are no tags, and the file is named all the same.
+    (alone,) = _found(tmp_path, "policies: {required_tags: [owner]}\n")
+    assert (alone.id, alone.path) == ("policy-tag", "tags")
+    assert alone.location is not None
 
 
 def test_a_region_that_is_not_allowed(tmp_path: Path) -> None:
