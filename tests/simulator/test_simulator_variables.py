@@ -34,11 +34,11 @@ def test_simulator_variables_file_exists_while_the_simulator_runs(
         assert _sourced(file, "KEY", "SIM_PID") == ["a b'c", str(os.getpid())]
         assert capsys.readouterr().out == """export KEY='a b'"'"'c'\n"""
     assert [*tmp_path.iterdir()] == []
-
-
-def test_without_a_file_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with published({"KEY": "value"}, None, "SIM_PID"):
         assert capsys.readouterr().out == "export KEY=value\n"
+    with published({"A": "a"}, file):
+        file.unlink()  # somebody has removed it meanwhile
+    assert not file.exists()
 
 
 def test_simulator_variables_of_two_simulators_are_removed_separately(tmp_path: Path) -> None:
@@ -60,11 +60,4 @@ def test_the_newer_of_two_alike_stays(tmp_path: Path) -> None:
     first.__exit__(None, None, None)
     assert file.read_text() == "export URL=2\n"
     second.__exit__(None, None, None)
-    assert not file.exists()
-
-
-def test_a_file_that_was_removed_meanwhile(tmp_path: Path) -> None:
-    file = tmp_path / "sim.env"
-    with published({"A": "a"}, file):
-        file.unlink()
     assert not file.exists()

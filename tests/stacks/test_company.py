@@ -25,44 +25,16 @@ def _endpoints(stack: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_zones_and_servers_of_a_hub_are_used(written: Written) -> None:
+def test_the_zones_servers_and_workspace_of_a_hub_are_used(written: Written) -> None:
     """No zone is made, and none is linked: a network takes one link for a name."""
     stacks = written(_SECTIONS / "hub.yaml")
-    network = stacks["network"]["resource"]
+    network, data = stacks["network"]["resource"], stacks["data"]["resource"]
     assert network["azurerm_virtual_network"]["vnet"]["dns_servers"] == ["10.0.0.10", "10.0.0.11"]
     assert not _OWN_ZONES & set(network)
     for name, endpoint in _endpoints(stacks["data"]).items():
         (zone,) = endpoint["private_dns_zone_group"]["private_dns_zone_ids"]
         assert "/resourceGroups/hub/" in zone, name
         assert "lifecycle" not in endpoint
-
-
-def test_zones_may_be_left_to_a_policy(written: Written) -> None:
-    """Zone groups that the policy enters are no drift."""
-    stacks = written(_SECTIONS / "sweeps.yaml")
-    assert not _OWN_ZONES & set(stacks["network"]["resource"])
-    endpoints = _endpoints(stacks["data"])
-    assert endpoints
-    for endpoint in endpoints.values():
-        assert "private_dns_zone_group" not in endpoint
-        assert endpoint["lifecycle"]["ignore_changes"] == ["private_dns_zone_group"]
-
-
-def test_nodes_may_pull_from_a_registry_that_is_there(written: Written) -> None:
-    data = written(_SECTIONS / "sweeps.yaml")["data"]
-    assert "azurerm_container_registry" not in data["resource"]
-    assert "registry-endpoint" not in _endpoints(data)
-    (grant,) = [
-        grant
-        for grant in data["resource"]["azurerm_role_assignment"].values()
-        if grant["role_definition_name"] == "AcrPull"
-    ]
-    assert grant["scope"].endswith("/registries/Contoso")
-
-
-def test_logs_go_to_a_workspace_that_is_there(written: Written) -> None:
-    stacks = written(_SECTIONS / "hub.yaml")
-    data = stacks["data"]["resource"]
     assert "azurerm_log_analytics_workspace" not in data
     (rule,) = data["azurerm_monitor_data_collection_rule"].values()
     (destination,) = rule["destinations"]["log_analytics"]
@@ -75,16 +47,27 @@ def test_logs_go_to_a_workspace_that_is_there(written: Written) -> None:
         written(kept)
 
 
-def test_pools_know_that_registry(written: Written) -> None:
+def test_zones_may_be_left_to_a_policy_and_a_registry_that_is_there_used(written: Written) -> None:
+    """Zone groups that the policy enters are no drift."""
+    stacks = written(_SECTIONS / "sweeps.yaml")
+    assert not _OWN_ZONES & set(stacks["network"]["resource"])
+    data, endpoints = stacks["data"]["resource"], _endpoints(stacks["data"])
+    assert endpoints
+    for endpoint in endpoints.values():
+        assert "private_dns_zone_group" not in endpoint
+        assert endpoint["lifecycle"]["ignore_changes"] == ["private_dns_zone_group"]
+    assert "azurerm_container_registry" not in data
+    assert "registry-endpoint" not in endpoints
+    grants = data["azurerm_role_assignment"].values()
+    (pull,) = [each for each in grants if each["role_definition_name"] == "AcrPull"]
+    assert pull["scope"].endswith("/registries/Contoso")
+    # Pools know it, by its own name or by that of its login server.
     text = (_SECTIONS / "sweeps.yaml").read_text()
     text = text.replace("spot: true,", "spot: true, containers: true,")
-    for given, server in ((text, "contoso-abc.azurecr.io"), (_unnamed(text), "contoso.azurecr.io")):
+    unnamed = text.replace(", login_server: contoso-abc.azurecr.io", "")
+    for given, server in ((text, "contoso-abc.azurecr.io"), (unnamed, "contoso.azurecr.io")):
         stack = written(given)["compute"]["resource"]["azurerm_batch_pool"]
         assert json.dumps(server) in json.dumps(stack), server
-
-
-def _unnamed(text: str) -> str:
-    return text.replace(", login_server: contoso-abc.azurecr.io", "")
 
 
 _INSIDE = {
@@ -106,11 +89,10 @@ def test_data_lies_in_an_account_that_is_there(written: Written) -> None:
         assert f"azurerm_storage_{made}" not in data["resource"], made
     found = data["data"]
     assert "azurerm_storage_account" not in found
-    names = {each["name"] for each in found["azurerm_storage_container"].values()}
+    containers = found["azurerm_storage_container"].values()
+    names = {each["name"] for each in containers}
     assert names == {"datasets", "outputs", "code"}
-    assert {each["storage_account_id"] for each in found["azurerm_storage_container"].values()} == {
-        LAKE
-    }
+    assert {each["storage_account_id"] for each in containers} == {LAKE}
     for kind in ("nodes", "slurm-nodes"):
         for name in names:
             grant = data["resource"]["azurerm_role_assignment"][f"{kind}-{name}"]
@@ -164,29 +146,21 @@ def test_company_resources_are_all_in_the_existing_resource_group(written: Writt
     assert seen_by.endswith("/resourceGroups/Team")
 
 
-def test_a_budget_in_a_group_that_others_use_counts_what_is_ones_own(written: Written) -> None:
+def test_budget_and_templates_in_a_group_that_others_use_are_ones_own(written: Written) -> None:
     text = (_SECTIONS / "company.yaml").read_text()
-    for given, groups, tags in (
-        (text, ["Team"], [{"name": "environment", "values": ["team"]}]),
-        (_without_group(text), ["team-rg-network", "team-rg-data", "team-rg-compute"], None),
+    alone = re.sub(r"(?m)^resource_group:.*\n", "", text)
+    tag = [{"name": "environment", "values": ["team"]}]
+    for given, groups, tags, prefix in (
+        (text, ["Team"], tag, "team-"),
+        (alone, ["team-rg-network", "team-rg-data", "team-rg-compute"], None, ""),
     ):
-        budget = written(given)["data"]["resource"]["azurerm_consumption_budget_subscription"]
+        stacks = written(given)
+        budget = stacks["data"]["resource"]["azurerm_consumption_budget_subscription"]
         (counted,) = [each["filter"] for each in budget.values()]
         assert counted["dimension"][0]["values"] == groups
         assert counted.get("tag") == tags
-
-
-def test_templates_of_two_environments_in_one_group_have_names_apart(written: Written) -> None:
-    text = (_SECTIONS / "company.yaml").read_text()
-    for given, name in ((text, "team-schedule-box-stop"), (_without_group(text), None)):
-        found = written(given)["compute"]["resource"]["azurerm_resource_group_template_deployment"]
-        assert found["schedule-box-stop"]["name"] == (name or "schedule-box-stop")
-
-
-def _without_group(text: str) -> str:
-    return "".join(
-        line for line in text.splitlines(keepends=True) if not line.startswith("resource_group:")
-    )
+        found = stacks["compute"]["resource"]["azurerm_resource_group_template_deployment"]
+        assert found["schedule-box-stop"]["name"] == f"{prefix}schedule-box-stop"
 
 
 def test_every_machine_has_the_proxy(written: Written) -> None:

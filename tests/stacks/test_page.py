@@ -64,35 +64,35 @@ def test_web_node_scripts_pass_shellcheck(stacks: Stacks, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stdout
 
 
-def test_the_server_knows_the_targets_that_it_can_reach(stacks: Stacks) -> None:
-    files = _files(_script(stacks))
-    targets = [
-        Target.model_validate(each) for each in json.loads(files["/etc/fairway/web/targets.json"])
-    ]
+def test_the_server_knows_the_targets_that_it_can_reach_and_no_secret(stacks: Stacks) -> None:
+    text = _script(stacks)
+    files = _files(text)
+    records = json.loads(files["/etc/fairway/web/targets.json"])
+    targets = [Target.model_validate(each) for each in records]
     assert [each.name for each in targets] == ["nd", "pool"], "of box it has no key"
-    for each in targets:
-        assert each.gateway is None, "it is inside"
-        assert each.reach is None
+    assert all(each.gateway is each.reach is None for each in targets), "it is inside"
     slurm = targets[0].slurm
     assert slurm is not None
     assert (slurm.user, slurm.shared) == ("runs", "/data/home/runs/fairway")
+    url = "https://runs.example.org"
     assert json.loads(files["/etc/fairway/web/fairway.yaml"]) == {
         "serve": {
-            "url": "https://runs.example.org",
+            "url": url,
             "tenant": "11111111-2222-3333-4444-555555555555",
             "audience": "66666666-7777-8888-9999-000000000000",
             "targets": ["nd", "pool"],
         }
     }
-
-
-def test_web_node_boot_data_and_scripts_hold_no_secret(stacks: Stacks) -> None:
-    text = _script(stacks)
-    assert "OIDCClientSecret" not in text
-    assert "PRIVATE KEY" not in text
-    secrets = json.loads(_files(text)["/etc/fairway/web/secrets.json"])
+    assert not [word for word in ("OIDCClientSecret", "PRIVATE KEY") if word in text]
+    secrets = json.loads(files["/etc/fairway/web/secrets.json"])
     assert secrets["vault"] == "https://contoso-web.vault.azure.net/"
     assert (secrets["certificate"], secrets["secret"]) == ("runs-example-org", "runs-application")
+    # What has to be registered.
+    assert stacks["compute"]["output"]["web"]["value"] == {
+        "url": url,
+        "address": "${azurerm_network_interface.slurm-login-0-nic.private_ip_address}",
+        "redirect_uri": f"{url}/oauth2/callback",
+    }
 
 
 def test_the_page_has_an_identity_of_its_own_with_few_roles(
@@ -147,14 +147,6 @@ def test_the_page_replaces_no_machine(stacks: Stacks, written: Written) -> None:
         assert before[name]["custom_data"] == after[name]["custom_data"]
 
 
-def test_an_output_says_what_has_to_be_registered(stacks: Stacks) -> None:
-    assert stacks["compute"]["output"]["web"]["value"] == {
-        "url": "https://runs.example.org",
-        "address": "${azurerm_network_interface.slurm-login-0-nic.private_ip_address}",
-        "redirect_uri": "https://runs.example.org/oauth2/callback",
-    }
-
-
 def test_the_owner_of_a_firewall_is_told_whom_it_asks(tmp_path: Path) -> None:
     file = tmp_path / "page.yaml"
     file.write_text(
@@ -187,11 +179,7 @@ _WHEEL = "fairway_hpc-1.0.0-py3-none-any.whl"
         ("client_id: 6", "client_id: x6", "is not an id of Entra ID"),
         ("vaults/contoso-web", "vaults/", "is not the id of a key vault"),
         ("certificate: runs-example-org", "certificate: a/b", "cannot be a name in a key vault"),
-        (
-            "client_secret: runs-application",
-            "client_secret: a_b",
-            "cannot be a name in a key vault",
-        ),
+        ("secret: runs-application", "secret: a_b", "cannot be a name in a key vault"),
         (f"{_WHEEL}#sha256=0", f"{_WHEEL}#sha256=", "a wheel of Fairway whose digest is known"),
         (f"https://files.example.org/{_WHEEL}", "fairway-hpc==1.0", "installs a wheel of Fairway"),
         (f"files.example.org/{_WHEEL}", f"a b/{_WHEEL}", "installs a wheel of Fairway"),

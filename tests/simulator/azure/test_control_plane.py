@@ -177,36 +177,31 @@ def test_a_private_zone_comes_with_its_start_of_authority(azure: Client) -> None
     assert record["properties"]["soaRecord"]["refreshTime"] == 3600
 
 
-def test_a_role_found_by_its_name_is_found_by_its_id(azure: Client) -> None:
-    scope = f"{GROUP}/providers/Microsoft.Authorization/roleDefinitions"
-    _, found = azure("GET", f"{scope}?%24filter=roleName+eq+%27It%27%27s+Reader%27")
-    assert [each["properties"]["roleName"] for each in found["value"]] == ["It's Reader"]
-    assert azure("GET", found["value"][0]["id"])[0] == 200
-    assert azure("GET", scope)[1] == {"value": []}
+def test_roles_are_found_by_name_and_id_and_assigned_on_a_scope(azure: Client) -> None:
+    authority = "providers/Microsoft.Authorization"
+    roles = f"{GROUP}/{authority}/roleDefinitions"
 
+    def by_name(name: str) -> Any:
+        _, found = azure("GET", f"{roles}?%24filter=roleName+eq+%27{name}%27")
+        (role,) = found["value"]
+        return role
 
-def test_a_role_of_ones_own_is_not_there_before_it_is_made(azure: Client) -> None:
-    role = (
-        f"/subscriptions/{NOBODY}/providers/Microsoft.Authorization"
-        "/roleDefinitions/00000000-0000-0000-0000-000000000009"
-    )
-    assert azure("GET", role)[0] == 404
-    assert azure("PUT", role, {"properties": {"roleName": "scales"}})[0] == 201
-    assert azure("GET", role)[1]["properties"]["roleName"] == "scales"
-
-
-def test_a_role_assignment_says_what_it_is_on_and_by_which_role(azure: Client) -> None:
-    _, found = azure(
-        "GET",
-        f"{GROUP}/providers/Microsoft.Authorization/roleDefinitions"
-        "?%24filter=roleName+eq+%27Storage+Blob+Data+Reader%27",
-    )
-    role = found["value"][0]["id"]
+    role = by_name("It%27%27s+Reader")
+    assert role["properties"]["roleName"] == "It's Reader"
+    assert azure("GET", role["id"])[0] == 200
+    assert azure("GET", roles)[1] == {"value": []}
+    # One's own is not there before it is made.
+    own = f"/subscriptions/{NOBODY}/{authority}/roleDefinitions/" + "0" * 8
+    own += "-0000-0000-0000-000000000009"
+    assert azure("GET", own)[0] == 404
+    assert azure("PUT", own, {"properties": {"roleName": "scales"}})[0] == 201
+    assert azure("GET", own)[1]["properties"]["roleName"] == "scales"
+    reader = by_name("Storage+Blob+Data+Reader")["id"]
     account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/lab"
-    path = f"{account}/providers/Microsoft.Authorization/roleAssignments/one"
-    _, made = azure("PUT", path, {"properties": {"roleDefinitionId": role}})
+    path = f"{account}/{authority}/roleAssignments/one"
+    _, made = azure("PUT", path, {"properties": {"roleDefinitionId": reader}})
     assert made["properties"]["scope"] == account
-    assert azure("GET", role)[1]["properties"]["roleName"] == "Storage Blob Data Reader"
+    assert azure("GET", reader)[1]["properties"]["roleName"] == "Storage Blob Data Reader"
 
 
 @pytest.mark.parametrize("type_", ["virtualMachines", "virtualMachineScaleSets"])
