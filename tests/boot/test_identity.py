@@ -112,19 +112,13 @@ def test_identity_unknown_to_entra_fails_without_falling_back_to_the_nodes(
 
 
 @pytest.mark.usefixtures("pod")
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_identity_token_request_is_retried_on_transient_errors(
-    services: Services, status: int
+@pytest.mark.parametrize("faults", [(429, 429), (500, 500), (503, 503), (30, 0)])
+def test_identity_token_request_is_retried_on_transient_errors_and_broken_answers(
+    services: Services, faults: tuple[int, int]
 ) -> None:
-    services.faults = [("/token", status), ("/token", status)]
+    services.faults = [("/token", each) for each in faults]
     assert identity.bearer(VAULT)
     assert services.faults == []
-
-
-@pytest.mark.usefixtures("pod")
-def test_an_answer_that_breaks_off_is_asked_for_again(services: Services) -> None:
-    services.faults = [("/token", 30), ("/token", 0)]
-    assert identity.bearer(VAULT)
     assert len(services.requests) == 3
 
 
@@ -143,6 +137,9 @@ def test_a_token_is_kept_and_the_files_is_read_anew(
     assert len(services.requests) == 2
 
 
+FILE = "AZURE_FEDERATED_TOKEN_FILE"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
@@ -151,24 +148,26 @@ def test_a_token_is_kept_and_the_files_is_read_anew(
         ("AZURE_AUTHORITY_HOST", "http://login.example.com", "no address with https://"),
         ("AZURE_AUTHORITY_HOST", "login.example.com", "no address with https://"),
         ("AZURE_AUTHORITY_HOST", "file:///etc", "no address with https://"),
-        ("AZURE_FEDERATED_TOKEN_FILE", "/no/such/file", "No such file"),
+        (FILE, "/no/such/file", "No such file"),
+        # What the file holds.
+        *(("", text, FILE) for text in ("", "two words", "a\nb", "caf\xe9")),
+        ("", "x" * (identity._MOST + 1), FILE),
     ],
 )
 @pytest.mark.usefixtures("pod")
-def test_variables_that_name_no_identity_are_named(
-    services: Services, name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+def test_variables_or_a_file_that_name_no_identity_are_named(
+    services: Services,
+    file: Path,
+    name: str,
+    value: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(name, value)
+    if name:
+        monkeypatch.setenv(name, value)
+    else:
+        file.write_text(value)
     with pytest.raises(Fault, match=said):
-        identity.bearer(VAULT)
-    assert services.requests == []
-
-
-@pytest.mark.parametrize("text", ["", "two words", "a\nb", "caf\xe9", "x" * (identity._MOST + 1)])
-@pytest.mark.usefixtures("pod")
-def test_a_file_that_holds_no_token(services: Services, file: Path, text: str) -> None:
-    file.write_text(text)
-    with pytest.raises(Fault, match="AZURE_FEDERATED_TOKEN_FILE"):
         identity.bearer(VAULT)
     assert services.requests == []
 
@@ -226,18 +225,13 @@ def test_an_answer_that_is_none(file: Path, answer: bytes | dict[str, Any], said
         token(text, file)
 
 
-def test_a_token_is_asked_for_once(services: Services) -> None:
-    metadata = Metadata(services.url)
-    assert metadata.token(VAULT) == metadata.token(VAULT) == f"token for {VAULT}"
-    assert len(services.requests) == 1
-
-
-def test_imds_token_about_to_expire_is_fetched_anew(
+def test_imds_token_is_asked_for_once_and_anew_when_it_is_about_to_expire(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of very many blobs takes longer than a token lasts."""
     metadata = Metadata(services.url)
-    metadata.token(VAULT)
+    assert metadata.token(VAULT) == metadata.token(VAULT) == f"token for {VAULT}"
+    assert len(services.requests) == 1
     later = time.time() + 86_400
     monkeypatch.setattr(imds.time, "time", lambda: later)
     metadata.token(VAULT)
@@ -310,25 +304,17 @@ class TestInItsPlace:
             server.shutdown()
             thread.join()
 
-    @pytest.mark.parametrize(
-        "resource", ["https://storage.azure.com/", "https://management.azure.com"]
-    )
-    def test_imds_substitute_gives_tokens_for_blobs_and_images(
-        self, tokens: Metadata, resource: str
-    ) -> None:
-        assert tokens.token(resource) == f"token for {resource.rstrip('/')}"
-
-    def test_imds_substitute_gives_no_token_for_vaults(
+    def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
         self, tokens: Metadata, services: Services
     ) -> None:
         for resource in (VAULT, f"{VAULT}/", "https://storage.azure.com.evil.net"):
             with pytest.raises(Failure, match="people's jobs get no token for https://"):
                 tokens.token(resource)
-        assert services.requests == []
-
-    def test_imds_substitute_gives_no_machine_metadata(self, tokens: Metadata) -> None:
         with pytest.raises(Failure, match="tokens are all"):
             tokens.machine()
+        assert services.requests == []
+        for resource in (STORAGE, "https://management.azure.com"):
+            assert tokens.token(resource) == f"token for {resource.rstrip('/')}"
 
 
 def test_imds_token_is_asked_for_the_chosen_identity(

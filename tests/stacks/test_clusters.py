@@ -84,27 +84,20 @@ def test_a_cluster_comes_goes_and_is_renamed_without_any_other(
     assert {address: renamed[address] for address in without} == without
 
 
-def test_the_order_of_clusters_changes_nothing(written: Written, all_clusters: Stacks) -> None:
+def test_cluster_of_one_node_is_a_vm_and_of_more_a_scale_set_in_any_order(
+    written: Written, all_clusters: Stacks
+) -> None:
     turned = dict(reversed(CLUSTERS.items()))
     assert _resources(written(_file(turned, WATCHED))) == _resources(all_clusters)
-
-
-def test_cluster_of_one_node_is_a_vm_and_of_more_a_scale_set(
-    all_clusters: Stacks,
-) -> None:
-    compute = all_clusters["compute"]["resource"]
+    compute, targets = all_clusters["compute"]["resource"], targets_of(all_clusters)
     assert set(compute["azurerm_linux_virtual_machine"]) == {"cluster-box"}
-    assert set(compute["azurerm_linux_virtual_machine_scale_set"]) == {
-        "cluster-pair",
-        "cluster-spot",
-        "cluster-alma",
-    }
-    box = targets_of(all_clusters)["box"]
+    assert set(compute[SCALE_SET]) == {"cluster-pair", "cluster-spot", "cluster-alma"}
+    box = targets["box"]
     assert box.ssh is not None
     assert box.ssh.host == "${azurerm_network_interface.interface-box.private_ip_address}"
     assert (box.nodes.min, box.nodes.max, box.spot) == (1, 1, False)
-    assert targets_of(all_clusters)["spot"].spot
-    assert {targets_of(all_clusters)[name].region for name in CLUSTERS} == {"westeurope"}
+    assert targets["spot"].spot
+    assert {targets[name].region for name in CLUSTERS} == {"westeurope"}
     watched = compute["azurerm_monitor_data_collection_rule_association"]["box-is-watched"]
     assert watched["target_resource_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
 
@@ -126,26 +119,25 @@ def test_a_bastion_lets_admins_see_both_ends(written: Written) -> None:
     )
 
 
-def _reach(stacks: Stacks) -> Any:
-    (record,) = stacks["compute"]["output"]["targets"]["value"]
-    return record.get("reach")
+def _of_targets(stacks: Stacks, key: str) -> dict[str, Any]:
+    records = stacks["compute"]["output"]["targets"]["value"]
+    return {record["name"]: record.get(key) for record in records}
 
 
 def test_targets_say_how_their_hosts_are_reached(written: Written) -> None:
     """Through the environment's bastion, unless it says otherwise."""
-    reach = _reach(written(_file(BOX, access=", bastion: true")))
-    assert set(reach) == {"bastion"}
-    assert "azurerm_bastion_host" in reach["bastion"]
-    assert reach["bastion"].startswith("${")
-    assert _reach(written(_file(BOX, access=", bastion: true, reach: direct"))) is None
-    assert _reach(written(_file(BOX, access=", allowed: [203.0.113.0/24]"))) is None
-    jump = ", allowed: [203.0.113.0/24], reach: {jump: [me@gate]}"
-    assert _reach(written(_file(BOX, access=jump))) == {"jump": ["me@gate"]}
 
+    def reach(access: str) -> Any:
+        return _of_targets(written(_file(BOX, access=f", {access}")), "reach")["box"]
 
-def _gateways(stacks: Stacks) -> dict[str, Any]:
-    records = stacks["compute"]["output"]["targets"]["value"]
-    return {record["name"]: record.get("gateway") for record in records}
+    found = reach("bastion: true")
+    assert set(found) == {"bastion"}
+    assert "azurerm_bastion_host" in found["bastion"]
+    assert found["bastion"].startswith("${")
+    assert reach("bastion: true, reach: direct") is None
+    assert reach("allowed: [203.0.113.0/24]") is None
+    jump = reach("allowed: [203.0.113.0/24], reach: {jump: [me@gate]}")
+    assert jump == {"jump": ["me@gate"]}
 
 
 POOL = {"pool": CLUSTERS["pool"]}
@@ -153,16 +145,14 @@ POOL = {"pool": CLUSTERS["pool"]}
 
 def test_closed_services_are_reached_through_a_host_of_the_environment(written: Written) -> None:
     """A cluster that ssh leads to is one for pools too, and open services need none."""
-    bastion = ", bastion: true"
-    found = _gateways(written(_file(POOL | BOX, access=bastion)))
+    bastion, opened = ", bastion: true", ", allowed: [203.0.113.0/24]"
+    found = _of_targets(written(_file(POOL | BOX, access=bastion)), "gateway")
     assert found["pool"] == found["box"]
     assert found["pool"]["user"] == "azureuser"
     assert "interface-box.private_ip_address" in found["pool"]["host"]
-    assert set(_gateways(written(_file(POOL, access=bastion))).values()) == {None}
-    opened = _file(POOL | BOX, access=", allowed: [203.0.113.0/24]")
-    assert set(_gateways(written(opened)).values()) == {None}
     public = _file(BOX, "network: {private_endpoints: false}\n", bastion)
-    assert set(_gateways(written(public)).values()) == {None}
+    for text in (_file(POOL, access=bastion), _file(POOL | BOX, access=opened), public):
+        assert set(_of_targets(written(text), "gateway").values()) == {None}
 
 
 def test_a_gateway_is_a_small_vm_beside_the_clusters(written: Written) -> None:
@@ -175,7 +165,7 @@ def test_a_gateway_is_a_small_vm_beside_the_clusters(written: Written) -> None:
     subnet = resources["azurerm_network_interface"]["gateway-nic"]["ip_configuration"][0]
     assert subnet["subnet_id"] == "${azurerm_subnet.management.id}"
     assert "gateway-nic" in json.dumps(stacks["network"]["output"])
-    assert "gateway-nic" in _gateways(stacks)["pool"]["host"]
+    assert "gateway-nic" in _of_targets(stacks, "gateway")["pool"]["host"]
 
 
 def test_a_network_may_be_peered_and_leave_by_its_firewall(written: Written) -> None:

@@ -151,7 +151,7 @@ MODIFIED, CREATED = "modification", "creation"
 
 
 def _life(*rules: tuple[str, int], since: str = MODIFIED, **more: Any) -> dict[str, Any]:
-    """A policy that deletes blobs with a prefix after a number of days."""
+    """A policy that deletes blobs with a prefix after these days."""
     made = [
         {
             "name": f"rule-{number}",
