@@ -146,6 +146,6 @@ def fabrics() -> Mapping[str, Fabric]:
     """All rows by name."""
     rows: dict[str, Fabric] = {}
     for name, row in table("fabrics")["fabric"].items():
-        mpirun = {mpi: tuple(arguments) for mpi, arguments in row.pop("mpirun").items()}
-        rows[name] = Fabric(name=name, mpirun=MappingProxyType(mpirun), **row)
+        mpirun = {mpi: tuple(arguments) for mpi, arguments in row["mpirun"].items()}
+        rows[name] = Fabric(name=name, **row | {"mpirun": MappingProxyType(mpirun)})
     return MappingProxyType(rows)

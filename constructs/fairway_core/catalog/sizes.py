@@ -216,8 +216,9 @@ def _rows() -> Mapping[str, dict[str, Any]]:
     """Each size's own values over those of its series."""
     rows: dict[str, dict[str, Any]] = {}
     for series, shared in table("vm_sizes")["series"].items():
-        for name, own in shared.pop("sizes").items():
+        for name, own in shared["sizes"].items():
             row = {"series": series, "cores": own["vcpus"], **shared, **own}
+            del row["sizes"]
             fewer = row.pop("constrained_vcpus", ())
             rows[name] = {**row, "quota_vcpus": row["vcpus"]}
             for vcpus in fewer:

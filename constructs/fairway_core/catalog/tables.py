@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
+@cache
 def table(name: str) -> dict[str, Any]:
-    """The file `name`.toml as plain data."""
+    """The file `name`.toml as plain data, which nobody changes: it is read once."""
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
 
 
