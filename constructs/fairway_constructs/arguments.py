@@ -85,11 +85,22 @@ def _check(function: Callable[..., object], args: tuple[Any, ...], named: dict[s
             continue
         takes = str(parameter.annotation)
         if not (
-            _fits(value, _type(takes, module)) or _fits(value, _type(takes, module, imports=True))
+            _fits_by_name(value, takes)
+            or _fits(value, _type(takes, module))
+            or _fits(value, _type(takes, module, imports=True))
         ):
             message = f"`{name}` of {made} takes `{takes}`, not {_described(value)}"
             hint = _hint(value, takes, _strings(_type(takes, module, imports=True))) or hint
             raise _refused("wrong-argument", message, hint, f"{_path(given)}.{name}".strip("."))
+
+
+def _fits_by_name(value: Any, takes: str) -> bool:
+    """True if a plain annotation names the value's class, which needs no look at the types."""
+    if value is None:
+        return takes.endswith("None")
+    if "[" in takes or "IPv4Network" in takes:
+        return False
+    return not {each.__name__ for each in type(value).__mro__}.isdisjoint(takes.split(" | "))
 
 
 def _refused(id: str, message: str, hint: str, path: str) -> UserError:  # noqa: A002
@@ -144,12 +155,21 @@ def _named(name: str, module: str, *, imports: bool) -> Any:
             return known[name]
     if not imports:
         return type(name, (_Named,), {})
-    for node in ast.walk(ast.parse(getsource(sys.modules[module]))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for each in node.names:
-                if name == (each.asname or each.name):
-                    return getattr(import_module(node.module), each.name)
-    return Any
+    if name not in _imports(module):
+        return Any
+    place, original = _imports(module)[name]
+    return getattr(import_module(place), original)
+
+
+@cache
+def _imports(module: str) -> dict[str, tuple[str, str]]:
+    """The names that the text of a module imports, each with its module and its name there."""
+    return {
+        each.asname or each.name: (node.module, each.name)
+        for node in ast.walk(ast.parse(getsource(sys.modules[module])))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for each in node.names
+    }
 
 
 def _fits(value: Any, kind: Any) -> bool:
