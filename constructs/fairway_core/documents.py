@@ -97,6 +97,11 @@ class Model(BaseModel, metaclass=_MadeInPython):
             return None
         # The names of the caller's are looked up, who is one frame further away.
         depth = options.pop("_parent_namespace_depth", 2) + 1
+        # Those of its defaults come first, and are a part of its own: else they are made twice.
+        for each in cls.model_fields.values():
+            default = each.default_factory
+            if isinstance(default, type) and issubclass(default, Model):
+                default.model_rebuild()
         with _without_plugins():
             return super().model_rebuild(**options, _parent_namespace_depth=depth)
 
