@@ -6,9 +6,9 @@ so that they can be ignored by their ids and explained.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_core.findings import Severity
 
 if TYPE_CHECKING:

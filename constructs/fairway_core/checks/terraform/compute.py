@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog import limit, vm_sizes
+from fairway_core.catalog import limit
+from fairway_core.catalog.sizes import known_size
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import each, referred
 from fairway_core.findings import Severity
@@ -21,7 +22,7 @@ _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 def _scale_sets_with_infiniband(resources: Resources) -> Iterator[Occurrence]:
     for name, arguments in resources.get(_SCALE_SET, {}).items():
-        size = vm_sizes().get(arguments.get("sku", ""))
+        size = known_size(arguments.get("sku", ""))
         if size is not None and size.rdma:
             yield (_SCALE_SET, name), {"arguments": arguments}
 
