@@ -226,6 +226,29 @@ def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(ssh_that: 
     assert len(tried.read_text().splitlines()) == 3
 
 
+def test_a_connection_that_was_made_is_an_answer(log: Path) -> None:
+    """A master of the user's may have lost its host since."""
+    host = Ssh("10.0.0.4", "")
+    host.begin()
+    host.require_answer(deadline=600.0)
+    host.close()
+    assert not [line for line in log.read_text().splitlines() if "true" in line]
+    log.with_name("programs").joinpath("ssh").write_text(f"#!/bin/sh\necho $* >>{log}\n")
+    host = Ssh("10.0.0.5", "")
+    host.require_answer(deadline=600.0)
+    host.close()
+    assert log.read_text().splitlines()[-1].endswith("-T -- 10.0.0.5 true")
+
+
+def test_a_host_that_takes_no_connection_gives_no_answer(ssh_that: SshThat) -> None:
+    tried = ssh_that('echo "ssh: no route" >&2; exit 255')
+    host = Ssh("10.0.0.4", "")
+    with pytest.raises(TargetUnavailable):
+        host.require_answer(deadline=600.0)
+    host.close()
+    assert len(tried.read_text().splitlines()) == 3
+
+
 def test_a_connection_that_nobody_came_to_use_ends(ssh_that: SshThat, tmp_path: Path) -> None:
     ended = tmp_path / "ended"
     os.mkfifo(ended)

@@ -91,6 +91,10 @@ class Connection:
         """See `run`."""
         raise NotImplementedError
 
+    def require_answer(self, *, deadline: float) -> None:
+        """UserError where the host does not answer."""
+        self.run(["true"], deadline=deadline)
+
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies what is in a folder of this machine into one there, which is made."""
         import tarfile  # commands that only look copy nothing

@@ -127,7 +127,7 @@ class RemoteEngine(Engine, Generic[A]):
         """
         try:
             if submission_state.read(run) is None:
-                self.remote_host.connection.run(["true"], deadline=self.deadline)
+                self.remote_host.connection.require_answer(deadline=self.deadline)
             elif retry:
                 self.mirror.require_latest(run)
             submission = submission_state.begin(run, retry=retry)

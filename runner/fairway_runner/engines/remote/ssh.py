@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from fairway_core.fields import Reach
 
 Program = Callable[[], list[str]]
-"""The command line of a program; made anew for each try, since its connection may be another."""
+"""The command line of a program; made anew for each try, since its connection may be another. It
+is empty where the connection is all that is wanted."""
 
 BROKEN = 255  # what OpenSSH exits with where the connection failed
 # rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
@@ -151,6 +152,11 @@ class Ssh(Connection):
         program = lambda: [*self.command("-T"), "--", self.name, line]  # noqa: E731
         return self.run_with_retry(program, command)
 
+    def require_answer(self, *, deadline: float) -> None:
+        """See `Connection.require_answer`: that this process has just connected is an answer."""
+        ask = lambda: [] if self.folder else [*self.command("-T"), "--", self.name, "true"]  # noqa: E731
+        self.run_with_retry(ask, Command((), b"", deadline))
+
     def run_with_retry(
         self, program: Program, command: Command, broken: Sequence[int] = (BROKEN,)
     ) -> Ended:
@@ -164,7 +170,8 @@ class Ssh(Connection):
                 ended = self._open(max(LEAST, watched.left))
                 if ended is None:
                     watched.answered()
-                    ended = run_program(program(), command, self.name)
+                    words = program()
+                    ended = run_program(words, command, self.name) if words else Ended(0, b"", "")
                     if ended.code not in broken:
                         self.reached = True
                         return ended
