@@ -98,7 +98,7 @@ def _packed(issued: tuple[str, str]) -> str:
     return base64.b64encode(data).decode()
 
 
-def test_web_certificate_is_read_from_pem_and_pkcs12(issued: tuple[str, str]) -> None:
+def test_web_certificate_is_read_in_both_forms_and_no_other(issued: tuple[str, str]) -> None:
     chain, key = issued
     for text in (
         chain + key,
@@ -111,9 +111,6 @@ def test_web_certificate_is_read_from_pem_and_pkcs12(issued: tuple[str, str]) ->
     assert load_pem_x509_certificates(found.encode()) == load_pem_x509_certificates(chain.encode())
     numbers = load_pem_private_key(its_key.encode(), None).private_numbers()  # type: ignore[union-attr]
     assert numbers == load_pem_private_key(key.encode(), None).private_numbers()  # type: ignore[union-attr]
-
-
-def test_web_certificate_without_key_or_of_other_form_is_refused(issued: tuple[str, str]) -> None:
     chain, key = issued
     for text in (chain, key, key + key + chain, "-----BEGIN nothing"):
         with pytest.raises(Failure, match="page holds no certificate with its key"):

@@ -103,7 +103,7 @@ def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iter
     processes.end_all(lambda: processes.sessions_with(mark), 0)
 
 
-def test_fanout_runs_the_command_verbatim_on_each_node_with_its_rank(task: Task) -> None:
+def test_fanout_runs_the_command_on_each_node_or_names_one_out_of_reach(task: Task) -> None:
     command = 'echo "$FAIRWAY_NODE_RANK $NODE $AZ_BATCH_NODE_ID $0"'
     printed, errors = task.start("bash", "-c", command, "two  $words").communicate(timeout=300)
     other = "other" if task.is_pool else "main"
@@ -112,6 +112,11 @@ def test_fanout_runs_the_command_verbatim_on_each_node_with_its_rank(task: Task)
         f"1 main {other} two  $words",
     ], errors
     assert (task.folder / "reached").read_text() == "n2\n"
+    (task.folder / "bin" / "ssh").write_text("#!/bin/sh\nexit 255\n")
+    process = task.start("sleep", "600")
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 255
+    assert errors == b"fairway: node n2 cannot be reached any more\n"
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])
@@ -134,14 +139,6 @@ def test_fanout_kills_a_rank_that_ignores_sigterm_after_the_grace(task: Task) ->
     process = task.start("-c", hasty, str(folder), "--each", "bash", "-c", own)
     _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (9, b"")
-
-
-def test_a_node_that_cannot_be_reached_is_named(task: Task) -> None:
-    (task.folder / "bin" / "ssh").write_text("#!/bin/sh\nexit 255\n")
-    process = task.start("sleep", "600")
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 255
-    assert errors == b"fairway: node n2 cannot be reached any more\n"
 
 
 def test_a_task_that_is_told_to_end_has_its_own_grace(task: Task) -> None:

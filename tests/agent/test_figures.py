@@ -122,7 +122,7 @@ def test_the_adapters_of_a_bond_count_once(node: Path) -> None:
     assert (found["received"], found["sent"]) == (1000, 14_000)
 
 
-def test_this_machine_is_read() -> None:
+def test_figures_of_this_machine_and_of_a_gpu_leave_out_the_unknown() -> None:
     machine = Machine()
     machine.sample(time.monotonic())
     deadline = time.monotonic() + PATIENCE
@@ -130,6 +130,12 @@ def test_this_machine_is_read() -> None:
         assert time.monotonic() < deadline
     assert 0 <= found["cpu"] <= 1
     assert 0 < found["memory"] < found["memory_total"]
+    assert nvidia_line("0, [N/A], 10, 20, [Not Supported]") == (
+        0,
+        {"memory": 10 * 2**20, "memory_total": 20 * 2**20},
+    )
+    assert dcgm_line("GPU 1    N/A    7") == (1, {"nvlink_received": 7.0})
+    assert dcgm_line("#Entity   NVLTX   NVLRX") is None
 
 
 @pytest.mark.parametrize(
@@ -139,15 +145,6 @@ def test_this_machine_is_read() -> None:
 def test_figures_lines_that_describe_no_gpu_are_skipped(line: str) -> None:
     assert nvidia_line(line) is None
     assert dcgm_line(line) is None
-
-
-def test_figures_unknown_to_a_gpu_are_left_out() -> None:
-    assert nvidia_line("0, [N/A], 10, 20, [Not Supported]") == (
-        0,
-        {"memory": 10 * 2**20, "memory_total": 20 * 2**20},
-    )
-    assert dcgm_line("GPU 1    N/A    7") == (1, {"nvlink_received": 7.0})
-    assert dcgm_line("#Entity   NVLTX   NVLRX") is None
 
 
 def test_gpus_of_nvidia_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,21 +98,15 @@ def test_the_limit_is_in_percent(tmp_path: Path, below: float, use: float, is_id
     assert mine.look(2000.0) is is_idle
 
 
-def test_samples_that_are_further_apart_after_a_day_are_no_gap(tmp_path: Path) -> None:
+def test_idle_gpus_are_judged_by_samples_of_the_attempt_on_its_own_gpus(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     add(tmp_path, "n1", [sampler.SLOWER * (EVERY + 0.5) * n for n in range(30)], 0.0)
     assert mine.look(9e5)
-
-
-def test_idle_gpus_samples_before_the_attempt_do_not_count(tmp_path: Path) -> None:
     add(tmp_path, "n1", at(0, 7200), 0.0)
     mine = watch(tmp_path)
     assert not mine.look(2000.0)
     add(tmp_path, "n1", at(7210, 9010), 0.0)
     assert mine.look(4000.0)
-
-
-def test_idle_gpus_on_a_shared_node_looks_at_the_own_gpus_only(tmp_path: Path) -> None:
     mine, others, gone = (watch(tmp_path, gpus=gpus) for gpus in ((0, 2), (1,), (0, 7)))
     add(tmp_path, "n1", at(0, 1800), 0.0, 0.9, 0.0)
     assert (mine.look(2e3), others.look(2e3), gone.look(2e3)) == (True, False, False)

@@ -11,7 +11,7 @@ from fairway_agent.predecessors import decide, unmet
 from fairway_agent.spec import RunPlan
 
 
-def test_predecessors_unmet_lists_those_that_did_not_succeed(tmp_path: Path) -> None:
+def test_unmet_predecessors_are_named_with_exit_codes_and_decide_early(tmp_path: Path) -> None:
     texts = {
         "a-1": '{"state": "succeeded"}',
         "b-1": '{"state": "failed"}',
@@ -25,6 +25,12 @@ def test_predecessors_unmet_lists_those_that_did_not_succeed(tmp_path: Path) -> 
     ended = ["b-1 failed", "d-1 cannot be read", "e-1 was removed"]
     assert unmet(folders, {}) == ended
     assert unmet(folders, {}, going="was lost") == [ended[0], "c-1 was lost", *ended[1:]]
+    folder = made(tmp_path / "bad", "failed", [0, 3])
+    assert unmet([folder], {"bad": [4]}) == ["bad failed with exit code 3"]
+    own = tmp_path / "own"
+    own.mkdir()
+    going, bad = made(tmp_path / "going", "running"), made(tmp_path / "late", "failed")
+    assert decide(own, RunPlan("own", "code", after=(going, bad)), 0) == ["late failed"]
 
 
 def made(folder: Path, state: str, codes: Sequence[int | None] = (), **facts: Any) -> str:
@@ -74,11 +80,6 @@ def test_predecessors_unmet_applies_the_wanted_condition(
     assert set(names) - {each.partition(" ")[0] for each in found} == met
 
 
-def test_predecessors_unmet_names_the_exit_code(tmp_path: Path) -> None:
-    folder = made(tmp_path / "bad", "failed", [0, 3])
-    assert unmet([folder], {"bad": [4]}) == ["bad failed with exit code 3"]
-
-
 def test_predecessors_decision_is_kept_until_the_next_submission(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
@@ -93,10 +94,3 @@ def test_predecessors_decision_is_kept_until_the_next_submission(tmp_path: Path)
     assert decide(own, plan, 1) is None
     (tmp_path / "first/state.json").write_text('{"state": "succeeded"}')
     assert decide(own, plan, 1) == ["first succeeded"]
-
-
-def test_predecessors_failed_run_decides_while_others_still_run(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    going, bad = made(tmp_path / "going", "running"), made(tmp_path / "bad", "failed")
-    assert decide(own, RunPlan("own", "code", after=(going, bad)), 0) == ["bad failed"]

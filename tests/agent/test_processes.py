@@ -64,25 +64,22 @@ def test_processes_of_others_are_left_alone(start: Start, monkeypatch: pytest.Mo
     assert program.poll() is None
 
 
-def test_a_deaf_program_is_killed(start: Start) -> None:
+def test_end_kills_deaf_programs_and_tells_waiting_shells(start: Start) -> None:
     program = start(sys.executable, "-c", DEAF)
     processes.end({program.pid}, grace=0)
     assert program.wait() == -signal.SIGKILL
-
-
-def test_a_waiting_shell_outlives_what_it_waits_for(start: Start) -> None:
     program = start("bash", "-c", '"$0" -c "$1"; echo "code $?"', sys.executable, POLITE)
     assert len(processes.members({program.pid})) == 2
     processes.end({program.pid}, grace=60)
     assert program.communicate()[0] == "code 3\n"
-
-
-def test_a_shell_with_a_trap_is_told(start: Start) -> None:
     script = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; done"
     program = start("bash", "-c", script)
     processes.end({program.pid}, grace=60)
     assert "told" in program.communicate()[0]
     assert program.returncode == 0
+    program = start("bash", "-c", "echo up; while :; do :; done")
+    processes.end({program.pid}, grace=60)
+    assert program.wait() == -signal.SIGTERM
 
 
 def test_a_shell_that_only_waits_is_not_told(start: Start) -> None:
@@ -111,12 +108,6 @@ def test_a_shell_is_told_before_the_program_that_it_waits_for(
         order = [child, shell.pid] if turned else [shell.pid, child]
         processes.signal_processes(order, signal.SIGTERM)
     assert told == [shell.pid, child]
-
-
-def test_a_shell_alone_is_told_too(start: Start) -> None:
-    program = start("bash", "-c", "echo up; while :; do :; done")
-    processes.end({program.pid}, grace=60)
-    assert program.wait() == -signal.SIGTERM
 
 
 def test_sessions_are_found_by_their_run(start: Start, tmp_path: Path) -> None:

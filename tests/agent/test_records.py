@@ -101,8 +101,11 @@ def test_damaged_record_is_named_or_holds_what_it_may(data: st.DataObject, whole
     assert repr(Answer.from_json(json.loads(json.dumps(read.to_json())))) == repr(read)
 
 
-def test_json_record_uses_defaults_and_ignores_unknown_fields() -> None:
+def test_json_record_uses_defaults_ignores_unknown_fields_and_refuses_a_newer_plan() -> None:
     assert Answer.from_json({**LEAST, "newer": 1}) == Answer((), 1.0, is_up=True, last=None)
+    facts = {**written(PLAN), "version": 2, "grace": {"of": "another kind"}}
+    with pytest.raises(Unfit, match="its version is 2, and this release reads 1"):
+        RunPlan.from_json(facts)
 
 
 @pytest.mark.parametrize("name", LEAST)
@@ -219,20 +222,6 @@ def test_records_of_a_run_round_trip(record: JsonRecord) -> None:
     assert type(record).from_json({**written(record), "more": {"a": 1}}) == record
 
 
-def test_task_state_leaves_unknown_fields_out_of_json() -> None:
-    assert written(TaskState("running", 0, 5.0)) == {
-        "state": "running",
-        "attempt": 0,
-        "started": 5.0,
-    }
-
-
-def test_a_plan_of_a_newer_release_is_named_as_such() -> None:
-    facts = {**written(PLAN), "version": 2, "grace": {"of": "another kind"}}
-    with pytest.raises(Unfit, match="its version is 2, and this release reads 1"):
-        RunPlan.from_json(facts)
-
-
 @pytest.mark.parametrize(
     ("record", "name", "value"),
     [
@@ -279,11 +268,6 @@ def test_states_from_facts_without_a_state_are_refused(facts: object) -> None:
             kind.from_json(facts)
 
 
-def test_a_task_that_runs_again_counts_on() -> None:
-    assert TASK.again == TaskState("queued", attempt=1, started=1e9, held=9.5)
-    assert (TASK.attempts, TASK.again.attempts, TaskState().attempts) == (2, 2, 0)
-
-
 @pytest.mark.parametrize(
     ("counts", "state"),
     [
@@ -300,10 +284,17 @@ def test_a_run_ends_as_the_worst_of_its_tasks(counts: dict[str, int], state: str
     assert state_files.end_state(counts, setup_failed=True) == "failed"
 
 
-def test_a_run_goes_on_or_has_ended() -> None:
+def test_run_and_task_states_go_on_or_have_ended() -> None:
     assert {s for s in state_files.STATES if RunState(s).goes_on} == state_files.GOING_STATES
     assert {s for s in state_files.STATES if RunState(s).is_final} == state_files.FINAL_STATES
     assert not state_files.GOING_STATES & state_files.FINAL_STATES
+    assert TASK.again == TaskState("queued", attempt=1, started=1e9, held=9.5)
+    assert (TASK.attempts, TASK.again.attempts, TaskState().attempts) == (2, 2, 0)
+    assert written(TaskState("running", 0, 5.0)) == {
+        "state": "running",
+        "attempt": 0,
+        "started": 5.0,
+    }
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"run": "x"', "[" * 100_000])
@@ -315,7 +306,7 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, text: str) -> N
     assert caught.value.record["hint"]
 
 
-def test_a_retry_stands_over_the_plan(tmp_path: Path) -> None:
+def test_plan_and_specs_are_read_with_the_retry_over_the_plan(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(PLAN.text())
     assert job_facts.read_plan(tmp_path, retry=True) == PLAN, "nothing says what runs again"
     retry = Retry((1,), {"succeeded": 2}, is_set_up=True, after=(), submission=1)
@@ -324,9 +315,6 @@ def test_a_retry_stands_over_the_plan(tmp_path: Path) -> None:
     assert (read.after, read.done, read.is_set_up, read.submission) == ((), retry.done, True, 1)
     assert job_facts.read_plan(tmp_path) == PLAN
     assert (PLAN.done, PLAN.is_set_up, PLAN.submission) == ({}, False, 0)
-
-
-def test_tasks_are_read_one_by_one(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     assert list(job_facts.read_specs(file)) == []
     first = TaskSpec(0, script="true").line()

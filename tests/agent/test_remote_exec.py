@@ -114,16 +114,13 @@ def test_long_command_is_read_once_and_followed(run: Run, monkeypatch: pytest.Mo
     assert node.process.wait(300) == 128 + signal.SIGTERM
 
 
-def test_a_program_that_is_not_there_is_named(run: Run) -> None:
+def test_remote_exec_passes_signals_and_names_a_missing_program(run: Run) -> None:
     node = run("no-such-program")
     _, errors = node.process.communicate(timeout=300)
     assert (node.process.returncode, errors) == (
         127,
         b"fairway: no-such-program: No such file or directory\n",
     )
-
-
-def test_signals_reach_the_program_and_not_the_shell_around_it(run: Run) -> None:
     program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: (print('told'), exit(5)));"
     program += "print('up', flush=True); signal.pause()"
     node = run("bash", "-c", f'{sys.executable} -c "{program}"; exit $?')

@@ -40,13 +40,19 @@ def is_copy(file: Path) -> bool:
     return (file.read_text(), facts.st_mode & 0o777, facts.st_mtime) == ("true\n", 0o750, 2)
 
 
-def test_a_copy_has_all_that_the_file_had(script: Path, tmp_path: Path) -> None:
+def test_copies_have_all_that_files_had_and_links_as_asked(script: Path, tmp_path: Path) -> None:
     """On whatever file system this is."""
     copy = tmp_path / "copy"
     scratch.copy(script, copy)
     assert is_copy(copy)
     copy.write_text("false\n")
     assert script.read_text() == "true\n"
+    (tmp_path / "link").symlink_to("run.sh")
+    scratch.copy(tmp_path / "link", tmp_path / "followed")
+    scratch.copy(tmp_path / "link", tmp_path / "kept", follow_symlinks=False)
+    assert is_copy(tmp_path / "followed")
+    assert not (tmp_path / "followed").is_symlink()
+    assert os.readlink(tmp_path / "kept") == "run.sh"  # noqa: PTH115
 
 
 def test_clone_on_a_sharing_file_system_copies_no_bytes(
@@ -63,15 +69,6 @@ def test_clone_on_a_sharing_file_system_copies_no_bytes(
     script.rename(tmp_path / "tree/run.sh")
     shutil.copytree(tmp_path / "tree", tmp_path / "copy", copy_function=scratch.copy)
     assert is_copy(tmp_path / "copy/run.sh")
-
-
-def test_links_are_as_they_are_asked_for(script: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("run.sh")
-    scratch.copy(tmp_path / "link", tmp_path / "followed")
-    scratch.copy(tmp_path / "link", tmp_path / "kept", follow_symlinks=False)
-    assert is_copy(tmp_path / "followed")
-    assert not (tmp_path / "followed").is_symlink()
-    assert os.readlink(tmp_path / "kept") == "run.sh"  # noqa: PTH115
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

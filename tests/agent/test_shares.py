@@ -17,15 +17,7 @@ from fairway_agent.fanout import remote_exec
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.machine import Host, Machine, lend
 from fairway_agent.records import Unfit
-from fairway_agent.resources import (
-    Devices,
-    Gpu,
-    NeverFits,
-    Share,
-    Wanted,
-    numbers_of,
-    ports_of,
-)
+from fairway_agent.resources import Devices, Gpu, NeverFits, Share, Wanted, numbers_of, ports_of
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue
 from fairway_boot.cluster import users
 
@@ -72,29 +64,23 @@ def test_eight_tasks_share_a_node_and_each_has_its_own(tmp_path: Path) -> None:
     assert len(taken(node, Wanted(gpus=8)).cores) == 96
 
 
-def test_gpus_of_one_task_lie_together(tmp_path: Path) -> None:
+def test_ledger_lends_gpus_that_lie_together_and_cores_that_are_free(tmp_path: Path) -> None:
     node = tmp_path / "n1"
     assert taken(node, Wanted(gpus=3)).gpus == (0, 1, 2)
     both = taken(node, Wanted(gpus=2))
     assert both.gpus == (4, 5), "3 is free, but the others of its socket are not"
     assert set(both.cores) <= set(_NEAR[1])
     assert taken(node, Wanted(gpus=3)).gpus == (3, 6, 7)
-
-
-def test_more_gpus_than_cores(tmp_path: Path) -> None:
-    """No task has a core for itself there; all the rest is its own."""
+    # No task has a core for itself there; all the rest is its own.
     few = Devices(tuple(map(Gpu, range(8))), (0, 1), 2)
-    shares = [taken(tmp_path / "n1", ONE, few) for _ in range(8)]
+    shares = [taken(tmp_path / "n2", ONE, few) for _ in range(8)]
     assert [(share.gpus, share.cores) for share in shares] == [((n,), ()) for n in range(8)]
     assert len({share.numbers for share in shares}) == 8
     ports = [range(first, last + 1) for first, last in (share.ports for share in shares)]
     assert len(set().union(*ports)) == sum(map(len, ports)) > 8 * 2_000
     told = shares[3].environment()
     assert (told["FAIRWAY_GPUS"], told["FAIRWAY_CORES"]) == ("3", "")
-
-
-def test_cores_alone_come_with_no_gpu(tmp_path: Path) -> None:
-    node = tmp_path / "n1"
+    node = tmp_path / "n3"
     share = taken(node, Wanted(cores=90))
     assert (share.gpus, len(share.cores)) == ((), 90)
     told = share.environment()
@@ -178,7 +164,7 @@ class TestDevices:
         assert found.cores == tuple(sorted(os.sched_getaffinity(0)))
         assert Devices.from_json(json.loads(json.dumps(found.to_json()))) == found
 
-    def test_only_those_that_this_process_may_see(
+    def test_gpus_are_those_that_this_process_may_see_or_none_of_a_failing_driver(
         self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         nvidia_smi(path, 8)
@@ -188,8 +174,6 @@ class TestDevices:
         assert resources.look(tmp_path).gpus == ()
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8f3a")
         assert len(resources.look(tmp_path).gpus) == 8
-
-    def test_a_driver_that_fails_has_none(self, path: Path, tmp_path: Path) -> None:
         (path / "nvidia-smi").write_text("#!/bin/sh\necho 0, 00000000:00:00.0; exit 9\n")
         (path / "nvidia-smi").chmod(0o755)
         assert resources.look(tmp_path).gpus == ()
@@ -203,9 +187,7 @@ class TestDevices:
             (tmp_path / "dev" / name).touch()
         assert [gpu.index for gpu in resources.look(tmp_path).gpus] == [0, 2, 10]
 
-    def test_amds_in_the_order_of_their_driver(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_amds_in_driver_order(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         for node, (gpu, place) in {"0": (0, 0), "10": (77, 0x0300), "2": (5, 0x8108)}.items():
             folder = tmp_path / "sys/class/kfd/kfd/topology/nodes" / node
@@ -306,9 +288,7 @@ class TestNodes:
         second.give_back([host], 1)
         assert [each.name for each in first.take(2, 2) or []] == ["node-1", "node-2"]
 
-    def test_nodes_too_small_for_a_task_are_passed_over(
-        self, shared: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_small_nodes_are_skipped(self, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The first of them has one GPU: the other has as many as the task takes."""
         small, large = json.dumps({**NODE.to_json(), "gpus": []}), json.dumps(NODE.to_json())
         monkeypatch.setattr(

@@ -42,7 +42,7 @@ def names(taken: list[Host]) -> list[str]:
     return [host.name for host in taken]
 
 
-def test_nodes_are_known_by_what_they_wrote(shared: Path) -> None:
+def test_nodes_are_known_by_what_they_wrote_and_lacking_ones_idle(shared: Path) -> None:
     known = known_hosts(shared, "pair")
     assert [(host.name, host.address) for host in known] == [
         ("node-1", "10.0.0.1"),
@@ -50,6 +50,13 @@ def test_nodes_are_known_by_what_they_wrote(shared: Path) -> None:
         ("node-10", "10.0.0.10"),
     ]
     assert all(host.is_fresh for host in known)
+    said = "10.0.0.2 0f-boot 1000 7 of 8 GPUs\n"
+    (shared / "clusters" / "pair" / "hosts" / "node-2").write_text(said)
+    (shared / "clusters" / "pair" / "hosts" / "node-1").write_text("10.0.0.1 0f-boot 1000 \n")
+    lacks = {host.name: host.trouble for host in known_hosts(shared, "pair")}
+    assert lacks == {"node-1": "", "node-2": "7 of 8 GPUs", "node-10": ""}
+    queue = Queue(shared, "pair", "a")
+    assert names(queue.take(2)) == ["node-1", "node-10"]
 
 
 def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
@@ -65,16 +72,6 @@ def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
         == "waits for 3 nodes: 2 free of 2 that are up (silent, lost or unwell: node-2)"
     )
     assert queue.take(2)
-
-
-def test_a_node_that_lacks_a_gpu_gets_no_task(shared: Path) -> None:
-    said = "10.0.0.2 0f-boot 1000 7 of 8 GPUs\n"
-    (shared / "clusters" / "pair" / "hosts" / "node-2").write_text(said)
-    (shared / "clusters" / "pair" / "hosts" / "node-1").write_text("10.0.0.1 0f-boot 1000 \n")
-    lacks = {host.name: host.trouble for host in known_hosts(shared, "pair")}
-    assert lacks == {"node-1": "", "node-2": "7 of 8 GPUs", "node-10": ""}
-    queue = Queue(shared, "pair", "a")
-    assert names(queue.take(2)) == ["node-1", "node-10"]
 
 
 def test_only_what_nodes_have_written_announces_one(

@@ -41,22 +41,15 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_folder_comes_as_it_is(cloud: Services, tmp_path: Path) -> None:
+def test_ssh_staging_copies_a_folder_as_it_is_and_then_what_changed(
+    cloud: Services, tmp_path: Path
+) -> None:
     """All pages of it, without the neighbour whose name begins alike."""
     kept = {f"words/{n}/part ü{n}": bytes([n]) * n * 1000 for n in range(5)}
     cloud.blobs = {**kept, "words2/x": b"no", "words/empty": b"", "words/marker/": b""}
     assert access.stage(entry(cloud, "words/"), tmp_path / "in") == 6
     found = files(tmp_path / "in")
     assert found == {n.removeprefix("words/"): d for n, d in (kept | {"words/empty": b""}).items()}
-
-
-def test_ssh_staging_of_one_blob_keeps_its_name(cloud: Services, tmp_path: Path) -> None:
-    cloud.blobs = {"a/b/one.bin": b"1", "a/b/one.bin2": b"2"}
-    access.stage(entry(cloud, "a/b/one.bin"), tmp_path / "in")
-    assert files(tmp_path / "in") == {"one.bin": b"1"}
-
-
-def test_only_what_changed_is_copied_again(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs = {"d/a": b"a", "d/b": b"b", "d/c": b"c"}
     access.stage(entry(cloud, "d"), tmp_path / "in")
     cloud.blobs = {"d/a": b"a", "d/b": b"new"}
@@ -66,16 +59,19 @@ def test_only_what_changed_is_copied_again(cloud: Services, tmp_path: Path) -> N
     assert access.stage(entry(cloud, "d"), tmp_path / "in") == 1
 
 
-def test_a_copy_that_breaks_goes_on_where_it_was(cloud: Services, tmp_path: Path) -> None:
+def test_ssh_staging_of_one_blob_keeps_its_name(cloud: Services, tmp_path: Path) -> None:
+    cloud.blobs = {"a/b/one.bin": b"1", "a/b/one.bin2": b"2"}
+    access.stage(entry(cloud, "a/b/one.bin"), tmp_path / "in")
+    assert files(tmp_path / "in") == {"one.bin": b"1"}
+
+
+def test_ssh_staging_goes_on_where_a_copy_or_a_list_breaks(cloud: Services, tmp_path: Path) -> None:
     data = bytes(range(256)) * 20_000
     cloud.blobs = {"d/big": data}
     cloud.faults = [("big", 100), ("big", 200), ("comp=list", 503), ("/metadata/", 429)]
     access.stage(entry(cloud, "d"), tmp_path / "in")
     assert files(tmp_path / "in") == {"big": data}
     assert cloud.faults == []
-
-
-def test_a_list_that_breaks_is_asked_for_again(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs = {"d/a": b"a", "d/b": b"b", "d/c": b"c"}
     cloud.faults = [("comp=list", 20), ("comp=list", 0)]
     assert access.stage(entry(cloud, "d"), tmp_path / "in") == 3

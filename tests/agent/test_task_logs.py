@@ -47,21 +47,15 @@ def test_no_secret_is_left_in_cut_text(data: st.DataObject, secrets: list[str], 
     assert out.replace(MASK, b"").count(b"c") == text.count(b"c")
 
 
-def test_masking_holds_back_only_the_beginning_of_a_secret() -> None:
+def test_masking_of_secrets_within_others_cut_or_with_other_line_ends() -> None:
     mask = Mask(["hunter2"])
     assert mask.feed(b"progress 10%") == b"progress 10%"
     assert mask.feed(b"... hunt") == b"... "
     assert mask.feed(b"ing\n") == b"hunting\n"
     assert mask.flush() == b""
-
-
-def test_secrets_within_and_over_one_another() -> None:
     assert masked(["abcd", "abcdef"], b"1abc", b"def2abcd3") == b"1***2***3"
     assert masked(["abcd", "cdef"], b"1abc", b"d", b"ef2") == b"1***2"
     assert masked(["aaaa"], b"aa", b"aaa", b"aab") == b"***b"
-
-
-def test_lines_of_a_secret_and_other_line_ends() -> None:
     secret = "first line\nsecond line\n}\n"
     assert masked([secret], secret.encode()) == b"***"
     assert masked([secret], b"first line\r\nsecond line\r\n}") == b"***\r\n***\r\n}"

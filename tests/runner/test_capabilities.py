@@ -82,7 +82,7 @@ def test_retries_are_what_they_were(
 IDLE = {"name": "x", "command": "true", "idle_gpu": {"below": 5, "for": "30m"}}
 
 
-def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
+def test_gpus_of_nodes_without_known_size_are_not_watched_nor_judged(tmp_path: Path) -> None:
     job_file, nd = loaded(tmp_path, "idle_gpu: {below: 5, for: 30m}"), target("ssh")
     job = job_file.resolve(nd)
     finding = refused(
@@ -93,6 +93,11 @@ def test_gpus_are_not_watched_where_there_are_none(tmp_path: Path) -> None:
     for size in ("", "Standard_ND96isr_H100_v5"):  # where it is not known, it is seen there
         require_gpus(job, nd.model_copy(update={"vm_size": size}), job_file.document)
     require_gpus(job.model_copy(update={"idle_gpu": None}), nd, job_file.document)
+    job_file, unknown = (
+        loaded(tmp_path, "gpus: 9"),
+        target("ssh").model_copy(update={"vm_size": ""}),
+    )
+    require_share(job_file.resolve(unknown), unknown, job_file.document)
 
 
 @pytest.mark.parametrize(
@@ -209,14 +214,6 @@ def test_share_that_no_node_can_give_is_refused_at_its_line(
     assert message in finding.message
     assert hint in finding.hint
     assert finding.location.line == 3
-
-
-def test_share_is_judged_on_the_node_where_its_size_is_not_known(tmp_path: Path) -> None:
-    job_file, unknown = (
-        loaded(tmp_path, "gpus: 9"),
-        target("ssh").model_copy(update={"vm_size": ""}),
-    )
-    require_share(job_file.resolve(unknown), unknown, job_file.document)
 
 
 @pytest.mark.parametrize(("fields", "ranks"), [("gpus: 3\ncores: 4", 3), ("cores: 4", 4)])

@@ -121,7 +121,7 @@ class TestCheck:
 
 
 class TestSizes:
-    def test_sizes_command_lists_all_sizes(self) -> None:
+    def test_sizes_lists_all_and_names_a_gpu_that_none_has(self) -> None:
         done = _run("sizes")
         assert done.exit_code == 0
         assert all(name in done.output for name in vm_sizes())
@@ -132,6 +132,12 @@ class TestSizes:
         assert (nd["gpus"], nd["gpu"], nd["infiniband_gbps"], nd["rdma"]) == (8, "H100", 400, True)
         assert sizes["Standard_NC24rs_v3"]["status"] == "retired"
         assert sizes["Standard_NC24rs_v3"]["successor"]
+        done = _run("sizes", "--gpu", "H10")
+        assert isinstance(done.exception, UserError)
+        assert done.exception.findings[0].id == "unknown-gpu"
+        none_near = _run("sizes", "--gpu", "zz").exception
+        assert isinstance(none_near, UserError)
+        assert "V100" in none_near.findings[0].hint
 
     @pytest.mark.parametrize("name", ["H100", "h100"])
     def test_by_gpu_and_fabric(self, name: str) -> None:
@@ -141,11 +147,3 @@ class TestSizes:
         rdma = json.loads(_run("sizes", "--gpu", name, "--rdma", "--json").output)
         assert {size["name"] for size in rdma} < set(names)
         assert all(size["infiniband_adapters"] for size in rdma)
-
-    def test_a_gpu_that_no_size_has(self) -> None:
-        done = _run("sizes", "--gpu", "H10")
-        assert isinstance(done.exception, UserError)
-        assert done.exception.findings[0].id == "unknown-gpu"
-        none_near = _run("sizes", "--gpu", "zz").exception
-        assert isinstance(none_near, UserError)
-        assert "V100" in none_near.findings[0].hint

@@ -19,7 +19,9 @@ def ids(runs: list[Run]) -> list[str]:
     return [run.id for run in runs]
 
 
-def test_clean_selects_runs_by_age_state_and_name(make_run: MakeRun, store: RunStore) -> None:
+def test_clean_selects_runs_and_removes_code_with_its_last_run(
+    make_run: MakeRun, store: RunStore
+) -> None:
     day = 86400
     old = {"created": time.time() - 40 * day}
     for name, facts in (("old-a", old), ("old-b", old), ("new-a", {"created": time.time() - day})):
@@ -30,6 +32,19 @@ def test_clean_selects_runs_by_age_state_and_name(make_run: MakeRun, store: RunS
     assert ids(removable(store, ["new", "old-a"], 30 * day)) == ["old-a"]
     with pytest.raises(UserError, match="no run `none`"):
         removable(store, ["none"])
+    for name, digest in (("one-a", "a" * 64), ("one-b", "a" * 64), ("two-a", "b" * 64)):
+        run = make_run(name)
+        (run.folder / "provenance.json").write_text(json.dumps({"code": digest}))
+        snapshot = store.base / "code" / digest[:16]
+        snapshot.mkdir(parents=True, exist_ok=True)
+        (snapshot / "train.py").write_text("print()")
+    left = lambda: sorted(path.name[0] for path in (store.base / "code").glob("[a-z]*"))  # noqa: E731
+    assert remove(store, removable(store, ["one-a"])).snapshots == 0
+    assert left() == ["a", "b"]
+    removed = remove(store, removable(store, ["one-b"]))
+    assert (removed.runs, removed.snapshots) == (("one-b",), 1)
+    assert removed.size > 0
+    assert left() == ["b"]
 
 
 @pytest.mark.parametrize("engine", ["local", "ssh"])
@@ -113,22 +128,6 @@ def test_run_that_cannot_be_removed_is_named_and_keeps_no_other(
     assert found.runs == ()
     assert finding.message == f"{run.folder} cannot be removed: Permission denied"
     assert finding.hint == f"see who owns it: ls -ld {run.folder}"
-
-
-def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunStore) -> None:
-    for name, digest in (("one-a", "a" * 64), ("one-b", "a" * 64), ("two-a", "b" * 64)):
-        run = make_run(name)
-        (run.folder / "provenance.json").write_text(json.dumps({"code": digest}))
-        snapshot = store.base / "code" / digest[:16]
-        snapshot.mkdir(parents=True, exist_ok=True)
-        (snapshot / "train.py").write_text("print()")
-    left = lambda: sorted(path.name[0] for path in (store.base / "code").glob("[a-z]*"))  # noqa: E731
-    assert remove(store, removable(store, ["one-a"])).snapshots == 0
-    assert left() == ["a", "b"]
-    removed = remove(store, removable(store, ["one-b"]))
-    assert (removed.runs, removed.snapshots) == (("one-b",), 1)
-    assert removed.size > 0
-    assert left() == ["b"]
 
 
 def test_clean_asks_first_unless_yes_is_given(

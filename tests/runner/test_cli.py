@@ -27,13 +27,10 @@ def ended(command: list[str | bytes], folder: Path, **environment: str) -> tuple
     return done.returncode, done.stdout, done.stderr
 
 
-def test_every_module_of_commands_is_in_the_table() -> None:
+def test_help_lists_every_command_of_the_table_and_imports_little() -> None:
     (folder,) = commands.__path__
     modules = {file.stem for file in Path(folder).glob("*.py")}
     assert modules == {"__init__", "arguments", *Commands.MODULES}
-
-
-def test_help_lists_every_command_and_imports_little() -> None:
     code = (
         "import sys; from fairway_cli.main import app\n"
         "try: app(['--help'])\n"

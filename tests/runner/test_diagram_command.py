@@ -36,7 +36,7 @@ def run(
     return run
 
 
-def test_markdown_is_printed_or_written(tmp_path: Path, run: Any) -> None:
+def test_diagram_is_markdown_or_svg_where_graphviz_is(tmp_path: Path, run: Any) -> None:
     code, printed, errors = run("diagram", "demo")
     assert code == 0, errors
     assert printed.startswith("# demo\n\n```mermaid\n")
@@ -44,9 +44,6 @@ def test_markdown_is_printed_or_written(tmp_path: Path, run: Any) -> None:
     assert (tmp_path / "demo.md").read_text() == printed
     # Neither Terraform nor a draft is left behind.
     assert [entry.name for entry in tmp_path.iterdir()] == ["demo.md"]
-
-
-def test_svg_is_written_where_graphviz_is(tmp_path: Path, run: Any) -> None:
     if shutil.which("dot") is None:
         pytest.skip("dot is missing: apt-get install -y graphviz")
     ends(run("diagram", "demo", "-o", "demo.svg"), 0)

@@ -30,11 +30,20 @@ def profile(size: str, *, processes_per_node: int = 8, sharp: bool = False) -> F
     return found
 
 
-def test_fabric_of_this_machine_or_of_an_unknown_size() -> None:
+def test_profile_of_sizes_unknown_or_without_infiniband_and_of_ranks() -> None:
     assert fabric_profile(Target.local(), Job(name="train", command="true")) is None
     finding = refused(lambda: profile("Standard_ND96isr_H100_v4"))
     assert finding.message == "the target `cluster`: unknown VM size `Standard_ND96isr_H100_v4`"
     assert finding.hint == "did you mean `Standard_ND96isr_H100_v5`?"
+    settings = profile("Standard_ND96is_H100_v5").environment
+    assert settings["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
+    assert settings["FI_PROVIDER"] == "tcp"
+    assert profile("Standard_ND96asr_v4").gpu_numa == (1, 1, 0, 0, 3, 3, 2, 2)
+    assert profile("Standard_ND96asr_v4", processes_per_node=4).gpu_numa == ()
+    assert profile(HB176).gpu_numa == ()
+    found = profile(H100)
+    assert found.mpirun["hpcx"] == found.mpirun["openmpi"]
+    assert found.mpirun["openmpi"][:2] == ("--map-by", "ppr:8:node")
 
 
 @pytest.mark.parametrize("size", sorted(vm_sizes()))
@@ -56,12 +65,6 @@ def test_settings_of_every_size_fit_its_network(size: str) -> None:
     assert "UCX_TLS" not in settings
     # An Open MPI without UCX stops; it does not run over TCP beside the fabric.
     assert settings.get("OMPI_MCA_pml") == ("ucx" if rdma else None)
-
-
-def test_a_near_size_without_infiniband_keeps_its_topology() -> None:
-    settings = profile("Standard_ND96is_H100_v5").environment
-    assert settings["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
-    assert settings["FI_PROVIDER"] == "tcp"
 
 
 @pytest.mark.parametrize(
@@ -98,12 +101,6 @@ def test_sharp_without_its_plugin_is_left_out_with_a_warning(tmp_path: Path, the
     assert ("has no SHARP plugin" in done.stderr) is not there
 
 
-def test_ranks_are_near_their_gpus_where_each_has_one() -> None:
-    assert profile("Standard_ND96asr_v4").gpu_numa == (1, 1, 0, 0, 3, 3, 2, 2)
-    assert profile("Standard_ND96asr_v4", processes_per_node=4).gpu_numa == ()
-    assert profile(HB176).gpu_numa == ()
-
-
 @pytest.mark.parametrize(
     ("processes", "placement"),
     [
@@ -133,12 +130,6 @@ def test_ranks_that_share_a_node_stay_on_the_cores_of_their_task(size: str, plac
     whole = Job(name="train", command="true", processes_per_node=8, gpus=8)
     four = fabric_profile(cluster_of("Standard_NC96ads_A100_v4"), whole)
     assert (four.gpu_numa, "NCCL_GRAPH_FILE" in four.environment) == ((), False)
-
-
-def test_hpcx_takes_the_arguments_of_open_mpi_where_it_has_none() -> None:
-    found = profile(H100)
-    assert found.mpirun["hpcx"] == found.mpirun["openmpi"]
-    assert found.mpirun["openmpi"][:2] == ("--map-by", "ppr:8:node")
 
 
 # --- what a node finds of its InfiniBand, with a tree of files in place of /sys ---------------

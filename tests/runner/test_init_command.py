@@ -51,7 +51,7 @@ def _files(folder: Path = Path()) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
 
 
-def test_a_project_is_whole(home: Path) -> None:
+def test_init_project_is_whole_and_its_readme_names_commands_that_exist(home: Path) -> None:
     done = _init("lab")
     assert done.exit_code == 0, done.output
     assert {
@@ -66,6 +66,16 @@ def test_a_project_is_whole(home: Path) -> None:
     assert load_environment(Path("lab/environments/lab.yaml")).name == "lab"
     (local,) = load(Path("lab/fairway.yaml"), Project).targets
     assert local.mounts == {"data": "data"}
+    assert _init("--name", "lab").exit_code == 0
+    lines = Path("README.md").read_text().splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in lines if "    fairway " in line]
+    assert len(commands) > 5
+    for name, *arguments in commands:
+        command = Commands.imported(name)
+        if hasattr(command, "commands"):
+            name, *arguments = arguments
+            command = command.commands[name]
+        command.make_context(name, arguments)
 
 
 def test_the_job_leaves_out_what_git_ignores_where_there_is_git(home: Path) -> None:
@@ -99,7 +109,7 @@ def test_the_users_own_key_is_let_in_and_without_one_nobody(home: Path) -> None:
     assert load_environment(file).access.ssh_keys == (f"{KEY} {comment}",)
 
 
-def test_init_lists_existing_files_and_writes_nothing(home: Path) -> None:
+def test_init_lists_existing_files_writes_nothing_and_leaves_others_alone(home: Path) -> None:
     Path("cdktf.json").write_text("mine")
     Path("README.md").symlink_to("nowhere")
     message = refused(lambda: write_project(Path(), Settings("lab"))).message
@@ -107,14 +117,12 @@ def test_init_lists_existing_files_and_writes_nothing(home: Path) -> None:
     assert seen == [True, True, False]
     assert Path("cdktf.json").read_text() == "mine"
     assert sorted(entry.name for entry in Path().iterdir()) == ["README.md", "cdktf.json"]
-
-
-def test_init_leaves_other_files_alone(home: Path) -> None:
-    Path("LICENSE").write_text("mine")
-    Path("jobs").mkdir()
-    Path("jobs/other.yaml").write_text("mine")
-    assert _init("--name", "lab").exit_code == 0
-    assert Path("LICENSE").read_text() == Path("jobs/other.yaml").read_text() == "mine"
+    Path("new/jobs").mkdir(parents=True)
+    others = (Path("new/LICENSE"), Path("new/jobs/other.yaml"))
+    for other in others:
+        other.write_text("mine")
+    assert _init("new", "--name", "lab").exit_code == 0
+    assert [other.read_text() for other in others] == ["mine"] * 2
 
 
 @pytest.mark.parametrize(("name", "listed"), [("jobs", "jobs"), ("lab", "lab")])
@@ -126,9 +134,7 @@ def test_a_file_in_the_place_of_a_folder_is_listed(home: Path, name: str, listed
     assert _files() == [name]
 
 
-def test_folder_that_takes_nothing_or_another_s_file_is_left_as_it_was(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_folder_is_left_as_it_was(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = Path.open
 
     def open_(self: Path, *arguments: Any, **options: Any) -> Any:
@@ -311,19 +317,6 @@ def test_on_a_terminal_it_asks(home: Path) -> None:
     assert b"Azure region [southcentralus]: " in printed
     (cluster,) = load_environment(Path("lab/environments/lab.yaml")).clusters.values()
     assert (cluster.engine, cluster.node_range.max) == ("batch", 2)
-
-
-def test_the_readme_names_commands_that_exist(home: Path) -> None:
-    assert _init("--name", "lab").exit_code == 0
-    lines = Path("README.md").read_text().splitlines()
-    commands = [shlex.split(line, comments=True)[1:] for line in lines if "    fairway " in line]
-    assert len(commands) > 5
-    for name, *arguments in commands:
-        command = Commands.imported(name)
-        if hasattr(command, "commands"):
-            name, *arguments = arguments
-            command = command.commands[name]
-        command.make_context(name, arguments)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_secret_is_refused_at_its_line_and_not_shown(
     assert not re.search("bm90|hunter22", shown)
 
 
-def test_job_checks_do_not_warn_of_values_that_are_no_secret(tmp_path: Path) -> None:
+def test_variables_that_are_no_secret_or_of_an_own_template(tmp_path: Path) -> None:
     env = {"TOKENIZERS_PARALLELISM": "false", "PGPASSWORD": "", "KEY": "value", "URL": "http://a/b"}
     env |= {
         "EOS_TOKEN": "<|endoftext|>",
@@ -77,6 +77,11 @@ def test_job_checks_do_not_warn_of_values_that_are_no_secret(tmp_path: Path) -> 
     env |= {"MODEL": "sk-learn-pipelines-of-ours", "BOS_TOKEN": "begin-of-a-sentence"}
     file = _write(tmp_path, env=env, command='export PASSWORD="$(cat password)"; ./train --sig=1')
     assert prepare(load_job(file), Target.local(), RunStore(tmp_path)).warnings == []
+    found = _checked(load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS")))
+    assert [each.hint for each in found] == [
+        "did you mean `$FAIRWAY_TASK`?\nif your own template sets it, write `${FAIRWAY_TASKS:-}`"
+    ]
+    assert _checked(load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))) == []
 
 
 def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -> None:
@@ -162,14 +167,6 @@ def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
 )
 def test_variables_that_may_be_unset_are_fine(tmp_path: Path, fields: dict[str, Any]) -> None:
     assert _checked(load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))) == []
-
-
-def test_job_checks_hint_at_the_form_for_variables_of_an_own_template(tmp_path: Path) -> None:
-    found = _checked(load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS")))
-    assert [each.hint for each in found] == [
-        "did you mean `$FAIRWAY_TASK`?\nif your own template sets it, write `${FAIRWAY_TASKS:-}`"
-    ]
-    assert _checked(load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))) == []
 
 
 def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, here: RunFairway) -> None:

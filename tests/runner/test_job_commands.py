@@ -60,7 +60,7 @@ def json_of(sweep: RunFairway, *arguments: str) -> Any:
     return json.loads(printed)
 
 
-def test_table_and_json_have_each_tasks_parameters(sweep: RunFairway) -> None:
+def test_sweep_prints_its_parameters_and_cuts_a_long_table(sweep: RunFairway) -> None:
     found = json_of(sweep, "job.yaml")
     assert [each["index"] for each in found] == list(range(6))
     assert found[0]["params"] == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
@@ -75,6 +75,12 @@ def test_table_and_json_have_each_tasks_parameters(sweep: RunFairway) -> None:
     assert lines[1].split() == ["0", "0.1", "[a,", "b]"]
     assert lines[4].split() == ["3", "0.0001", "[[red]x]"]
     assert lines[5].split()[:2] == ["4", "0.5"]
+    points = "sweep.points={grid: {a: {start: 0, stop: 1500, step: 1}}}"
+    lines = sweep("job.yaml", "-s", points)[1].splitlines()
+    assert len(lines) == 1 + 1000 + 1
+    assert lines[-2].split() == ["999", "999"]
+    assert lines[-1] == "… and 500 more; all of them: --json"
+    assert len(json_of(sweep, "job.yaml", "-s", points)) == 1500
 
 
 def test_overrides_reach_into_the_sweep(sweep: RunFairway) -> None:
@@ -107,15 +113,6 @@ def test_a_wrong_override_is_shown_as_such(sweep: RunFairway, setting: str, mess
     assert errors.startswith("command line:1:")
     assert f"-s {setting}" in errors
     assert message in errors
-
-
-def test_a_long_table_is_cut_and_says_so(sweep: RunFairway) -> None:
-    points = "sweep.points={grid: {a: {start: 0, stop: 1500, step: 1}}}"
-    lines = sweep("job.yaml", "-s", points)[1].splitlines()
-    assert len(lines) == 1 + 1000 + 1
-    assert lines[-2].split() == ["999", "999"]
-    assert lines[-1] == "… and 500 more; all of them: --json"
-    assert len(json_of(sweep, "job.yaml", "-s", points)) == 1500
 
 
 # The end of a job file, and what is printed about it.

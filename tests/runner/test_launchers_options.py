@@ -65,11 +65,16 @@ def test_processes_are_labelled_unless_the_job_says_no(tmp_path: Path, template:
         assert not labels_ranks(script(tmp_path, template, override))
 
 
-def test_launcher_that_breaks_lines_does_not_label_ranks(tmp_path: Path) -> None:
+def test_labels_of_launchers_and_options_on_the_command_line(tmp_path: Path) -> None:
     assert "--tag-output" not in script(tmp_path, "hpcx")
     assert "--tag-output" in script(tmp_path, "hpcx", "options.label_ranks=true")
     for template in ("every-node", "nccl-tests", "mpich", "intelmpi", "mvapich"):
         assert not labels_ranks(script(tmp_path, template))
+    overrides = ("options.count=9", "options.mode=fast", "options.flag=true")
+    assert render(tmp_path, "", *overrides) == "9 0.5 '' true fast\n"
+    [finding] = findings(tmp_path, "", "options.text=1.10")
+    assert finding.hint.endswith("-s 'options.text=\"1.10\"'")
+    assert "1.10" in render(tmp_path, "", 'options.text="1.10"')
 
 
 def render(folder: Path, options: str, *overrides: str, front: str = FRONT) -> str:
@@ -102,14 +107,6 @@ def findings(folder: Path, options: str, *overrides: str, front: str = FRONT) ->
 )
 def test_options_have_values_or_their_defaults(tmp_path: Path, options: str, text: str) -> None:
     assert render(tmp_path, options) == text
-
-
-def test_options_are_set_on_the_command_line(tmp_path: Path) -> None:
-    overrides = ("options.count=9", "options.mode=fast", "options.flag=true")
-    assert render(tmp_path, "", *overrides) == "9 0.5 '' true fast\n"
-    [finding] = findings(tmp_path, "", "options.text=1.10")
-    assert finding.hint.endswith("-s 'options.text=\"1.10\"'")
-    assert "1.10" in render(tmp_path, "", 'options.text="1.10"')
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_sweep_over_files_keeps_the_list_of_its_submission(project: Path) -> Non
     assert files_of(after) == ["c.jpg", "deep/a.jpg"]
 
 
-def test_listed_files_of_other_forms_of_inputs(project: Path) -> None:
+def test_sweep_over_files_lists_inputs_where_it_may(project: Path, tmp_path: Path) -> None:
     inputs = {"images": {"from": "datasets:{{ params.set }}/"}}
     file = write(project, inputs=inputs, params={"set": "images/deep"})
     job = with_files(load_job(file), local())
@@ -111,6 +111,22 @@ def test_listed_files_of_other_forms_of_inputs(project: Path) -> None:
     assert with_files(load_job(file), local()).listed == {"images": ("c.jpg",)}
     job = load_job(write(project, sweep={"points": {"grid": {"files": [1, 2]}}}))
     assert with_files(job, local()) is job
+    prepared = prepare(load_job(write(project)), find_target("pool"), RunStore.here(), asks=False)
+    assert files_of(prepared) == ["**/*.jpg"]
+    assert any("each file of the input `images`" in each.message for each in prepared.warnings)
+    choice = TargetSelection((find_target("pool"), find_target("pool")))
+    job = load_job(write(project))
+    finding = refused(lambda: prepare_for(job, choice, RunStore.here(), copies=True))
+    assert finding.id == "one-target"
+    assert "lists the files of an input, which differ from target to target" in finding.message
+    assert finding.location is not None
+    job = load_job(write(project))
+    outside = tmp_path / "elsewhere"
+    shutil.copytree(project / "data", outside)
+    (project / "code").mkdir()
+    with confined(project / "code"), pytest.raises(UserError) as caught:
+        with_files(job, local())
+    assert caught.value.findings[0].id == "missing-role"
 
 
 IMAGES, INPUT = "datasets:images/", "sweep.points.files.input"
@@ -137,23 +153,3 @@ def test_what_cannot_be_listed_is_named(
     assert (found.path, message in found.message) == (path, True)
     assert found.location is not None
     assert found.hint
-
-
-def test_listing_by_targets_that_cannot_be_asked(project: Path, tmp_path: Path) -> None:
-    """As on a page that looks at a job while it is typed."""
-    prepared = prepare(load_job(write(project)), find_target("pool"), RunStore.here(), asks=False)
-    assert files_of(prepared) == ["**/*.jpg"]
-    assert any("each file of the input `images`" in each.message for each in prepared.warnings)
-    choice = TargetSelection((find_target("pool"), find_target("pool")))
-    job = load_job(write(project))
-    finding = refused(lambda: prepare_for(job, choice, RunStore.here(), copies=True))
-    assert finding.id == "one-target"
-    assert "lists the files of an input, which differ from target to target" in finding.message
-    assert finding.location is not None
-    job = load_job(write(project))
-    outside = tmp_path / "elsewhere"
-    shutil.copytree(project / "data", outside)
-    (project / "code").mkdir()
-    with confined(project / "code"), pytest.raises(UserError) as caught:
-        with_files(job, local())
-    assert caught.value.findings[0].id == "missing-role"

@@ -132,18 +132,6 @@ def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
     assert 60 <= now[0] < 100
 
 
-def test_nodes_stop_with_unknown_runs_requires_force(
-    here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unreachable(*_: Any) -> None:
-        raise TargetUnavailable.of("no-connection", "box cannot be reached", exit_code=5)
-
-    monkeypatch.setattr(operations, "engine_for", unreachable)
-    done = here("nodes", "stop", "box")
-    ends(done, 5, "it is not known what runs on `box`: box cannot be reached", "--force")
-    assert _asked(plane) == []
-
-
 def test_nodes_start_reports_the_failure_of_azure(here: RunFairway, plane: ControlPlane) -> None:
     error = {"code": "AllocationFailed", "message": "We do not have sufficient capacity"}
     plane.give(_path(plane), {"status": "Failed", "error": error})
@@ -170,6 +158,14 @@ def test_nodes_stop_loses_no_run_and_stops_machines_alone(
     ends(here("nodes", "stop", "box"), 3, "train-1")
     assert _asked(plane) == []
     assert here("nodes", "stop", "box", "--force")[0] == 0
+    assert _asked(plane) == ["deallocate"]
+
+    def unreachable(*_: Any) -> None:
+        raise TargetUnavailable.of("no-connection", "box cannot be reached", exit_code=5)
+
+    monkeypatch.setattr(operations, "engine_for", unreachable)
+    done = here("nodes", "stop", "box")
+    ends(done, 5, "it is not known what runs on `box`: box cannot be reached", "--force")
     assert _asked(plane) == ["deallocate"]
 
 

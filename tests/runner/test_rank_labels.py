@@ -79,7 +79,7 @@ def test_rank_label_begins_each_line(tmp_path: Path, prints: str, shown: str) ->
     assert out.decode("latin-1") == shown.replace("@", "[13]<stdout>: ")
 
 
-def test_lines_of_several_ranks_stay_whole(tmp_path: Path) -> None:
+def test_lines_of_ranks_are_whole_also_of_one_that_starts_again(tmp_path: Path) -> None:
     rank = "for ((i = 0; i < 400; i++)); do printf los; printf 's=%d' $i; echo; done"
     script = f"for r in 0 1 2 3; do (join $r $r; {rank}) & done; wait"
     found = whole(labelled(script, tmp_path, count=4))
@@ -87,6 +87,10 @@ def test_lines_of_several_ranks_stay_whole(tmp_path: Path) -> None:
     for rank in range(4):
         own = [text for number, text in found if number == rank]
         assert own == [b"loss=%d" % number for number in range(400)]
+    script = "(join 0 4; printf 'to be cont'); (join 0 5; echo begun)"
+    out = labelled(script, tmp_path)
+    assert whole(out)[-1] == (5, b"begun")
+    assert whole(out)[0] == (4, b"to be cont")
 
 
 def test_a_bar_is_seen_while_it_stands_and_no_other_rank_writes_into_it(tmp_path: Path) -> None:
@@ -108,13 +112,6 @@ def test_a_bar_is_seen_while_it_stands_and_no_other_rank_writes_into_it(tmp_path
             if go:
                 (tmp_path / go).write_text("\n")
         assert program.wait(300) == 0
-
-
-def test_a_rank_that_is_started_again_says_so(tmp_path: Path) -> None:
-    script = "(join 0 4; printf 'to be cont'); (join 0 5; echo begun)"
-    out = labelled(script, tmp_path)
-    assert whole(out)[-1] == (5, b"begun")
-    assert whole(out)[0] == (4, b"to be cont")
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
@@ -156,14 +153,11 @@ def test_a_reader_that_is_slower_gets_all_where_writing_does_not_wait(tmp_path: 
     assert [text for _, text in whole(out)] == [b"%d" % n for n in range(1, 40001)]
 
 
-def test_a_full_disk_ends_no_job(tmp_path: Path) -> None:
+def test_rank_labels_pass_signals_on_and_end_no_job_on_a_full_disk(tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         program = start("join 0 0; echo lost; exit 3", tmp_path, out=full.fileno())
     assert program.wait(300) == 3
     assert list(tmp_path.iterdir()) == []
-
-
-def test_signals_are_passed_on(tmp_path: Path) -> None:
     trap = "trap 'kill $!; echo saved; exit 3' TERM"
     with start(f"{trap}; join 0 0; sleep 600 & echo up; wait", tmp_path) as program:
         assert program.stdout.readline() == b"[0]<stdout>: up\n"

@@ -108,7 +108,9 @@ def test_page_is_whole_escaped_and_accessible(sweep: Run) -> None:
     assert found.named("html")[0]["lang"] == "en"
 
 
-def test_scaling_is_measured_against_the_smallest_task(sweep: Run) -> None:
+def test_the_file_is_written_whole_with_scaling_against_the_smallest_task(
+    sweep: Run, store: RunStore, fairway: RunFairway
+) -> None:
     report = read(sweep)
     assert throughput_metric(report, None) == "images_per_second"
     found = [
@@ -121,6 +123,17 @@ def test_scaling_is_measured_against_the_smallest_task(sweep: Run) -> None:
     assert "loss over ranks" in page(sweep, "loss")
     with pytest.raises(UserError, match="no metric `speed`"):
         page(sweep, "speed")
+    folder = store.base.parent
+    code, out, _ = fairway(folder, "report", "sweep-a", "-o", "page.html")
+    assert (code, out) == (0, "page.html\n")
+    assert (folder / "page.html").read_text().endswith("</html>")
+    assert fairway(folder, "report", "sweep-a")[1] == "report-sweep-a.html\n"
+    facts = {"run_id": "sweep-a", "file": "report-sweep-a.html"}
+    assert json.loads(fairway(folder, "report", "sweep-a", "--json")[1]) == facts
+    code, _, err = fairway(folder, "report", "sweep-a", "-o", "none/page.html")
+    assert code == 2
+    assert "cannot be written: No such file or directory" in err
+    assert [path.name for path in folder.glob(".page*")] == []
 
 
 def test_report_page_of_one_task_of_nothing_or_of_several_targets(make_run: MakeRun) -> None:
@@ -156,20 +169,6 @@ def test_very_many_tasks(make_run: MakeRun) -> None:
     assert shades == {f"q{n}" for n in range(7)}
 
 
-def test_the_file_is_written_whole(sweep: Run, store: RunStore, fairway: RunFairway) -> None:
-    folder = store.base.parent
-    code, out, _ = fairway(folder, "report", "sweep-a", "-o", "page.html")
-    assert (code, out) == (0, "page.html\n")
-    assert (folder / "page.html").read_text().endswith("</html>")
-    assert fairway(folder, "report", "sweep-a")[1] == "report-sweep-a.html\n"
-    facts = {"run_id": "sweep-a", "file": "report-sweep-a.html"}
-    assert json.loads(fairway(folder, "report", "sweep-a", "--json")[1]) == facts
-    code, _, err = fairway(folder, "report", "sweep-a", "-o", "none/page.html")
-    assert code == 2
-    assert "cannot be written: No such file or directory" in err
-    assert [path.name for path in folder.glob(".page*")] == []
-
-
 @pytest.mark.parametrize(
     ("values", "ends", "ticks"),
     [
@@ -195,13 +194,27 @@ def test_svg_escapes() -> None:
     )
 
 
-def test_the_best_value_comes_first(make_run: MakeRun) -> None:
+def test_curves_and_best_values_of_tasks(make_run: MakeRun) -> None:
     tasks = [{"log": f"loss={each} accuracy={each}\n"} for each in (3, 1, 2)]
     patterns = {name: f"{name}=([0-9.]+)" for name in ("loss", "accuracy")}
     text = page(make_run("job-a", tasks, metrics=patterns))
     tiles = re.sub(r"<[^>]*>|\s+", " ", text.partition('class="tiles"')[2][:2000])
     assert re.search(r"loss +1 +lowest; highest 3 ", tiles)
     assert re.search(r"accuracy +3 +highest; lowest 1 ", tiles)
+    # Over the steps that the job prints, its own pattern of them, or counted from 1.
+    log = "step=10 loss=3\nstep=20 loss=2\nloss=nan\n"
+    run = make_run(
+        "job-d", [{"log": log}, {"log": "loss=5\nloss=4\n"}, {}], metrics={"loss": "loss=([0-9]+)"}
+    )
+    first, second, third = run.tasks
+    assert first.curves == {"loss": [(10.0, 3.0), (20.0, 2.0)]}
+    assert second.curves == {"loss": [(1.0, 5.0), (2.0, 4.0)]}
+    assert third.curves == {}
+    assert make_run("job-b", [{"log": "loss=5\n"}]).tasks[0].curves == {}
+    log = "".join(f"loss={n}\n" for n in range(5000))
+    many = make_run("job-c", [{"log": log}], metrics={"loss": "loss=([0-9]+)"})
+    points = many.tasks[0].curves["loss"]
+    assert (len(points) <= 1001, points[0], points[-1]) == (True, (1.0, 0.0), (5000.0, 4999.0))
 
 
 def test_values_are_drawn_over_the_steps_that_were_printed(make_run: MakeRun) -> None:
@@ -228,23 +241,6 @@ def test_values_are_drawn_over_the_steps_that_were_printed(make_run: MakeRun) ->
     log = "".join(f"epoch {e} step {n}: loss={9 - e}\n" for e in range(3) for n in range(4))
     run = make_run("job-c", [{"log": log}], metrics={"loss": "loss=([.0-9]+)"})
     assert ">epoch</text>" in page(run)
-
-
-def test_curves_as_records(make_run: MakeRun) -> None:
-    """Over the steps that the job prints, its own pattern of them, or counted from 1."""
-    log = "step=10 loss=3\nstep=20 loss=2\nloss=nan\n"
-    run = make_run(
-        "job-a", [{"log": log}, {"log": "loss=5\nloss=4\n"}, {}], metrics={"loss": "loss=([0-9]+)"}
-    )
-    first, second, third = run.tasks
-    assert first.curves == {"loss": [(10.0, 3.0), (20.0, 2.0)]}
-    assert second.curves == {"loss": [(1.0, 5.0), (2.0, 4.0)]}
-    assert third.curves == {}
-    assert make_run("job-b", [{"log": "loss=5\n"}]).tasks[0].curves == {}
-    log = "".join(f"loss={n}\n" for n in range(5000))
-    many = make_run("job-c", [{"log": log}], metrics={"loss": "loss=([0-9]+)"})
-    points = many.tasks[0].curves["loss"]
-    assert (len(points) <= 1001, points[0], points[-1]) == (True, (1.0, 0.0), (5000.0, 4999.0))
 
 
 LOSS = {"loss": "loss=([0-9.]+)"}
@@ -340,9 +336,7 @@ def test_page_draws_each_node(make_run: MakeRun) -> None:
     assert page(run).count('class="series cx"') == 64
 
 
-def test_top_and_report_show_figures(
-    make_run: MakeRun, fairway: RunFairway, store: RunStore
-) -> None:
+def test_top_and_report_figures(make_run: MakeRun, fairway: RunFairway, store: RunStore) -> None:
     here = store.base.parent
     run = make_run("job-aaaaaa", state="succeeded")
     none = "job-aaaaaa  succeeded\nnone of its nodes was sampled\n"

@@ -39,7 +39,7 @@ def test_the_comment_is_the_golden_one(here: RunFairway, name: str, code: int) -
     assert (exit_code, errors) == (code, "")
 
 
-def test_loss_that_is_meant_is_allowed(here: RunFairway) -> None:
+def test_review_allows_a_loss_that_is_meant_from_a_base(here: RunFairway) -> None:
     _, out, _ = here("review", _plan("move-disks"), "--base", _plan("drift"))
     again = out.splitlines()[-1].strip()
     assert again.startswith("fairway review ")
@@ -49,6 +49,15 @@ def test_loss_that_is_meant_is_allowed(here: RunFairway) -> None:
     code, out, _ = here("review", _plan("move-disks"), *one, *two)
     assert code == 0
     assert f"allowed: `{DISKS[0]}` would be replaced, and with it what it holds" in out
+    base = ("--base", _plan("drift"))
+    code, out, _ = here("review", _plan("grow"), *base, "--json")
+    (stack,) = json.loads(out)["stacks"]
+    assert code == 0
+    assert [each["action"] for each in stack["changes"]] == ["change", "create"]
+    code, out, _ = here("review", _plan("drift"), *base, "--json")
+    (stack,) = json.loads(out)["stacks"]
+    assert stack["changes"] == []
+    assert len(stack["pending"]) == 1
 
 
 def test_change_refused_by_azure_exits_with_2_as_text(here: RunFairway, tmp_path: Path) -> None:
@@ -96,18 +105,6 @@ def test_review_tells_what_the_growth_costs(here: RunFairway, tmp_path: Path) ->
     )
     _, out, _ = here("review", _plan("grow"), "--prices", "prices.toml")
     assert "+100.00 EUR an hour" in out
-
-
-def test_the_base_is_set_apart(here: RunFairway) -> None:
-    base = ("--base", _plan("drift"))
-    code, out, _ = here("review", _plan("grow"), *base, "--json")
-    (stack,) = json.loads(out)["stacks"]
-    assert code == 0
-    assert [each["action"] for each in stack["changes"]] == ["change", "create"]
-    code, out, _ = here("review", _plan("drift"), *base, "--json")
-    (stack,) = json.loads(out)["stacks"]
-    assert stack["changes"] == []
-    assert len(stack["pending"]) == 1
 
 
 @pytest.mark.parametrize(

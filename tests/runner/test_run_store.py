@@ -40,7 +40,7 @@ def record(run_id: str, created: float = 1.0) -> RunRecord:
     return RunRecord(**facts)
 
 
-def test_a_run_is_queued_while_somebody_holds_its_lock(store: RunStore) -> None:
+def test_run_states_by_lock_and_record_and_new_ids(store: RunStore) -> None:
     run, lock = store.create(record("job-aaaaaa"), {"tasks/0/launch.sh": "echo"})
     assert (run.folder / "tasks" / "0" / "launch.sh").read_text() == "echo"
     assert Run(run.folder).record == record("job-aaaaaa")
@@ -52,6 +52,9 @@ def test_a_run_is_queued_while_somebody_holds_its_lock(store: RunStore) -> None:
     assert run.state == "lost"
     run.wait()
     assert run.exit_code == 5
+    ids = {store.new_id("job") for _ in range(100)}
+    assert len(ids) == 100
+    assert all(re.fullmatch("job-[2-9a-hjkmnp-z]{6}", each) for each in ids)
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled"])
@@ -102,12 +105,6 @@ def _killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_ids_are_new_and_easy_to_say(store: RunStore) -> None:
-    ids = {store.new_id("job") for _ in range(100)}
-    assert len(ids) == 100
-    assert all(re.fullmatch("job-[2-9a-hjkmnp-z]{6}", each) for each in ids)
-
-
 def test_cancel_of_one_task_that_does_not_end_is_reported(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,9 +130,7 @@ def test_cancel_of_one_task_that_does_not_end_is_reported(
 
 
 @pytest.mark.parametrize("last", [None, "finally"])
-def test_a_name_stands_for_one_task_or_none(
-    make_run: MakeRun, store: RunStore, last: str | None
-) -> None:
+def test_name_means_one_task_or_none(make_run: MakeRun, store: RunStore, last: str | None) -> None:
     """Somebody may have added a task to a job of Batch's by hand."""
     made = make_run("job-aaaaaa", [{}, {}, {}])
     if last is not None:
@@ -200,28 +195,23 @@ def test_many_tasks_take_little_memory(tmp_path: Path) -> None:
     assert (made.first, len(made)) == (f"{lines[0]}\n", COUNT)
 
 
-def test_their_files_can_be_asked_for_again(tmp_path: Path) -> None:
+def test_task_records_are_written_packed_and_copied_in_little_memory(tmp_path: Path) -> None:
     lines = _lines(300)
     first, second = (_made(tmp_path / name, {"tasks.jsonl": lines}) for name in ("a", "b"))
     text = (first.folder / "tasks.jsonl").read_bytes()
     assert text.count(b"\n") == 300
     assert (second.folder / "tasks.jsonl").read_bytes() == text
-
-
-def test_records_are_packed_and_copied_in_little_memory(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text(SCRIPT * COUNT)
     with _little():
         archives.pack_folder(tmp_path)
-    run = _made(tmp_path / "a", {"tasks.jsonl": _lines(COUNT)})
+    run = _made(tmp_path / "c", {"tasks.jsonl": _lines(COUNT)})
     with _little():
-        copy = _made(tmp_path / "b", {"tasks.jsonl": submission.recorded_lines(run, "tasks.jsonl")})
+        copy = _made(tmp_path / "d", {"tasks.jsonl": submission.recorded_lines(run, "tasks.jsonl")})
     known = (run.folder / "tasks.jsonl").read_bytes()
     assert (copy.folder / "tasks.jsonl").read_bytes() == known
 
 
-def test_lines_without_text_or_end_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = _made(tmp_path / "a", {})
     (run.folder / "tasks.jsonl").write_bytes(b"{}\n\xff\n")
     with pytest.raises(UserError, match=r"tasks\.jsonl: missing or damaged"):

@@ -45,7 +45,7 @@ def jobs(file: Path, *overrides: str) -> dict[str, Job]:
     return found
 
 
-def test_steps_common_fields_apply_to_all_steps(tmp_path: Path) -> None:
+def test_steps_have_common_fields_set_fields_and_inputs_of_each_other(tmp_path: Path) -> None:
     named = {
         "late": {"after": "early", "command": "late"},
         "early": {"command": "early", "template": "every-node", "env": {"B": "2"}},
@@ -56,6 +56,17 @@ def test_steps_common_fields_apply_to_all_steps(tmp_path: Path) -> None:
     assert [each.template for each in found.values()] == ["every-node", "plain"]
     assert [each.env for each in found.values()] == [{"B": "2"}, {"A": "1"}]
     assert {each.tags for each in found.values()} == {("x",)}
+    inputs = {**BEST, "other": {"from": "step", "step": "train", "task": 1, "output": "model"}}
+    named = {"train": TRAIN, "score": {"after": "train", "command": "a", "inputs": inputs}}
+    found = jobs(write(tmp_path, named))["score"].model_dump(by_alias=True)["inputs"]
+    assert found["model"]["best"]["run"] == "pipe-a-train"
+    assert (found["other"]["from"], found["other"]["run"]) == ("run", "pipe-a-train")
+    file = write(tmp_path, {"train": TRAIN, "score": {"command": "a"}}, params={"y": 1})
+    words = ("steps.train.nodes=3", "steps.train.command=b", "steps.score.env.A=1", "params.y=2")
+    found = jobs(file, *words)
+    assert (found["train"].nodes, found["train"].command) == (3, "b")
+    assert found["score"].env == {"A": "1"}
+    assert found["score"].params == {"y": 2}
 
 
 @pytest.mark.parametrize(
@@ -71,23 +82,6 @@ def test_conditions_are_words(tmp_path: Path, after: Any, known: Any) -> None:
     document = load_job(write(tmp_path, named)).document
     *_, last = read_steps(document, "pipe-a")
     assert (last.name, last.after) == ("score", known)
-
-
-def test_inputs_name_the_runs_of_steps(tmp_path: Path) -> None:
-    inputs = {**BEST, "other": {"from": "step", "step": "train", "task": 1, "output": "model"}}
-    named = {"train": TRAIN, "score": {"after": "train", "command": "a", "inputs": inputs}}
-    found = jobs(write(tmp_path, named))["score"].model_dump(by_alias=True)["inputs"]
-    assert found["model"]["best"]["run"] == "pipe-a-train"
-    assert (found["other"]["from"], found["other"]["run"]) == ("run", "pipe-a-train")
-
-
-def test_fields_of_a_step_are_set_as_those_of_a_job(tmp_path: Path) -> None:
-    file = write(tmp_path, {"train": TRAIN, "score": {"command": "a"}}, params={"y": 1})
-    words = ("steps.train.nodes=3", "steps.train.command=b", "steps.score.env.A=1", "params.y=2")
-    found = jobs(file, *words)
-    assert (found["train"].nodes, found["train"].command) == (3, "b")
-    assert found["score"].env == {"A": "1"}
-    assert found["score"].params == {"y": 2}
 
 
 def _reading(**inputs: Any) -> dict[str, Any]:
@@ -277,9 +271,7 @@ LOCAL = {"name": "local", "engine": "local"}
         (POOL, POOL, False),
     ],
 )
-def test_runs_wait_for_those_of_one_place(
-    one: dict[str, Any], other: dict[str, Any], *, sees: bool
-) -> None:
+def test_runs_wait_in_one_place(one: dict[str, Any], other: dict[str, Any], *, sees: bool) -> None:
     here, there = (
         Target.model_validate({"nodes": {"min": 0, "max": 1}, **each}) for each in (one, other)
     )

@@ -95,12 +95,21 @@ def starting(errors: dict[str, UserError]) -> Callable[[Run, StepRecord, RunStor
     return start
 
 
-def test_steps_fetch_before_a_step_has_begun_is_refused(whole: Run, tmp_path: Path) -> None:
+def test_steps_are_found_by_beginnings_of_ids_and_fetched_once_begun(
+    whole: Run, tmp_path: Path, store: RunStore
+) -> None:
     with pytest.raises(UserError, match="no step of pipe-a has kept anything yet"):
         fetch(whole, tmp_path / "kept")
     with pytest.raises(UserError, match=f"the step {NAMES[0]} of pipe-a has kept nothing yet"):
         fetch(whole, tmp_path / "kept", NAMES[0])
     assert not (tmp_path / "kept").exists()
+    step_of(store, "one")
+    step_of(store, "two")
+    assert store.find("pipe").id == whole.id
+    assert store.find("pipe-a-o").id == "pipe-a-one"
+    created(store, "pipe-b", {})
+    with pytest.raises(UserError, match="it matches 4 runs"):
+        store.find("pipe")
 
 
 def test_steps_follow_retries_a_step_after_a_fixable_error(
@@ -204,16 +213,6 @@ def test_another_run_under_a_step_s_id_is_not_taken_for_it(whole: Run, store: Ru
     with pytest.raises(UserError, match="`pipe-a-one` already exists"):
         whole.follow()
     assert states(whole) == ["queued", "succeeded"]
-
-
-def test_the_beginning_of_its_id_is_that_of_the_whole(whole: Run, store: RunStore) -> None:
-    step_of(store, "one")
-    step_of(store, "two")
-    assert store.find("pipe").id == whole.id
-    assert store.find("pipe-a-o").id == "pipe-a-one"
-    created(store, "pipe-b", {})
-    with pytest.raises(UserError, match="it matches 4 runs"):
-        store.find("pipe")
 
 
 def test_a_retry_goes_on_where_one_step_cannot(

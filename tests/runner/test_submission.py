@@ -92,9 +92,22 @@ def test_secret_of_another_place_is_refused(target: Target, source: str, message
         require_readable({"WANDB": source}, target)
 
 
-def test_submission_secrets_are_accepted_where_they_can_be_read() -> None:
+def test_secrets_are_read_where_they_can_be_and_refused_where_they_stand(tmp_path: Path) -> None:
     require_readable({"WANDB": "env:WANDB"}, Target.local())
     require_readable({"WANDB": "keyvault:wandb"}, _pool(vault_url="https://v"))
+    file = tmp_path / "job.yaml"
+    file.write_text("name: job\ncommand: 'true'\nsecrets: {A: env:X, B: env:Y, C: env:Z}\n")
+    job = load_job(file)
+    sources = {"A": "env:X", "B": "env:Y", "C": "env:Z"}
+    with pytest.raises(UserError) as raised, job.document.locating():
+        secret_values(sources, {"Y": " abc\n", "Z": "long enough"})
+    missing, short = raised.value.findings
+    assert (missing.id, missing.path) == ("no-secret", "secrets.A")
+    assert missing.location is not None
+    assert (missing.location.line, missing.location.column) == (3, 14)
+    assert (short.id, short.path) == ("short-secret", "secrets.B")
+    assert "abc" not in short.message + short.hint
+    assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}
 
 
 @pytest.mark.parametrize(
@@ -188,9 +201,7 @@ def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(
     assert [each.name for each in store.folder.iterdir()] == ["a-1"]
 
 
-def test_submit_again_awaits_the_command_that_submits_the_run(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submit_again_awaits_the_first(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run("a-1", [{"state": "queued"}], "queued", engine="slurm")
     lock = run.take_lock()
 
@@ -203,9 +214,7 @@ def test_submit_again_awaits_the_command_that_submits_the_run(
     os.close(run.take_lock())
 
 
-def test_a_dry_run_refuses_the_id_of_another_job(
-    tmp_path: Path, here: RunFairway, make_run: MakeRun
-) -> None:
+def test_dry_run_refuses_a_taken_id(tmp_path: Path, here: RunFairway, make_run: MakeRun) -> None:
     (tmp_path / "job.yaml").write_text("name: a\ncommand: 'true'\n")
     make_run("night-1")
     words = ("submit", str(tmp_path / "job.yaml"), "--run-id")
@@ -255,22 +264,6 @@ def test_rerun_says_nothing_of_targets_that_the_earlier_run_passed_over(
         assert "passed_over" not in facts
 
 
-def test_secrets_that_cannot_be_are_refused_where_they_stand(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text("name: job\ncommand: 'true'\nsecrets: {A: env:X, B: env:Y, C: env:Z}\n")
-    job = load_job(file)
-    sources = {"A": "env:X", "B": "env:Y", "C": "env:Z"}
-    with pytest.raises(UserError) as raised, job.document.locating():
-        secret_values(sources, {"Y": " abc\n", "Z": "long enough"})
-    missing, short = raised.value.findings
-    assert (missing.id, missing.path) == ("no-secret", "secrets.A")
-    assert missing.location is not None
-    assert (missing.location.line, missing.location.column) == (3, 14)
-    assert (short.id, short.path) == ("short-secret", "secrets.B")
-    assert "abc" not in short.message + short.hint
-    assert secret_values({"C": "env:Z"}, {"Z": "long enough"}) == {"C": "long enough"}
-
-
 PAIR: dict[str, Any] = {
     "name": "pair",
     "engine": "ssh",
@@ -291,11 +284,19 @@ def _priced(facts: dict[str, Any], **more: Any) -> Target:
     return Target.model_validate({**facts, **more})
 
 
-def test_the_price_is_the_targets_own_or_that_of_its_size() -> None:
+def test_price_of_a_limit_is_the_targets_own_or_of_its_size_and_in_the_plan(tmp_path: Path) -> None:
     assert budget_of(JOB, _priced(PAIR, price=12.5)) == Budget(200.0, "USD", 12.5)
     # As the snapshot of prices that comes with the catalogue has it.
     known = budget_of(JOB, _priced(DEPLOYED, region="eastus"))
     assert (known.hourly, known.node_seconds) == (98.32, pytest.approx(200 / 98.32 * 3600))
+    file = tmp_path / "job.yaml"
+    file.write_text("name: a\ntemplate: plain\ncommand: 'true'\nmax_cost: 0.5\n")
+    local = Target.local().model_copy(update={"price": 3600.0})
+    prepared = prepare(load_job(file), local, RunStore(tmp_path / ".fairway"))
+    (tmp_path / "plan.json").write_text(prepared.plan.text())
+    assert read_plan(tmp_path).max_cost == Budget(0.5, "USD", 3600.0)
+    plain = prepare(load_job(file, ["max_cost=null"]), local, RunStore(tmp_path / ".fairway"))
+    assert json.loads(plain.plan.text())["max_cost"] is None
 
 
 @pytest.mark.parametrize(
@@ -319,14 +320,3 @@ def test_a_limit_without_a_price_is_refused(facts: dict[str, Any], hint: str) ->
 def test_max_cost_that_is_no_amount_of_money_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="max_cost"):
         Job.model_validate({"name": "a", "command": "true", "max_cost": value})
-
-
-def test_the_price_is_in_the_plan(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text("name: a\ntemplate: plain\ncommand: 'true'\nmax_cost: 0.5\n")
-    local = Target.local().model_copy(update={"price": 3600.0})
-    prepared = prepare(load_job(file), local, RunStore(tmp_path / ".fairway"))
-    (tmp_path / "plan.json").write_text(prepared.plan.text())
-    assert read_plan(tmp_path).max_cost == Budget(0.5, "USD", 3600.0)
-    plain = prepare(load_job(file, ["max_cost=null"]), local, RunStore(tmp_path / ".fairway"))
-    assert json.loads(plain.plan.text())["max_cost"] is None

@@ -64,8 +64,22 @@ print(list(islice(Distribution(**{distribution!r}).draws(7, "lr"), 20)))
     assert sample(distribution, 20, seed=8) != sample(distribution, 20)
 
 
-def test_every_distribution_is_drawn_from() -> None:
+def test_every_distribution_is_drawn_within_its_bounds_and_digits() -> None:
     assert {next(iter(each)) for each in EACH} == set(Distribution.model_fields)
+    low, high = 0.12345678901234567, 0.12345678901234570
+    assert all(low <= value <= high for value in sample({"uniform": [low, high]}, 50))
+    assert all(low <= value <= high for value in sample({"loguniform": [low, high]}, 50))
+    assert sample({"uniform": [2, 2]}, 2) == [2.0, 2.0]
+    assert sample({"triangular": [2, 2, 2]}, 2) == [2.0, 2.0]
+    assert sample({"triangular": [0, 5e-324, 0]}, 2) == [0.0, 0.0]
+    assert set(sample({"integer": [5, 6]}, 9)) == {5}
+    values = sample({"beta": [0.001, 0.001]}, 200)
+    assert all(0 <= value <= 1 for value in values)
+    assert 60 < sum(value > 0.5 for value in values) < 140
+    assert all(value >= 0 for value in sample({"gamma": [0.001, 1]}, 50))
+    for value in sample({"gauss": [0, 1e-7]}, 100):
+        assert value == float(f"{value:.12g}")
+    assert math.copysign(1, sample({"exponential": [1e300]}, 1)[0]) == 1
 
 
 def _gauss(x: float) -> float:
@@ -143,23 +157,6 @@ def test_discrete_values_are_as_likely(distribution: dict[str, Any], values: lis
     expected = 7000 / len(values)
     square = sum((found - expected) ** 2 / expected for found in tally.values())
     assert square < 16.8  # chi-squared with 6 degrees of freedom at one in a hundred
-
-
-def test_draws_hold_their_bounds_and_digits() -> None:
-    low, high = 0.12345678901234567, 0.12345678901234570
-    assert all(low <= value <= high for value in sample({"uniform": [low, high]}, 50))
-    assert all(low <= value <= high for value in sample({"loguniform": [low, high]}, 50))
-    assert sample({"uniform": [2, 2]}, 2) == [2.0, 2.0]
-    assert sample({"triangular": [2, 2, 2]}, 2) == [2.0, 2.0]
-    assert sample({"triangular": [0, 5e-324, 0]}, 2) == [0.0, 0.0]
-    assert set(sample({"integer": [5, 6]}, 9)) == {5}
-    values = sample({"beta": [0.001, 0.001]}, 200)
-    assert all(0 <= value <= 1 for value in values)
-    assert 60 < sum(value > 0.5 for value in values) < 140
-    assert all(value >= 0 for value in sample({"gamma": [0.001, 1]}, 50))
-    for value in sample({"gauss": [0, 1e-7]}, 100):
-        assert value == float(f"{value:.12g}")
-    assert math.copysign(1, sample({"exponential": [1e300]}, 1)[0]) == 1
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,21 @@ def fault(folder: Path, source: str) -> Finding:
     return finding
 
 
-def test_a_generator_function(tmp_path: Path) -> None:
+def test_points_come_from_generators_and_folders_of_one_module_name(tmp_path: Path) -> None:
     body = "for n in range(3):\n        yield {'b': n / 4, 'a': ['x', True]}\n"
     write(tmp_path, f"def f():\n    {body}")
     found = listed(tmp_path)
     assert found == [{"b": n / 4, "a": ["x", True]} for n in range(3)]
     assert list(found[0]) == ["b", "a"]
     assert not (tmp_path / "__pycache__").exists()
+    for name in ("one", "two"):
+        write(tmp_path / name, f"def f():\n    yield {{'a': '{name}'}}\n    yield {{}}\n")
+    one = function_points("my_points:f", tmp_path / "one")
+    assert next(one) == {"a": "one"}
+    assert list(one) == [{}]
+    assert listed(tmp_path / "two")[0] == {"a": "two"}
+    again = [function_points("my_points:f", tmp_path / "one") for _ in range(2)]
+    assert [next(each) for each in again] == [{"a": "one"}] * 2
 
 
 @pytest.mark.parametrize(
@@ -111,17 +119,6 @@ def test_modules_of_the_folder_and_of_a_longer_path_may_be_imported(tmp_path: Pa
     )
     assert listed(tmp_path) == [{"a": 1}, {"a": 3}]
     sys.modules.pop("my_lib")  # it lies deeper than the folder: Python keeps it
-
-
-def test_two_folders_with_the_same_module(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        write(tmp_path / name, f"def f():\n    yield {{'a': '{name}'}}\n    yield {{}}\n")
-    one = function_points("my_points:f", tmp_path / "one")
-    assert next(one) == {"a": "one"}
-    assert list(one) == [{}]
-    assert listed(tmp_path / "two")[0] == {"a": "two"}
-    again = [function_points("my_points:f", tmp_path / "one") for _ in range(2)]
-    assert [next(each) for each in again] == [{"a": "one"}] * 2
 
 
 def test_prints_go_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

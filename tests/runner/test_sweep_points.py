@@ -193,13 +193,35 @@ def test_accepts(points: str) -> None:
     assert again == section
 
 
-def test_messages_of_sweeps_that_are_refused() -> None:
+def test_sweep_sections_with_faults_name_each() -> None:
     def answer(points: str) -> tuple[int, str]:
         (finding,) = findings(points)
         assert finding.path.startswith("points")
         return 2, format_finding(finding)
 
     pages.hold("sweeps", answer)
+    text = parse_yaml("points: {}\n", "sweep.yaml")
+    axis = {"start": 0.5, "stop": 10**400, "step": 10**399}
+    with pytest.raises(UserError, match="too large") as caught:
+        Document(text, {"points": {"grid": {"a": axis}}}).validate(Sweep)
+    assert caught.value.findings[0].path == "points.grid.a.stop"
+    (finding,) = findings("{grid: {lr: [1], lr: [2]}}")
+    assert finding.id == "duplicate-key"
+    text = parse_yaml("max_parallel: 2\n", "sweep.yaml")
+    with pytest.raises(UserError, match="`points` is missing"):
+        Document(text, text.data).validate(Sweep)
+    points = "[{grid: {a: []}}, {repeat: 0}, {random: {count: 1, x: {beta: [0, 1]}, y: 1}}]"
+    found = findings(points)
+    paths = ["points.0.grid.a", "points.1.repeat", "points.2.random.x.beta.0", "points.2.random.y"]
+    assert [each.path for each in found] == paths
+    columns = [each.location.column for each in found if each.location]
+    assert columns == sorted(columns)
+    assert len(set(columns)) == len(columns)
+    (finding,) = findings("[{random: {count: 1, x: {logunifrom: [1, 2]}}}]")
+    assert finding.id == "unknown-key"
+    assert finding.hint == "did you mean `loguniform`?"
+    (finding,) = findings("[{random: {count: 1, x: {cauchy: [1, 2]}}}]")
+    assert "one of: beta, choice, exponential" in finding.hint
 
 
 @pytest.mark.parametrize("number", [".nan", ".inf", "1e999"])
@@ -216,34 +238,6 @@ def test_no_parameter_of_a_distribution_is_infinite(value: float) -> None:
     data = {"points": {"random": {"count": 1, "a": {"gauss": [value, 1]}}}}
     with pytest.raises(UserError, match="finite number"):
         Document(text, data).validate(Sweep)
-
-
-def test_sweep_section_refuses_wide_ranges_double_names_and_no_points() -> None:
-    text = parse_yaml("points: {}\n", "sweep.yaml")
-    axis = {"start": 0.5, "stop": 10**400, "step": 10**399}
-    with pytest.raises(UserError, match="too large") as caught:
-        Document(text, {"points": {"grid": {"a": axis}}}).validate(Sweep)
-    assert caught.value.findings[0].path == "points.grid.a.stop"
-    (finding,) = findings("{grid: {lr: [1], lr: [2]}}")
-    assert finding.id == "duplicate-key"
-    text = parse_yaml("max_parallel: 2\n", "sweep.yaml")
-    with pytest.raises(UserError, match="`points` is missing"):
-        Document(text, text.data).validate(Sweep)
-
-
-def test_sweep_section_reports_each_fault_as_a_finding() -> None:
-    points = "[{grid: {a: []}}, {repeat: 0}, {random: {count: 1, x: {beta: [0, 1]}, y: 1}}]"
-    found = findings(points)
-    paths = ["points.0.grid.a", "points.1.repeat", "points.2.random.x.beta.0", "points.2.random.y"]
-    assert [each.path for each in found] == paths
-    columns = [each.location.column for each in found if each.location]
-    assert columns == sorted(columns)
-    assert len(set(columns)) == len(columns)
-    (finding,) = findings("[{random: {count: 1, x: {logunifrom: [1, 2]}}}]")
-    assert finding.id == "unknown-key"
-    assert finding.hint == "did you mean `loguniform`?"
-    (finding,) = findings("[{random: {count: 1, x: {cauchy: [1, 2]}}}]")
-    assert "one of: beta, choice, exponential" in finding.hint
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many"])

@@ -93,7 +93,9 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
     assert sorted(asked) == [("away", seconds), ("local", seconds)]
 
 
-def test_sync_replaces_what_was_read_before(tmp_path: Path, here: RunFairway) -> None:
+def test_targets_sync_replaces_and_takes_no_empty_host_by_hand(
+    tmp_path: Path, here: RunFairway
+) -> None:
     outputs = tmp_path / "outputs.json"
     for name in ("one", "two"):
         outputs.write_text(json.dumps({"x-compute": {"targets": [{**POOL, "name": name}]}}))
@@ -102,6 +104,10 @@ def test_sync_replaces_what_was_read_before(tmp_path: Path, here: RunFairway) ->
         assert name in out
     code, out, _ = here("targets", "--offline", "--json")
     assert [each["name"] for each in json.loads(out)] == ["local", "two"]
+    project = tmp_path / "fairway.yaml"
+    project.write_text(json.dumps({"targets": [POOL, WITHOUT_NODES]}, indent=1))
+    line = 1 + project.read_text()[: project.read_text().index('"host"')].count("\n")
+    ends(here("targets", "--offline"), 2, f"fairway.yaml:{line}:", "localhost")
 
 
 TEAM = {
@@ -254,13 +260,6 @@ def test_target_without_an_address_runs_nothing_on_this_machine(
     code, out, _ = here("doctor", "pair")
     assert code == 4
     assert "`pair` has no address" in out
-
-
-def test_an_empty_host_by_hand_is_refused_at_its_line(tmp_path: Path, here: RunFairway) -> None:
-    project = tmp_path / "fairway.yaml"
-    project.write_text(json.dumps({"targets": [POOL, WITHOUT_NODES]}, indent=1))
-    line = 1 + project.read_text()[: project.read_text().index('"host"')].count("\n")
-    ends(here("targets", "--offline"), 2, f"fairway.yaml:{line}:", "localhost")
 
 
 def _never(*_: object, **__: object) -> None:

@@ -96,12 +96,18 @@ def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> N
     assert "fairway targets sync" in refused(lambda: all_targets(), match="cannot be read").hint
 
 
-def test_a_host_by_hand_that_is_an_option_is_refused_at_its_line(folder: Path) -> None:
+def test_targets_by_hand_are_refused_at_their_line_or_need_a_size(folder: Path) -> None:
     access = "ssh: {host: -oProxyCommand=x, user: me, shared: /data}"
     text = f"targets:\n- name: lab\n  engine: ssh\n  nodes: {{min: 1, max: 1}}\n  {access}\n"
     (folder / "fairway.yaml").write_text(text)
     finding = refused(lambda: all_targets(), match=r"`targets\.0\.ssh\.host`: this begins with `-`")
     assert finding.location.line == 5
+    by_hand = {key: value for key, value in POOL.items() if key != "vm_size"}
+    (folder / "fairway.yaml").write_text(json.dumps({"targets": [by_hand]}))
+    with pytest.raises(UserError, match="is not known"):
+        processes_per_node(find_target("spot"))
+    _synced(folder, [{**POOL, "name": "nd"}])
+    assert processes_per_node(find_target("nd")) == 8
 
 
 BASTION = (
@@ -150,26 +156,15 @@ def test_another_cluster_of_a_name_is_not_taken_for_it(folder: Path, other: dict
     assert as_known_now(recorded) == recorded
 
 
-def test_a_run_of_another_environment_is_no_predecessor(folder: Path, make_run: MakeRun) -> None:
-    """Though its address and its folder are the same."""
-    other = _recorded(make_run, _cluster("10.40.0.4", environment="test"))
-    with pytest.raises(UserError, match="not on this cluster"):
-        engine_for(Target.model_validate(_cluster("10.40.0.4"))).predecessor(other)
-
-
-def test_damaged_targets_are_no_reason_to_lose_a_run(folder: Path) -> None:
+def test_run_is_reached_by_its_record_beside_damaged_or_other_targets(
+    folder: Path, make_run: MakeRun
+) -> None:
     recorded = Target.model_validate(_cluster("10.40.0.4"))
     (folder / "fairway.yaml").write_text("targets: 1\n")
     assert as_known_now(recorded) == recorded
-
-
-def test_gpus_needs_to_know_the_size(folder: Path) -> None:
-    by_hand = {key: value for key, value in POOL.items() if key != "vm_size"}
-    (folder / "fairway.yaml").write_text(json.dumps({"targets": [by_hand]}))
-    with pytest.raises(UserError, match="is not known"):
-        processes_per_node(find_target("spot"))
-    _synced(folder, [{**POOL, "name": "nd"}])
-    assert processes_per_node(find_target("nd")) == 8
+    other = _recorded(make_run, _cluster("10.40.0.4", environment="test"))
+    with pytest.raises(UserError, match="not on this cluster"):
+        engine_for(Target.model_validate(_cluster("10.40.0.4"))).predecessor(other)
 
 
 FORMS: list[Any] = [
@@ -203,7 +198,7 @@ def test_outputs_that_are_none_are_refused(tmp_path: Path, outputs: object, mess
         read_targets(file)
 
 
-def test_outputs_too_deep_or_of_no_stack_are_refused(tmp_path: Path) -> None:
+def test_outputs_that_are_none_or_too_deep_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "outputs.json"
     for text in ("[" * 100_000, '{"a":' * 900 + "{}" + "}" * 900):
         file.write_text(text)

@@ -51,7 +51,7 @@ def test_values_are_shell_words(value: object, words: str) -> None:
     assert shell("{{ x }}", x=value) == words
 
 
-def test_values_are_quoted_once_and_in_texts_never() -> None:
+def test_values_are_quoted_once_and_names_are_no_methods() -> None:
     text = "".join(map(chr, range(1, 128))) + "é☃🚀"
     script = shell("printf %s {{ x }}", x=text)
     assert subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE).stdout == text.encode()
@@ -61,9 +61,6 @@ def test_values_are_quoted_once_and_in_texts_never() -> None:
     assert shell("bash -c {{ 'echo ' ~ (x | quote) }}", x="it's").count("echo") == 1
     template = compile_text(text_environment(), "{{ x }} {{ y }}\n")
     assert render(template, {"x": "it's", "y": True}) == "it's true\n"
-
-
-def test_names_are_never_methods() -> None:
     params = Names("params", {"items": 1, "get": 2, "0": 3})
     text = "{{ params.items }} {{ params['get'] }} {{ params['0'] }}"
     assert shell(text, params=params) == "1 2 3"

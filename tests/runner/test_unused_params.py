@@ -92,7 +92,9 @@ def test_param_that_is_declared_or_read_may_be_set(
     assert (code, err) == (0, "")
 
 
-def test_params_of_shards_and_notebooks_need_not_be_read(tmp_path: Path, here: RunFairway) -> None:
+def test_params_of_shards_notebooks_and_included_templates(
+    tmp_path: Path, here: RunFairway
+) -> None:
     local = {"name": "local", "mounts": {"data": str(tmp_path)}}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [local]}))
     fields = {"inputs": {"images": "data:/"}, **points({"shards": {"input": "images", "of": 2}})}
@@ -100,6 +102,15 @@ def test_params_of_shards_and_notebooks_need_not_be_read(tmp_path: Path, here: R
     assert (code, err) == (0, "")
     job = written(tmp_path, template="notebook", command="a.ipynb", outputs={"notebook": {}})
     assert here("render", job, "-s", "params.new=1")[0] == 0
+    folder = tmp_path / "job_templates"
+    folder.mkdir()
+    (folder / "own.sh.j2").write_text(
+        "{# description: mine #}\n{% if nodes > 1 %}{% include 'own.sh.j2' %}{% endif %}\n"
+        "{{ command }} {{ params.lr }}\n"
+    )
+    job = written(tmp_path, template="own")
+    assert here("render", job, "-s", "params.lr=1")[0] == 0
+    ends(here("render", job, "-s", "params.lr=1", "-s", "nodes=2"), 2, "recursion")
 
 
 @pytest.mark.parametrize(
@@ -115,18 +126,6 @@ def test_a_template_of_ones_own_reads_them_too(tmp_path: Path, here: RunFairway,
     job = written(tmp_path, template="own")
     assert here("render", job, "-s", "params.lr=0.1")[0] == 0
     assert here("render", job, "-s", "params.rl=0.1", "-s", "params.lr=1")[0] == 2
-
-
-def test_a_template_that_includes_itself(tmp_path: Path, here: RunFairway) -> None:
-    folder = tmp_path / "job_templates"
-    folder.mkdir()
-    (folder / "own.sh.j2").write_text(
-        "{# description: mine #}\n{% if nodes > 1 %}{% include 'own.sh.j2' %}{% endif %}\n"
-        "{{ command }} {{ params.lr }}\n"
-    )
-    job = written(tmp_path, template="own")
-    assert here("render", job, "-s", "params.lr=1")[0] == 0
-    ends(here("render", job, "-s", "params.lr=1", "-s", "nodes=2"), 2, "recursion")
 
 
 def test_from_python_too() -> None:

@@ -39,7 +39,7 @@ def test_worker_uses_callers_environment(tmp_path: Path, monkeypatch: pytest.Mon
     assert worker.call(os.getpid) == process
 
 
-def test_worker_call_raises_errors_with_their_details(tmp_path: Path) -> None:
+def test_worker_raises_errors_of_calls_in_another_process(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         worker.call(find_target, "none")
     assert [each.id for each in caught.value.findings] == ["unknown-target"]
@@ -48,9 +48,6 @@ def test_worker_call_raises_errors_with_their_details(tmp_path: Path) -> None:
     assert missing.value.filename == str(tmp_path / "none")
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         worker.call(divmod, 1, 0)
-
-
-def test_errors_and_runs_go_to_another_process(tmp_path: Path) -> None:
     found = Finding("a", "is wrong", "hint", "path", location=Location("f", 1, 2, "text"))
     error = pickle.loads(pickle.dumps(Refused([found], exit_code=5)))
     assert type(error) is Refused
@@ -81,12 +78,9 @@ def test_a_call_that_takes_too_much_memory_is_refused(monkeypatch: pytest.Monkey
     assert worker.call(len, "abc") == 3
 
 
-def test_a_call_that_returns_too_much_is_refused() -> None:
+def test_worker_replaces_a_killed_process_and_refuses_a_large_answer() -> None:
     with pytest.raises(OverLimit):
         worker.call(bytes, 33 << 20)
-
-
-def test_a_process_that_was_killed_while_it_waited_is_replaced() -> None:
     process = worker.call(os.getpid)
     os.kill(process, 9)
     worker._idle[0]._process.wait()

@@ -85,23 +85,17 @@ def secret_values(azure: Azure, **secrets: str) -> dict[str, str]:
 class TestSecrets:
     """A node reads them itself, by its identity."""
 
-    def test_they_come_from_the_vault(self, azure: Azure) -> None:
+    def test_secrets_come_from_the_vault_or_are_named(self, azure: Azure) -> None:
+        assert secret_values(azure) == {}
+        assert azure.asked == []
         found = secret_values(azure, TOKEN="keyvault:hub")
         assert found == {"TOKEN": 'hunter2 "quoted"'}
         assert "msi_res_id=%2Fidentities%2Fpool" in azure.asked[0][0]
         assert azure.asked[1] == ("/secrets/hub?api-version=7.4", "Bearer a-token")
-
-    def test_a_service_that_fails_is_asked_again(self, azure: Azure) -> None:
         azure.failures = 2
         assert secret_values(azure, TOKEN="keyvault:hub")
-
-    def test_batch_secret_missing_in_the_vault_is_named_in_the_fault(self, azure: Azure) -> None:
         with pytest.raises(Fault, match=r"the secret other in .* cannot be read: HTTP 404"):
             secret_values(azure, TOKEN="keyvault:other")
-
-    def test_a_job_without_asks_nobody(self, azure: Azure) -> None:
-        assert secret_values(azure) == {}
-        assert azure.asked == []
 
     def test_a_machine_without_a_name_is_no_fault(self, azure: Azure) -> None:
         assert Metadata().name() == ""
@@ -156,22 +150,22 @@ def hosts(*addresses: str) -> list[Host]:
 class TestAddresses:
     """Which of the task's nodes this is."""
 
-    def test_the_one_that_it_was_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_own_address_is_told_or_the_one_that_can_be_bound(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "127.0.1.2")
         assert batch_side.own_address(hosts("127.0.1.1", "127.0.1.2")) == "127.0.1.2"
-
-    def test_or_the_one_that_can_be_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("FAIRWAY_NODE_ADDRESS", raising=False)
         # 203.0.113.0/24 is for documentation: no machine has such an address.
         assert batch_side.own_address(hosts("203.0.113.1", "127.0.1.2")) == "127.0.1.2"
         with pytest.raises(OSError, match="none of"):
             batch_side.own_address(hosts("203.0.113.1"))
 
-    def test_batch_host_list_of_one_is_localhost(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_host_list_begins_with_main_node_and_one_is_localhost(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
         assert batch_side.batch_nodes() == hosts("localhost")
-
-    def test_batch_host_list_begins_with_main_node(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
         monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
         assert batch_side.batch_nodes() == hosts("10.0.0.5", "10.0.0.4", "10.0.0.6")

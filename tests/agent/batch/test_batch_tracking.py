@@ -96,13 +96,6 @@ class Mine:
         self.nodes.give_notice(self.task, "Preempt")
 
 
-def test_a_damaged_record_of_limits_ends_no_task(folders: Folders, clock: Any) -> None:
-    """As one that cannot be written: the run has no limit as far as the task sees."""
-    mine = Mine(folders, HOUR)
-    (folders.shared / "control.json").write_text("{")
-    assert (mine.watch.is_over(), mine.watch.over) == (False, None)
-
-
 def test_the_time_counts_from_the_first_task(
     folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,7 +249,7 @@ def test_task_that_was_ended_for_idle_gpus_is_not_begun_again(folders: Folders, 
     assert Mine(folders, plan).ended_before() == end
 
 
-def test_a_run_without_limits_leaves_no_word(folders: Folders, clock: Any) -> None:
+def test_damaged_limits_or_none_end_no_task(folders: Folders, clock: Any) -> None:
     mine = Mine(folders, RunPlan("job-a", "/x"))
     assert (mine.ended_before(), mine.refusal()) == (None, None)
     mine.running(1e9)
@@ -264,6 +257,9 @@ def test_a_run_without_limits_leaves_no_word(folders: Folders, clock: Any) -> No
     mine.nodes.track.keep(clock.now)
     assert not mine.watch.is_over()
     assert not folders.shared.exists()
+    mine = Mine(folders, HOUR)
+    (folders.shared / "control.json").write_text("{")
+    assert (mine.watch.is_over(), mine.watch.over) == (False, None)
 
 
 def test_batch_record_writes_an_ending_for_idle_gpus_and_for_an_end_alone(

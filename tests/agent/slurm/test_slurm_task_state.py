@@ -43,8 +43,11 @@ def test_slurm_ended_job_has_a_reason(state: str, expected: str, code: int, reas
     assert found.ended == seconds("2023-11-16T20:00:00")
 
 
-def test_a_node_that_slurm_does_not_name_is_that_of_the_task() -> None:
+def test_slurm_pending_tasks_name_no_state_nor_node_of_their_own() -> None:
     assert view_of(element("NODE_FAIL", nodes=""), NOW, "nd-2").reason == "node nd-2 failed"
+    view = view_of(element("PENDING", "Resources"), NOW)
+    assert view == JobView("queued", "waiting for nodes")
+    assert resolve(TaskState(), view, cancelled=False, now=NOW) == TaskState()
 
 
 @pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
@@ -68,12 +71,6 @@ def test_slurm_requeued_task_is_queued_with_its_reason(state: str, reason: str, 
     found = resolve(RUNNING, view_of(element(state, reason), NOW), cancelled=False, now=NOW)
     assert (found.state, found.reason, found.attempt) == ("queued", said, 1)
     assert found.node is None
-
-
-def test_slurm_pending_task_that_never_began_writes_no_state() -> None:
-    view = view_of(element("PENDING", "Resources"), NOW)
-    assert view == JobView("queued", "waiting for nodes")
-    assert resolve(TaskState(), view, cancelled=False, now=NOW) == TaskState()
 
 
 @pytest.mark.parametrize("reason", ["JobHeldUser", *HELD[1:]])

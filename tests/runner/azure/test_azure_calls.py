@@ -92,10 +92,14 @@ def test_azure_call_does_not_retry_refusals(status: int) -> None:
     assert (caught.value.status, caught.value.exit_code) == (status, 5)
 
 
-def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
+def test_azure_call_pauses_as_asked_within_its_deadline() -> None:
     made = calls()
     assert made.call("a job", failing(http(429, {"Retry-After": "7"}))) == 7
     assert made.clock() == 7
+    made = calls(1.0)
+    with pytest.raises(ServiceError, match="asks to wait 600 s"):
+        made.call("a job", failing(http(429, {"Retry-After": "600"})))
+    assert made.clock() == 0
 
 
 @pytest.mark.parametrize("offered", [True, False])
@@ -108,13 +112,6 @@ def test_azure_call_gives_up_at_deadline(monkeypatch: pytest.MonkeyPatch, offere
     assert 80 < made.clock() <= 100
     hint = caught.value.findings[0].hint
     assert hint == "try again later" + ", or wait longer with --deadline" * offered
-
-
-def test_a_pause_beyond_the_deadline_is_not_waited_for() -> None:
-    made = calls(1.0)
-    with pytest.raises(ServiceError, match="asks to wait 600 s"):
-        made.call("a job", failing(http(429, {"Retry-After": "600"})))
-    assert made.clock() == 0
 
 
 @pytest.mark.parametrize(("chosen", "seconds"), [(None, 30), (120.0, 120)])
@@ -224,13 +221,20 @@ def test_azure_storage_403_hints_at_network_or_role_and_not_at_login(
     assert hint in caught.value.findings[0].hint
 
 
-def test_a_token_that_ran_out_is_renewed_and_a_bad_one_is_not_asked_for_ever() -> None:
+def test_expired_token_and_wrong_clock_are_made_up_for_or_named() -> None:
     error = ClientAuthenticationError("expired")
     assert calls(has_token=True).call("a job", failing(error, error)) == 7
     with pytest.raises(ServiceError):
         calls(has_token=True).call("a job", failing(error, error, error))
     with pytest.raises(ServiceError):
         calls().call("a job", failing(error))
+    date = {"Date": "Sat, 01 Mar 2031 12:00:00 GMT"}
+    with pytest.raises(ServiceError, match="minutes behind Azure Batch's"):
+        calls().call("a job", failing(http(403, date)))
+    made = calls()
+    made.skew = 0.0
+    assert made.call("a job", failing(http(403, date))) == 7
+    assert made.skew > 1e6
 
 
 # As DefaultAzureCredential has it: what helps stands behind what does not.
@@ -274,16 +278,6 @@ def test_azure_call_without_sign_in_reports_one_sentence_and_az_login(said: str,
     assert any("install-azure-cli" in line for line in before) is ("not found" in why)
 
 
-def test_a_clock_that_is_off_is_named_where_it_cannot_be_made_up_for() -> None:
-    date = {"Date": "Sat, 01 Mar 2031 12:00:00 GMT"}
-    with pytest.raises(ServiceError, match="minutes behind Azure Batch's"):
-        calls().call("a job", failing(http(403, date)))
-    made = calls()
-    made.skew = 0.0
-    assert made.call("a job", failing(http(403, date))) == 7
-    assert made.skew > 1e6
-
-
 def test_unknown_name_is_not_looked_up_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway_runner.engines.azure.calls._UNKNOWN_NAME", 0.0)
 
@@ -316,16 +310,13 @@ def _gateway(said: str) -> Gateway:
     return found
 
 
-def test_the_reason_of_the_far_side_is_that_of_the_latest_failure() -> None:
+def test_gateway_gives_the_reason_of_the_latest_failure() -> None:
     found = _gateway(
         "channel 2: open failed: connect failed: Connection refused\r\n"
         "channel 3: open failed: connect failed: Name or service not known\r\n"
     )
     assert found.failure_since(0) == "Name or service not known"
     assert found.failure_since(found.mark()) == ""
-
-
-def test_a_host_that_forwards_nothing_is_not_asked_again() -> None:
     found = _gateway("channel 2: open failed: administratively prohibited: open failed\r\n")
     with pytest.raises(UserError) as error:
         found.failure_since(0)

@@ -84,13 +84,13 @@ def test_batch_cancel_leaves_an_ending_job_alone(code: str) -> None:
     assert end(Account([], {"disable": refused(409, code)}))
 
 
-def test_another_refusal_is_said() -> None:
+def test_batch_end_task_by_the_refusal_of_the_service() -> None:
     with pytest.raises(ServiceError, match="PoolBeingDeleted"):
         end(Account([], {"disable": refused(409, "PoolBeingDeleted")}))
-
-
-def test_a_job_that_is_gone() -> None:
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
+    account: Any = OneTask([RUNS] * 4 + [ENDED], {"tell": refused(404, "FileNotFound")})
+    cancelling.end_task(account, "job", "3", 600)
+    assert account.done == ["let end", "tell"]
 
 
 class OneTask(Orders):
@@ -134,12 +134,6 @@ def test_batch_end_task_tells_once_and_terminates_a_task_that_does_not_end(
     account: Any = OneTask(looks)
     cancelling.end_task(account, "job", "3", 600)
     assert account.done == done
-
-
-def test_batch_end_task_retries_telling_a_task_that_is_not_ready() -> None:
-    account: Any = OneTask([RUNS] * 4 + [ENDED], {"tell": refused(404, "FileNotFound")})
-    cancelling.end_task(account, "job", "3", 600)
-    assert account.done == ["let end", "tell"]
 
 
 def test_batch_end_task_terminates_a_task_over_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,17 +52,9 @@ def refused(status: int) -> ServiceError:
     return ServiceError(Finding("refused", "no"), status=status, code="")
 
 
-def test_a_port_that_the_pool_maps_is_taken() -> None:
+def test_batch_login_leads_through_mapped_ports_and_jump_hosts() -> None:
     answer = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
     assert login._address(account(answer), "tvm-1") == ("203.0.113.7", 50001, {})
-
-
-@pytest.mark.parametrize("answer", [refused(404), refused(409), {}])
-def test_without_one_it_is_the_nodes_own_address(answer: Any) -> None:
-    assert login._address(account(answer), "tvm-1") == ("10.0.2.4", 22, {})
-
-
-def test_the_targets_jump_hosts_lead_there() -> None:
     reach = {"jump": ["me@gate.example.com"]}
     host, port, way = login._address(account(refused(409), reach=reach), "tvm-1")
     words = login._words(Path("key"), "me", host, port, ["true"], "", way)
@@ -70,30 +62,16 @@ def test_the_targets_jump_hosts_lead_there() -> None:
     assert words[-4:] == ["me", "--", "10.0.2.4", "true"]
 
 
+@pytest.mark.parametrize("answer", [refused(404), refused(409), {}])
+def test_without_one_it_is_the_nodes_own_address(answer: Any) -> None:
+    assert login._address(account(answer), "tvm-1") == ("10.0.2.4", 22, {})
+
+
 def test_a_bastion_needs_the_azure_cli(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError) as caught:
         login._address(account(refused(409), reach={"bastion": BASTION}), "tvm-1")
     assert caught.value.exit_code == 4
-
-
-def test_another_failure_is_said() -> None:
-    with pytest.raises(ServiceError):
-        login._address(account(refused(403)), "tvm-1")
-
-
-def test_a_user_who_is_refused_is_not_removed_but_said() -> None:
-    def users(status: int) -> Callable[..., None]:
-        def refuse(*_: object) -> None:
-            raise refused(status)
-
-        return refuse
-
-    mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
-    mine.client.create_node_user, mine.client.delete_node_user = users(409), users(403)
-    with pytest.raises(ServiceError) as caught:
-        login.shell(mine, "tvm-1", [], forward="")
-    assert caught.value.status == 409
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -134,6 +112,20 @@ def test_user_of_connection_is_renewed_as_long_as_it_lasts(monkeypatch: pytest.M
     assert set(renewed) == {("pool", "tvm-1", "me", "ssh-ed25519 A")}
 
 
-def test_a_user_that_nobody_renews_goes_within_the_hour() -> None:
+def test_batch_login_users_end_and_refusals_are_said() -> None:
     left = datetime.fromisoformat(login._access("")["expiryTime"]) - datetime.now(UTC)
     assert timedelta(seconds=2 * login._RENEWAL) < left <= timedelta(hours=1)
+    with pytest.raises(ServiceError):
+        login._address(account(refused(403)), "tvm-1")
+
+    def users(status: int) -> Callable[..., None]:
+        def refuse(*_: object) -> None:
+            raise refused(status)
+
+        return refuse
+
+    mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
+    mine.client.create_node_user, mine.client.delete_node_user = users(409), users(403)
+    with pytest.raises(ServiceError) as caught:
+        login.shell(mine, "tvm-1", [], forward="")
+    assert caught.value.status == 409

@@ -50,9 +50,7 @@ def made(make_run: MakeRun) -> Callable[..., Run]:
 
 
 @pytest.mark.parametrize("others", [0, 3])
-def test_a_run_that_is_submitted_meanwhile_is_not_lost(
-    made: Callable[..., Run], others: int
-) -> None:
+def test_run_that_is_submitted_meanwhile_is_not_lost(made: Callable[..., Run], others: int) -> None:
     run = made()
     State("r-1", 0).write(run)
     found: dict[str, Any] = {}
@@ -94,9 +92,7 @@ def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., 
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
 
 
-def test_what_another_command_has_seen_since_is_kept_or_written_again(
-    made: Callable[..., Run],
-) -> None:
+def test_what_another_has_seen_since_is_kept_or_rewritten(made: Callable[..., Run]) -> None:
     run, nobody = made(), SimpleNamespace()
     state, going = State("r-1", 0, complete=True), RunState("running")
     state.write(run)
@@ -193,9 +189,7 @@ def test_batch_job_that_no_node_could_be_prepared_for_is_ended_once(status: int)
     assert ended == ["r-1"]
 
 
-def test_batch_adopt_takes_the_plain_files_of_a_run_and_nothing_else(
-    made: Callable[..., Run], store: RunStore
-) -> None:
+def test_batch_adopt_takes_plain_files_of_a_run(made: Callable[..., Run], store: RunStore) -> None:
     run = made()
     record = {name: (run.folder / name).read_bytes() for name in ("run.json", "plan.json")}
     packed = io.BytesIO()
@@ -228,9 +222,7 @@ def test_tasks_of_an_earlier_submission_are_counted_too(made: Callable[..., Run]
     assert runs[0].status.tasks == {"running": 1, "succeeded": 3}
 
 
-def test_a_task_that_a_person_ended_is_cancelled_for_who_finds_the_run(
-    made: Callable[..., Run],
-) -> None:
+def test_task_that_person_ended_is_cancelled_for_who_finds_run(made: Callable[..., Run]) -> None:
     """Its run was retried since, and the one task of it again."""
     run = made(tasks=2)
     ended = {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}}
@@ -257,7 +249,7 @@ def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
     return tasks.has({"id": name, "executionInfo": info})
 
 
-def test_another_machine_sees_which_were_ended_by_a_person() -> None:
+def test_tasks_that_a_person_ended_are_known_where_storage_is_asked(make_run: MakeRun) -> None:
     storage: Any = Files()
     cancelling.note_cancelled("job-a", 0, "1", storage)
     elsewhere = CancelledTasks("job-a", 0, storage)
@@ -268,17 +260,11 @@ def test_another_machine_sees_which_were_ended_by_a_person() -> None:
     assert storage.lists == 1
     # A retry runs it again.
     assert not has(CancelledTasks("job-a", 1, storage), "1", BY_PERSON)
-
-
-def test_storage_is_not_asked_without_need() -> None:
     storage: Any = Files()
     own = CancelledTasks("job-a", 0, storage)
     assert not has(own, "2", {"exitCode": 1})
     assert not own.has({"id": "0"})
     assert storage.lists == 0
-
-
-def test_the_states_of_tasks_say_so(make_run: MakeRun) -> None:
     storage: Any = Files()
     run = make_run("job-a", [{}, {}, {}])
     (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())

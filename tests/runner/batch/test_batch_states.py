@@ -65,9 +65,22 @@ def test_batch_preempted_task_without_a_requeue_count_counts_an_attempt() -> Non
     assert (second.attempt, second.requeues) == (3, 3)
 
 
-def test_batch_completed_task_with_success_has_succeeded() -> None:
+def test_batch_state_of_tasks_that_ended_or_are_of_an_ended_job() -> None:
     found = status("completed", startTime=BEGAN, endTime=ENDED, exitCode=0, result="success")
     assert (found.state, found.exit_code, found.ended) == ("succeeded", 0, 1772366405.0)
+    assert status("active", CANCELLED).state == "cancelled"
+    info = {"startTime": BEGAN, "endTime": ENDED, "exitCode": 130, "result": "failure"}
+    task = {"id": "0", "state": "completed", "executionInfo": info}
+    known = replace(states.task_status(task, ACTIVE, 0, None), reason="its own words", held=5.0)
+    assert states.task_status(task, ACTIVE, 0, None, known) == known
+    assert states.task_status(task, CANCELLED, 0, None, known).state == "cancelled"
+    again = {**task, "executionInfo": {**info, "endTime": "2026-03-01T12:00:09Z"}}
+    assert states.task_status(again, ACTIVE, 0, None, known).reason is None
+    task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
+    known = replace(states.task_status(task, ACTIVE, 0, None), gpus="2-3", part=0.25)
+    assert states.task_status(task, ACTIVE, 0, None, known) == known
+    task["executionInfo"] = {"startTime": ENDED}
+    assert states.task_status(task, ACTIVE, 0, None, known).gpus is None
 
 
 DETAILS = [{"name": "Url", "value": "https://a/b"}]
@@ -110,29 +123,6 @@ def test_batch_completed_task_of_a_cancelled_job_is_cancelled(info: dict[str, An
     assert status("completed", DONE, result="failure", **info).state == "failed"
     own = {"exitCode": 1, "failureInfo": {"code": "FailureExitCode"}}
     assert status("completed", CANCELLED, result="failure", **own).state == "failed"
-
-
-def test_one_that_has_ended_stays_as_it_is_known() -> None:
-    """With what it has said of itself, unless it turns out that a person has ended it."""
-    info = {"startTime": BEGAN, "endTime": ENDED, "exitCode": 130, "result": "failure"}
-    task = {"id": "0", "state": "completed", "executionInfo": info}
-    known = replace(states.task_status(task, ACTIVE, 0, None), reason="its own words", held=5.0)
-    assert states.task_status(task, ACTIVE, 0, None, known) == known
-    assert states.task_status(task, CANCELLED, 0, None, known).state == "cancelled"
-    again = {**task, "executionInfo": {**info, "endTime": "2026-03-01T12:00:09Z"}}
-    assert states.task_status(again, ACTIVE, 0, None, known).reason is None
-
-
-def test_a_task_that_runs_keeps_its_share_for_that_attempt() -> None:
-    task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
-    known = replace(states.task_status(task, ACTIVE, 0, None), gpus="2-3", part=0.25)
-    assert states.task_status(task, ACTIVE, 0, None, known) == known
-    task["executionInfo"] = {"startTime": ENDED}
-    assert states.task_status(task, ACTIVE, 0, None, known).gpus is None
-
-
-def test_batch_active_task_of_an_ended_job_is_cancelled() -> None:
-    assert status("active", CANCELLED).state == "cancelled"
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,19 @@ def sending(answer: Any) -> Any:
     return Submission(NONE, account, NONE, NONE)
 
 
-def test_a_task_that_is_too_large_is_named() -> None:
+def test_batch_submission_names_large_tasks_and_takes_what_is_there() -> None:
     too_large = refused(413, "RequestBodyTooLarge")
     with pytest.raises(ServiceError) as caught:
         sending(too_large)._add_chunk("job", TASKS)
     [finding] = caught.value.findings
     assert finding.message == "task 0 is larger than Azure Batch accepts"
     assert (caught.value.status, caught.value.exit_code) == (413, 2)
+    assert to_a_full_account(dict(JOB))._create_job(JOB) is False
+    with pytest.raises(Unavailable, match="QuotaReached"):
+        to_a_full_account(None)._create_job(JOB)
+    made = sending({"status": "success"})
+    made._add_chunk("job", TASKS)
+    assert made.accepted == len(TASKS)
 
 
 @pytest.mark.parametrize(
@@ -58,12 +64,6 @@ def test_batch_submission_names_tasks_that_are_not_taken_and_the_reason(
     with pytest.raises(ServiceError) as caught:
         sending({"status": status, "error": error})._add_chunk("job", TASKS)
     assert caught.value.findings[0].message == said
-
-
-def test_batch_submission_whose_tasks_are_all_taken_at_its_deadline_is_complete() -> None:
-    made = sending({"status": "success"})
-    made._add_chunk("job", TASKS)
-    assert made.accepted == len(TASKS)
 
 
 def test_batch_submission_failure_does_not_stop_later_calls() -> None:
@@ -96,16 +96,6 @@ def to_a_full_account(job: dict[str, Any] | None) -> Submission:
     account: Any = SimpleNamespace(create_job=create, find_job=lambda _: job, calls=calls)
     run: Any = SimpleNamespace(id="job-a")
     return Submission(run, account, NONE, State("job-a", 0))
-
-
-def test_a_job_that_is_there_already_is_gone_on_with() -> None:
-    """Its tasks may run: the run must not go to another target."""
-    assert to_a_full_account(dict(JOB))._create_job(JOB) is False
-
-
-def test_without_a_job_another_target_may_take_the_run() -> None:
-    with pytest.raises(Unavailable, match="QuotaReached"):
-        to_a_full_account(None)._create_job(JOB)
 
 
 @pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])

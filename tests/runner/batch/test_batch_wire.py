@@ -59,17 +59,18 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestTheJob:
     """Settings that hold for all tasks."""
 
-    def test_batch_job_spec_takes_no_action_while_it_has_no_tasks(self) -> None:
+    def test_job_has_priority_limits_and_no_action_without_tasks(self) -> None:
         job = wire().job_spec("digits", {"fairway_run": "r"})
         assert (job["id"], job["displayName"], job["priority"]) == ("r", "digits", 0)
         assert (job["onAllTasksComplete"], job["onTaskFailure"]) == ("noaction", "noaction")
         assert job["poolInfo"] == {"poolId": "pool"}
         assert job["metadata"] == [{"name": "fairway_run", "value": "r"}]
         assert "maxParallelTasks" not in job
-
-    def test_priority_and_parallel_tasks(self) -> None:
         job = wire({"priority": "high"}, max_parallel=3).job_spec("x", {})
         assert (job["priority"], job["maxParallelTasks"]) == (500, 3)
+        made = wire({"secrets": {"TOKEN": "keyvault:hub"}})
+        text = json.dumps([made.job_spec("x", {}), made.task(replace(SPEC, nodes=2))])
+        assert not any(word in text for word in ("sig=", "AccountKey", "TOKEN", "hub"))
 
     def test_the_nodes_fetch_everything_by_their_identity(self) -> None:
         staged = (Staged("words", "datasets", "w/", "scratch"),)
@@ -83,7 +84,7 @@ class TestTheJob:
         assert files[3]["storageContainerUrl"].endswith("/datasets")
         assert (files[3]["blobPrefix"], files[3]["filePath"]) == ("w/", "inputs/words")
 
-    def test_a_setup_as_root_makes_the_preparation_one(self) -> None:
+    def test_setup_as_root_makes_preparation_and_release_so(self) -> None:
         def levels(setup: Any) -> list[str]:
             made = wire({"setup": setup})
             job = made.job_spec("x", {})
@@ -96,7 +97,6 @@ class TestTheJob:
         assert levels({"command": "make"}) == ["nonadmin", "nonadmin"]
         assert levels({"command": "apt-get install fio", "admin": True}) == ["admin", "nonadmin"]
 
-    def test_a_release_has_the_rights_of_its_setup(self) -> None:
         def release(setup: Any) -> tuple[str, bool]:
             task = wire({"setup": setup}).job_spec("x", {})["jobReleaseTask"]
             level = task["userIdentity"]["autoUser"]["elevationLevel"]
@@ -107,24 +107,17 @@ class TestTheJob:
         setup = {"command": "make", "release": "make clean", "admin": True}
         assert release(setup) == ("admin", True)
 
-    def test_no_signature_and_no_key_is_in_it(self) -> None:
-        made = wire({"secrets": {"TOKEN": "keyvault:hub"}})
-        text = json.dumps([made.job_spec("x", {}), made.task(replace(SPEC, nodes=2))])
-        assert not any(word in text for word in ("sig=", "AccountKey", "TOKEN", "hub"))
-
 
 class TestTasks:
     """A point of a sweep."""
 
-    def test_batch_task_on_one_node_has_retries_and_no_multi_instance(self) -> None:
+    def test_task_of_one_or_several_nodes_with_its_retries_and_time(self) -> None:
         task = wire(retries=2).task(TaskSpec(7))
         assert (task["id"], task["constraints"]["maxTaskRetryCount"]) == ("7", 2)
         assert task["constraints"]["retentionTime"] == "P7D"
         assert "maxWallClockTime" not in task["constraints"]
         assert "multiInstanceSettings" not in task
         assert task["userIdentity"]["autoUser"]["scope"] == "pool"
-
-    def test_several_nodes(self) -> None:
         settings = wire().task(replace(SPEC, nodes=3))["multiInstanceSettings"]
         assert settings["numberOfInstances"] == 3
         assert "coordinate" in settings["coordinationCommandLine"]
@@ -132,10 +125,13 @@ class TestTasks:
         assert (key["filePath"], key["fileMode"]) == ("fairway_key", "0600")
         assert key["httpUrl"].endswith("/code/runs/r/key")
         assert key["identityReference"] == {"resourceId": IDENTITY}
-
-    def test_batch_ends_a_task_only_long_after_its_own_time(self) -> None:
         task = wire(timeout=60.0, retries=1).task(SPEC)
         assert task["constraints"]["maxWallClockTime"] == "PT740S"
+        made = wire()
+        made.first, made.submission = {"0": 3}, 2
+        assert made.job_id == "r-again2"
+        variables = {each["name"]: each["value"] for each in made.task(SPEC)["environmentSettings"]}
+        assert variables == {"FAIRWAY_TASK": "0", "FAIRWAY_FIRST": "3"}
 
     @pytest.mark.parametrize(
         ("pattern", "when", "expected"),
@@ -167,15 +163,13 @@ class TestTasks:
             ("outputs/model/b/*.txt", "r/0/outputs/model/b"),
         ]
 
-    def test_the_last_task_comes_after_all_whatever_became_of_them(self) -> None:
+    def test_last_task_comes_after_all_with_their_outputs(self) -> None:
         made = wire()
         last = made.last_task(TaskSpec(4), [0, 1, 3])
         ranges = last["dependsOn"]["taskIdRanges"]
         assert ranges == [{"start": 0, "end": 1}, {"start": 3, "end": 3}]
         conditions = made.task(SPEC)["exitConditions"]
         assert conditions["default"] == {"dependencyAction": "satisfy"}
-
-    def test_batch_last_task_gets_the_outputs_of_all_tasks(self) -> None:
         made = wire()
         made.first = {"finally": 2}
         last = made.last_task(TaskSpec("finally", outputs={"sum": Output("sum/**", "always")}), [0])
@@ -188,21 +182,12 @@ class TestTasks:
         place = last["outputFiles"][2]["destination"]["container"]["path"]
         assert (last["id"], place) == ("finally", "r/finally/outputs/sum")
         assert "resourceFiles" not in made.task(SPEC)
-
-    def test_very_many_gaps_are_no_ranges(self) -> None:
         # TaskDependencyRangesTooLong is among the service's errors.
         made = wire()
         last = made.last_task(TaskSpec(9_999), range(0, 2_000, 2))
         assert last["dependsOn"] == {"taskIds": [str(number) for number in range(0, 2_000, 2)]}
         last = made.last_task(TaskSpec(99_999), range(0, 90_000, 2))
         assert list(last["dependsOn"]) == ["taskIdRanges"]  # their ids would be too long
-
-    def test_a_retry_counts_on(self) -> None:
-        made = wire()
-        made.first, made.submission = {"0": 3}, 2
-        assert made.job_id == "r-again2"
-        variables = {each["name"]: each["value"] for each in made.task(SPEC)["environmentSettings"]}
-        assert variables == {"FAIRWAY_TASK": "0", "FAIRWAY_FIRST": "3"}
 
 
 class TestContainers:
@@ -250,16 +235,12 @@ class TestContainers:
         assert ("--volume=/opt/microsoft:/opt/microsoft:ro" in options) is settings
         assert ("--volume=/mnt/resource_nvme:/mnt/resource_nvme" in options) is scratch
 
-    def test_a_folder_that_nobody_mounts_is_made_nowhere(self) -> None:
+    def test_container_has_mounted_folders_its_entry_point_and_registry(self) -> None:
         made = wire({"container": {"image": "python:3.12"}}, size="Standard_ND96asr_v4")
         assert "resource_nvme" not in json.dumps(made.task(SPEC))
-
-    def test_the_job_may_choose_the_entry_point(self) -> None:
         container = {"image": "python:3.12", "options": ["--entrypoint=/bin/tini --"]}
         options = wire({"container": container}).task(SPEC)["containerSettings"]
         assert options["containerRunOptions"].count("--entrypoint") == 1
-
-    def test_on_plain_nodes_with_a_public_image(self) -> None:
         made = wire({"container": {"image": "python:3.12"}}, size="Standard_D4s_v6")
         settings = made.task(SPEC)["containerSettings"]
         assert "registry" not in settings
@@ -305,13 +286,25 @@ class TestEndings:
 
     HEARS = Receiver("https://x.io/", ("failed",), "auto")
 
-    def test_batch_endings_are_not_written_when_no_receiver_reads_them(self) -> None:
+    def test_release_notifies_who_wants_to_hear(self) -> None:
         made = wire()
         assert made.job_spec("x", {})["jobReleaseTask"]["commandLine"].endswith("/fairway/r'")
         assert not any(map(is_ending, made.task(SPEC)["outputFiles"]))
         assert made.job_spec("x", {})["commonEnvironmentSettings"] == [
             {"name": "FAIRWAY_RUN", "value": "r"}
         ]
+        made = replace(wire(notify=self.HEARS), submission=2, done={"succeeded": 3})
+        job = made.job_spec("x", {})
+        release = job["jobReleaseTask"]
+        assert release["commandLine"].endswith("fairway-node\" tell'")
+        [brought] = release["resourceFiles"]
+        assert (brought["blobPrefix"], brought["filePath"]) == ("r/endings/2/", "endings")
+        assert brought["identityReference"] == {"resourceId": IDENTITY}
+        assert release["environmentSettings"] == [
+            {"name": "FAIRWAY_DONE", "value": '{"succeeded": 3}'}
+        ]
+        assert {"name": "FAIRWAY_SUBMISSION", "value": "2"} in job["commonEnvironmentSettings"]
+        assert "https://x.io" not in json.dumps([job, made.task(SPEC)])
 
     @pytest.mark.parametrize(
         "plan",
@@ -329,17 +322,3 @@ class TestEndings:
         assert (kept["filePattern"], place["path"]) == ("logs/ending*.json", "r/endings/0/0")
         assert kept["uploadOptions"] == {"uploadCondition": "taskcompletion"}
         assert "resourceFiles" not in made.job_spec("x", {})["jobReleaseTask"]
-
-    def test_the_release_of_the_job_tells_who_wants_to_hear(self) -> None:
-        made = replace(wire(notify=self.HEARS), submission=2, done={"succeeded": 3})
-        job = made.job_spec("x", {})
-        release = job["jobReleaseTask"]
-        assert release["commandLine"].endswith("fairway-node\" tell'")
-        [brought] = release["resourceFiles"]
-        assert (brought["blobPrefix"], brought["filePath"]) == ("r/endings/2/", "endings")
-        assert brought["identityReference"] == {"resourceId": IDENTITY}
-        assert release["environmentSettings"] == [
-            {"name": "FAIRWAY_DONE", "value": '{"succeeded": 3}'}
-        ]
-        assert {"name": "FAIRWAY_SUBMISSION", "value": "2"} in job["commonEnvironmentSettings"]
-        assert "https://x.io" not in json.dumps([job, made.task(SPEC)])

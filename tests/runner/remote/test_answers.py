@@ -80,19 +80,16 @@ def everything_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_run_from_elsewhere_is_reached_by_the_way_from_here(tmp_path: Path) -> None:
+def test_run_from_elsewhere_is_reached_from_here_with_its_last_task(tmp_path: Path) -> None:
     """Its own record may say `localhost`, which here would be this machine."""
     store = RunStore(tmp_path / ".fairway")
     assert mirror_of(listing(FILES, submission=2)).adopt(store, TARGET) == []
     (run,) = store.all()
     assert json.loads((run.folder / "target.json").read_text()) == TARGET.record()
     assert submission_state.read(run) == submission_state.Submission(2, complete=True)
-
-
-def test_a_last_task_is_known_by_its_name(tmp_path: Path) -> None:
     last = json.dumps({**TASK, "index": "finally"})
     files = {**FILES, "run.json": json.dumps({**RECORD, "tasks": 2}), "finally.jsonl": last}
-    store = RunStore(tmp_path / ".fairway")
+    store = RunStore(tmp_path / "other")
     assert mirror_of(listing(files)).adopt(store, TARGET) == []
     (run,) = store.all()
     assert run.task_folder(1).name == "finally"
@@ -267,7 +264,7 @@ def bring_samples(run: Run, nodes: object, *, more: bool = False) -> None:
     mirror_of({"answer": {"runs": {run.id: whole}}}).refresh([run], samples=True)
 
 
-def test_samples_of_nodes_are_added_where_the_last_ended(make_run: MakeRun) -> None:
+def test_samples_of_nodes_are_added_and_damaged_ones_passed_over(make_run: MakeRun) -> None:
     run = make_run("job-aaaaaa")
     line = b'{"time": 1.7e9, "cpu": 0.5, "gpus": [{"index": 0, "use": 0.25}]}\n'
     bring_samples(run, {"nd-1": piece(line)})
@@ -275,6 +272,27 @@ def test_samples_of_nodes_are_added_where_the_last_ended(make_run: MakeRun) -> N
     bring_samples(run, {"nd-1": piece(line, len(line))})
     (samples,) = figures(run).values()
     assert [(sample.cpu, sample.gpu_use) for sample in samples] == [(0.5, 0.25)] * 2
+    run = make_run("job-bbbbbb")
+    lines = [
+        b"x",
+        b"[1]",
+        b'{"cpu": 1}',
+        b'{"time": true}',
+        b'{"time": 1e999}',
+        b'{"time": -1}',
+        b'{"time": 0, "gpus": [3]}',
+        b'{"time": 0, "gpus": [{"use": 1}]}',
+        b'{"time": 0, "gpus": {}}',
+        b'{"time": 1, "cpu": "x", "gpus": [{"index": 0, "use": NaN}]}',
+        b'{"time": 2, "cpu": ' + b"9" * 400 + b"}",
+        b'{"time": ' + b"[" * 50_000,
+        b'{"time": 3, "cpu": 0.5, "padding": "' + b"x" * (1 << 16) + b'"}',
+        b'{"time": 4, "cpu": 0.',
+    ]
+    bring_samples(run, {"nd-1": piece(b"\n".join(lines))})
+    (samples,) = figures(run).values()
+    assert [(sample.time, sample.cpu) for sample in samples] == [(1, None), (2, None)]
+    assert [gpu.use for gpu in samples[0].gpus] == [None]
 
 
 @pytest.mark.parametrize(
@@ -306,30 +324,6 @@ def test_remote_figures_answer_that_is_damaged_is_refused(make_run: MakeRun, nod
         "figures/nd-1.jsonl",
     }
     assert list(figures(run).values()) in ([], [[]])
-
-
-def test_samples_that_cannot_be_read_are_passed_over(make_run: MakeRun) -> None:
-    run = make_run("job-aaaaaa")
-    lines = [
-        b"x",
-        b"[1]",
-        b'{"cpu": 1}',
-        b'{"time": true}',
-        b'{"time": 1e999}',
-        b'{"time": -1}',
-        b'{"time": 0, "gpus": [3]}',
-        b'{"time": 0, "gpus": [{"use": 1}]}',
-        b'{"time": 0, "gpus": {}}',
-        b'{"time": 1, "cpu": "x", "gpus": [{"index": 0, "use": NaN}]}',
-        b'{"time": 2, "cpu": ' + b"9" * 400 + b"}",
-        b'{"time": ' + b"[" * 50_000,
-        b'{"time": 3, "cpu": 0.5, "padding": "' + b"x" * (1 << 16) + b'"}',
-        b'{"time": 4, "cpu": 0.',
-    ]
-    bring_samples(run, {"nd-1": piece(b"\n".join(lines))})
-    (samples,) = figures(run).values()
-    assert [(sample.time, sample.cpu) for sample in samples] == [(1, None), (2, None)]
-    assert [gpu.use for gpu in samples[0].gpus] == [None]
 
 
 def test_a_run_that_waits_has_no_node_yet(make_run: MakeRun) -> None:

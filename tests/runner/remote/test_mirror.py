@@ -200,11 +200,19 @@ def test_the_state_of_an_earlier_submission_is_not_the_retrys(
     assert run.state == "running"
 
 
-def test_a_run_whose_folder_is_gone_is_lost(mirror: Mirror, tmp_path: Path) -> None:
+def test_mirror_of_runs_gone_lost_or_under_way(mirror: Mirror, tmp_path: Path) -> None:
     run = submitted(tmp_path)
     mirror.refresh([run])
     assert (run.state, run.status.reason) == ("lost", "its folder is gone")
     assert run.exit_code == 5
+    record = RunRecord("job-2", "job", "pair", 0.0, 1, "job.yaml", "0", engine="ssh")
+    run, lock = RunStore(tmp_path / ".fairway").create(record, {})
+    submission_state.begin(run, retry=False)
+    mirror.refresh([run])
+    assert run.status.reason is None
+    os.close(lock)
+    mirror.refresh([run])
+    assert run.status.reason.startswith("submission was interrupted")
 
 
 def test_a_run_that_another_command_submits_meanwhile_is_not_lost(
@@ -230,18 +238,6 @@ def test_what_is_said_of_a_run_before_its_retry_is_not_the_retrys(
     meanwhile(monkeypatch, lambda: submission_state.begin(run, retry=True))
     mirror.refresh([run])
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
-
-
-def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) -> None:
-    """Its command holds the lock; without it, it was cut off."""
-    record = RunRecord("job-2", "job", "pair", 0.0, 1, "job.yaml", "0", engine="ssh")
-    run, lock = RunStore(tmp_path / ".fairway").create(record, {})
-    submission_state.begin(run, retry=False)
-    mirror.refresh([run])
-    assert run.status.reason is None
-    os.close(lock)
-    mirror.refresh([run])
-    assert run.status.reason.startswith("submission was interrupted")
 
 
 def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path) -> None:

@@ -64,10 +64,11 @@ def test_sources_without_a_commit_are_named_by_their_folder(clone: Path) -> None
     assert source.note
 
 
-def test_a_commit_that_pip_took_is_named() -> None:
+def test_starter_source_of_pip_or_an_index_is_named() -> None:
     vcs = {"vcs": "git", "commit_id": COMMIT, "requested_revision": "main"}
     source = from_record({"url": "https://example.org/lab/fairway", "vcs_info": vcs})
     assert source == Source(f"fairway-hpc[node] @ git+https://example.org/lab/fairway@{COMMIT}")
+    assert from_record(None) == Source(f"fairway-hpc[node]=={fairway_core.__version__}")
 
 
 @pytest.mark.parametrize("archive", [{"hashes": {"sha256": "ab"}}, {"hash": "sha256=ab"}])
@@ -96,8 +97,3 @@ def test_a_wheel_of_this_machine_goes_into_the_project(tmp_path: Path) -> None:
     changed = from_record(record)
     assert (changed.requirement, changed.wheel) == (line, None)
     assert f"put {wheel.name} into wheels/" in changed.note
-
-
-def test_starter_source_from_an_index_is_named_with_its_version() -> None:
-    """pip writes no direct_url.json for it; the index was the user's choice."""
-    assert from_record(None) == Source(f"fairway-hpc[node]=={fairway_core.__version__}")

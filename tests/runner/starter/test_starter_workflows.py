@@ -51,11 +51,28 @@ def test_zizmor_finds_nothing(project: Path) -> None:
     _holds(_tool("zizmor"), "--offline", "--no-progress", ".", folder=project)
 
 
-def test_workflows_are_as_github_takes_them(project: Path) -> None:
+def test_workflows_are_valid_with_our_actions_and_one_terraform(project: Path) -> None:
     files = sorted(str(file) for file in project.glob(".github/workflows/*.yml"))
     assert [Path(file).stem for file in files] == NAMES
     schema = ["--builtin-schema", "vendor.github-workflows"]
     _holds(_tool("check-jsonschema"), *schema, *files, folder=project)
+
+    def versions(folder: Path) -> dict[str, str]:
+        files = folder.glob(".github/workflows/*.yml")
+        return dict(use.split("@") for file in files for use in sorted(_actions(file)))
+
+    own, written = versions(OWN), versions(project)
+    assert {name: written[name] for name in own.keys() & written} == {
+        name: own[name] for name in own.keys() & written
+    }
+    versions = {
+        step["with"].get("terraform_version")
+        for folder in (OWN, project)
+        for file in (folder / WORKFLOWS).glob("*.yml")
+        for step in _steps(file)
+        if "setup-terraform" in step.get("uses", "")
+    }
+    assert versions == {"1.11.4"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,19 +84,6 @@ def test_actions_are_pinned_and_scripts_take_no_expressions(project: Path, name:
         assert "${{" not in step.get("run", "") + step.get("with", {}).get("script", "")
         if "checkout" in step.get("uses", ""):
             assert step["with"]["persist-credentials"] is False
-
-
-def test_actions_are_those_of_our_own_workflows(project: Path) -> None:
-    """Dependabot looks at those alone."""
-
-    def versions(folder: Path) -> dict[str, str]:
-        files = folder.glob(".github/workflows/*.yml")
-        return dict(use.split("@") for file in files for use in sorted(_actions(file)))
-
-    own, written = versions(OWN), versions(project)
-    assert {name: written[name] for name in own.keys() & written} == {
-        name: own[name] for name in own.keys() & written
-    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -114,7 +118,7 @@ def _usage(name: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
-def test_a_pull_request_is_planned_where_it_touches_the_project(project: Path) -> None:
+def test_pull_requests_are_planned_and_forks_without_credentials(project: Path) -> None:
     written = project / ".github/workflows"
     for name, event in (("plan", "pull_request"), ("deploy", "push")):
         paths = _load(written / f"{name}.yml")["on"][event]["paths"]
@@ -124,9 +128,6 @@ def test_a_pull_request_is_planned_where_it_touches_the_project(project: Path) -
             environments = job.get("strategy", {}).get("matrix", {}).get("environment", "")
             if "needs." not in environments and environments:
                 assert """'["lab"]'""" in environments
-
-
-def test_a_fork_is_planned_without_credentials(project: Path) -> None:
     jobs = _load(project / WORKFLOWS / "plan.yml")["jobs"]
     job = jobs["offline"]
     assert job["permissions"] == {"contents": "read"}
@@ -163,18 +164,7 @@ def test_workflow_with_write_token_runs_no_code_of_a_pull_request(project: Path)
             assert writes <= allowed[name]
 
 
-def test_everywhere_it_is_one_version_of_terraform(project: Path) -> None:
-    versions = {
-        step["with"].get("terraform_version")
-        for folder in (OWN, project)
-        for file in (folder / WORKFLOWS).glob("*.yml")
-        for step in _steps(file)
-        if "setup-terraform" in step.get("uses", "")
-    }
-    assert versions == {"1.11.4"}
-
-
-def test_workflows_with_credentials_check_the_lock_file_first(project: Path) -> None:
+def test_workflows_with_credentials_check_locks_and_ask_twice(project: Path) -> None:
     """A job with credentials fails before its first plan where no lock file is committed."""
     for file in ("plan", "deploy", "drift"):
         for name, job in _load(project / WORKFLOWS / f"{file}.yml")["jobs"].items():
@@ -184,10 +174,6 @@ def test_workflows_with_credentials_check_the_lock_file_first(project: Path) -> 
             first = next(line for line in commands if "fairway" in line)
             assert first == "fairway lock --check", f"{file}, {name}"
             assert not any(step.get("continue-on-error") for step in job["steps"][:4])
-
-
-def test_deploy_workflow_asks_a_second_approval_for_waiting_stacks(project: Path) -> None:
-    """Only where there is something left is anybody asked again."""
     jobs = _load(project / WORKFLOWS / "deploy.yml")["jobs"]
     assert jobs["rest"]["environment"] == jobs["deploy"]["environment"]
     assert jobs["rest"]["env"] == jobs["deploy"]["env"]

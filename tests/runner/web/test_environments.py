@@ -28,15 +28,14 @@ def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_environments_are_listed(client: TestClient, project: Path) -> None:
+def test_environments_are_listed_with_mistakes_at_their_line(
+    client: TestClient, project: Path
+) -> None:
     page = client.get("/environments").text
     assert 'href="/environments/mine"' in page
     listed = client.get("/api/v1/environments").json()
     assert {"name": "mine", "file": str(project / "environments/mine.yaml")} in listed
     assert "demo" in [each["name"] for each in listed]
-
-
-def test_environment_page_shows_a_mistake_at_its_line(client: TestClient, project: Path) -> None:
     page = client.get("/environments/mine").text
     assert "did you mean `clusters`?" in page
     assert "    3 | clustrs: {}" in page

@@ -16,29 +16,23 @@ ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 EVIL = "<script>alert('x')</script>\"'&"
 
 
-def test_the_list_names_what_runs(client: TestClient, make_run: MakeRun) -> None:
+def test_list_page_names_runs_and_has_a_fragment(client: TestClient, make_run: MakeRun) -> None:
+    assert "fairway submit JOB" in client.get("/").text
     make_run("job-a", tags=("best",))
     make_run("job-b", [{"state": "failed"}], "failed")
     page = client.get("/").text
     assert 'href="/runs/job-a"' in page
     assert '<span class="state failed">failed</span>' in page
     assert "job-a" not in client.get("/?state=failed").text
-
-
-def test_an_empty_list_says_how_to_begin(client: TestClient) -> None:
-    assert "fairway submit JOB" in client.get("/").text
-
-
-def test_only_the_fragment_is_asked_for_again(client: TestClient, make_run: MakeRun) -> None:
-    make_run("job-a")
+    make_run("job-c")
     page = client.get("/?state=succeeded").text
     assert 'data-fragment="/?state=succeeded&amp;fragment=1"' in page
     fragment = client.get("/?state=succeeded&fragment=1").text
     assert "<html" not in fragment
-    assert 'href="/runs/job-a"' in fragment
+    assert 'href="/runs/job-c"' in fragment
 
 
-def test_an_unsent_run_says_so_and_is_cancelled_without_its_target(
+def test_pages_escape_a_runs_text_and_cancel_an_unsent_one(
     client: TestClient, make_run: MakeRun
 ) -> None:
     """Its target is not even known."""
@@ -47,11 +41,17 @@ def test_an_unsent_run_says_so_and_is_cancelled_without_its_target(
         assert "fairway submit --resume job-a" in client.get(page).text
     assert client.post("/api/v1/runs/job-a/cancel").json()["state"] == "cancelled"
     assert run.state == "cancelled"
+    log = f"{EVIL}\x1b[31mred\x1b[0m\x1b]0;title\x07\x07\n10 %\r20 %\r\n"
+    make_run("job-b", [{"params": {EVIL: EVIL}, "log": log}], name=EVIL, tags=(EVIL,))
+    for path in ("/", "/runs/job-b", "/compare?run=job-b", f"/?text={EVIL}"):
+        page = client.get(path).text
+        assert "<script>alert" not in page, path
+        assert "\x1b" not in page
+    page = client.get("/runs/job-b").text
+    assert "red\n20 %\n</pre>" in page
 
 
-def test_a_run_has_its_report_its_log_and_its_outputs(
-    client: TestClient, make_run: MakeRun
-) -> None:
+def test_run_page_has_report_log_script_and_more(client: TestClient, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"params": {"lr": 0.1}, "log": "loss 3\n"}, {"log": "other\n"}])
     kept = run.task_folder(1) / "outputs" / "model"
     kept.mkdir(parents=True)
@@ -64,30 +64,29 @@ def test_a_run_has_its_report_its_log_and_its_outputs(
     # It has ended: nothing is asked for again.
     assert "data-events" not in page
     assert "data-fragment" not in page
-
-
-def test_a_run_that_goes_on_is_followed(client: TestClient, make_run: MakeRun) -> None:
-    make_run("job-a", [{"log": "one\ntw", "state": "running"}], "running", engine="batch")
-    page = client.get("/runs/job-a").text
+    run = make_run(
+        "job-b", [{"params": {"lr": 0.125, "seed": 7}}, {"params": {"lr": 1, "seed": 7}}]
+    )
+    state = run.task_folder(1) / "state.json"
+    facts = {**json.loads(state.read_text()), "state": "failed", "reason": EVIL, "node": "n-1"}
+    state.write_text(json.dumps(facts))
+    page = client.get("/runs/job-b").text
+    assert "<dt>seed</dt><dd>7</dd>" in page
+    assert "<dt>lr</dt>" not in page  # it has a column
+    assert "&lt;script&gt;alert(" in page
+    assert "<td>n-1</td>" in page
+    assert 'aria-label="Script of task 0">true\n' in page
+    assert 'href="/submit?from=run:job-b"' in page
+    make_run("job-c", [{"log": "one\ntw", "state": "running"}], "running", engine="batch")
+    page = client.get("/runs/job-c").text
     assert ">one\n</pre>" in page  # the line that is not whole yet comes with an event
-    assert 'data-events="/api/v1/runs/job-a/log?task=0&amp;from=4"' in page
-    answer = client.get("/runs/job-a/sections")
+    assert 'data-events="/api/v1/runs/job-c/log?task=0&amp;from=4"' in page
+    answer = client.get("/runs/job-c/sections")
     assert answer.headers["fairway-final"] == "no"
     assert "<html" not in answer.text
 
 
-def test_pages_escape_text_of_a_run(client: TestClient, make_run: MakeRun) -> None:
-    log = f"{EVIL}\x1b[31mred\x1b[0m\x1b]0;title\x07\x07\n10 %\r20 %\r\n"
-    make_run("job-a", [{"params": {EVIL: EVIL}, "log": log}], name=EVIL, tags=(EVIL,))
-    for path in ("/", "/runs/job-a", "/compare?run=job-a", f"/?text={EVIL}"):
-        page = client.get(path).text
-        assert "<script>alert" not in page, path
-        assert "\x1b" not in page
-    page = client.get("/runs/job-a").text
-    assert "red\n20 %\n</pre>" in page
-
-
-def test_runs_side_by_side(client: TestClient, make_run: MakeRun) -> None:
+def test_compare_page_has_params_beside_and_curves(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a", [{"params": {"lr": 0.125}}])
     make_run("job-b", [{"params": {"lr": 0.25}}])
     page = client.get("/compare?run=job-a&run=job-b").text
@@ -95,32 +94,11 @@ def test_runs_side_by_side(client: TestClient, make_run: MakeRun) -> None:
     assert "0.25" in page
     assert '<th scope="col" class="param">lr</th>' in page
     assert "Select runs" in client.get("/compare").text
-
-
-def test_curves_by_step(client: TestClient, make_run: MakeRun) -> None:
     metrics = {"loss": "loss ([0-9.]+)"}
-    for name in ("job-a", "job-b"):
+    for name in ("job-c", "job-d"):
         make_run(name, [{"log": "step 1 loss 3\nstep 2 loss 2\n"}], metrics=metrics)
-    page = client.get("/compare?run=job-a&run=job-b").text
+    page = client.get("/compare?run=job-c&run=job-d").text
     assert ">step</text>" in page
-
-
-def test_a_run_has_its_script_its_parameters_and_why_it_failed(
-    client: TestClient, make_run: MakeRun
-) -> None:
-    run = make_run(
-        "job-a", [{"params": {"lr": 0.125, "seed": 7}}, {"params": {"lr": 1, "seed": 7}}]
-    )
-    state = run.task_folder(1) / "state.json"
-    facts = {**json.loads(state.read_text()), "state": "failed", "reason": EVIL, "node": "n-1"}
-    state.write_text(json.dumps(facts))
-    page = client.get("/runs/job-a").text
-    assert "<dt>seed</dt><dd>7</dd>" in page
-    assert "<dt>lr</dt>" not in page  # it has a column
-    assert "&lt;script&gt;alert(" in page
-    assert "<td>n-1</td>" in page
-    assert 'aria-label="Script of task 0">true\n' in page
-    assert 'href="/submit?from=run:job-a"' in page
 
 
 @pytest.mark.parametrize("path", ["/runs/job-a", "/api/v1/runs/job-a", "/runs/job-a/sections"])
@@ -146,9 +124,7 @@ def test_a_button_asks_once_more(browser: TestClient, make_run: MakeRun) -> None
 
 
 @pytest.mark.parametrize("form", [{}, {"action": "cancel"}, {"action": "burn", "run": "job-a"}])
-def test_a_button_without_a_run(
-    browser: TestClient, make_run: MakeRun, form: dict[str, str]
-) -> None:
+def test_button_without_run(browser: TestClient, make_run: MakeRun, form: dict[str, str]) -> None:
     make_run("job-a")
     answers(browser.post("/runs", data=form, headers=ORIGIN), 422, "no run was selected")
 
@@ -213,7 +189,7 @@ def spent(store: RunStore, make_run: MakeRun) -> None:
 
 
 @pytest.mark.usefixtures("spent")
-def test_costs_are_what_the_command_prints(client: TestClient, here: RunFairway) -> None:
+def test_costs_are_those_of_the_command_with_a_sum(client: TestClient, here: RunFairway) -> None:
     for by in ("name", "tag", "target", "month"):
         words = ["cost", "--runs", "--offline", "--json", "--by", by]
         code, printed, _ = here(*words)
@@ -221,10 +197,6 @@ def test_costs_are_what_the_command_prints(client: TestClient, here: RunFairway)
         answer = client.get(f"/api/v1/cost?by={by}").json()
         assert answer.pop("findings") == []
         assert answer == json.loads(printed)
-
-
-@pytest.mark.usefixtures("spent")
-def test_the_page_has_a_line_for_each_and_their_sum(client: TestClient) -> None:
     page = client.get("/cost?by=run").text
     assert '<a href="/runs/job-a">job-a</a>' in page
     assert '<td class="n">5.00</td>' in page  # five seconds at 3,600 an hour

@@ -45,17 +45,28 @@ def _pages(client: TestClient, address: str, name: str) -> list[list[str]]:
     return pages
 
 
-def test_runs_come_page_by_page(client: TestClient, make_run: MakeRun) -> None:
+def test_pages_of_runs_and_outputs_follow_one_another(
+    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(5):
         make_run(f"job-{number}", created=1e9 + number)
     pages = _pages(client, "/api/v1/runs?limit=2", "run_id")
     assert pages == [["job-4", "job-3"], ["job-2", "job-1"], ["job-0"]]
+    monkeypatch.setattr(web_runs, "MOST_OUTPUTS", 3)
+    run = make_run("out-a", [{}, {}])
+    for task, count in ((0, 2), (1, 5)):
+        kept = run.task_folder(task) / "outputs/model"
+        kept.mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            (kept / f"{number}.bin").write_text("x")
+    pages = _pages(client, "/api/v1/runs/out-a/outputs", "path")
+    every = [f"0/model/{n}.bin" for n in range(2)] + [f"1/model/{n}.bin" for n in range(5)]
+    assert pages == [every[:3], every[3:6], every[6:]]
+    assert client.get("/api/v1/runs/out-a/outputs?from=9").json() == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_runs_of_one_moment_are_on_one_page_each(
-    client: TestClient, make_run: MakeRun, limit: int
-) -> None:
+def test_runs_of_one_moment_have_a_page(client: TestClient, make_run: MakeRun, limit: int) -> None:
     """The edge of a page lies between runs that were submitted at the same time."""
     for name, created in [("a", 2e9), ("d", 1e9), ("b", 1e9), ("c", 1e9), ("e", 1e8)]:
         make_run(f"job-{name}", created=created)
@@ -94,22 +105,6 @@ def test_rest_api_refuses_invalid_queries_with_422(
     assert message in answer.json()["findings"][0]["message"]
     if path.startswith("runs?") and "fresh" not in path:  # the page of the list takes the same
         assert client.get(path.replace("runs?", "/?")).status_code == 422
-
-
-def test_outputs_come_page_by_page(
-    client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(web_runs, "MOST_OUTPUTS", 3)
-    run = make_run("job-a", [{}, {}])
-    for task, count in ((0, 2), (1, 5)):
-        kept = run.task_folder(task) / "outputs/model"
-        kept.mkdir(parents=True, exist_ok=True)
-        for number in range(count):
-            (kept / f"{number}.bin").write_text("x")
-    pages = _pages(client, "/api/v1/runs/job-a/outputs", "path")
-    every = [f"0/model/{n}.bin" for n in range(2)] + [f"1/model/{n}.bin" for n in range(5)]
-    assert pages == [every[:3], every[3:6], every[6:]]
-    assert client.get("/api/v1/runs/job-a/outputs?from=9").json() == []
 
 
 def test_runs_are_shown_while_many_are_cancelled(
@@ -182,19 +177,16 @@ def test_a_run_that_there_is_not(client: TestClient, make_run: MakeRun, name: st
         assert client.get(path).status_code == 404
 
 
-def test_a_log_goes_on_where_a_reader_left_off(client: TestClient, make_run: MakeRun) -> None:
+def test_log_is_read_from_an_offset_and_as_events(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a", [{"log": "one\ntwö\nthree"}])
     whole = client.get("/api/v1/runs/job-a/log")
     assert whole.text == "one\ntwö\nthree"
     assert whole.headers["next-offset"] == "14"
     assert client.get("/api/v1/runs/job-a/log?from=4").text == "twö\nthree"
     assert client.get("/api/v1/runs/job-a/log?from=99").text == ""
-
-
-def test_events_end_with_the_state(client: TestClient, make_run: MakeRun) -> None:
-    make_run("job-a", [{"log": "one\ntwo\n"}])
+    make_run("job-b", [{"log": "one\ntwo\n"}])
     headers = {"Accept": "text/event-stream", "Last-Event-ID": "4"}
-    answer = client.get("/api/v1/runs/job-a/log", headers=headers)
+    answer = client.get("/api/v1/runs/job-b/log", headers=headers)
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.text == 'id: 8\ndata: "two\\n"\n\nevent: end\nid: 8\ndata: "succeeded"\n\n'
 
@@ -208,17 +200,14 @@ def test_a_task_that_there_is_not(client: TestClient, make_run: MakeRun, task: s
         assert answer.json()["findings"][0]["hint"] == "its tasks are 0 to 1"
 
 
-def test_the_script_of_a_task(client: TestClient, make_run: MakeRun) -> None:
+def test_script_is_shown_and_a_missing_one_is_damage(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
     for query in ("", "?task=0", "?task=00"):
         assert client.get(f"/api/v1/runs/job-a/script{query}").text.startswith("true\n")
-
-
-def test_a_script_that_is_missing_is_damage(client: TestClient, make_run: MakeRun) -> None:
-    run = make_run("job-a", [{}, {}])
+    run = make_run("job-b", [{}, {}])
     specs = (run.folder / "tasks.jsonl").read_text().splitlines(keepends=True)
     (run.folder / "tasks.jsonl").write_text(specs[0])
-    answer = client.get("/api/v1/runs/job-a/script?task=1")
+    answer = client.get("/api/v1/runs/job-b/script?task=1")
     assert answer.status_code == 422
     assert "it has no task 1" in answer.json()["findings"][0]["message"]
 
@@ -245,9 +234,7 @@ def test_outputs_and_no_other_file(client: TestClient, make_run: MakeRun) -> Non
         assert "has no " in answer.text or "Not Found" in answer.text
 
 
-def test_records_tell_about_a_run_and_have_no_other_file(
-    client: TestClient, make_run: MakeRun
-) -> None:
+def test_records_hold_changes_without_any_script(client: TestClient, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n"}])
     (run.folder / "engine.json").write_text("{}")
     (run.folder / "labels.json").symlink_to("/etc/passwd")
@@ -261,6 +248,20 @@ def test_records_tell_about_a_run_and_have_no_other_file(
     later = answer["since"] + 10**12
     (folder,) = client.get(f"/api/v1/runs/job-a/records?since={later}").json()["runs"].values()
     assert list(folder["files"]) == ["state.json"]
+    # Scripts of a large sweep would be more than a client takes.
+    run = make_run("job-b", [{"params": {"lr": 1}}, {}])
+    text = web_runs.records(run, 0)["runs"]["job-b"]["files"]["tasks.jsonl"]
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [(each["script"], each["params"]) for each in lines] == [("", {"lr": 1}), ("", {})]
+    # Files that take long are written first, and the folder appears at last.
+    run = make_run("job-c", [{}])
+    now = time.time_ns()
+    for path in run.folder.rglob("*"):
+        os.utime(path, ns=(now - 10**10, now - 10**10))
+    assert list(web_runs.records(run, now - 10**9)["runs"]["job-c"]["files"]) == ["state.json"]
+    os.utime(run.folder / "run.json", ns=(now, now))
+    files = web_runs.records(run, now - 10**9)["runs"]["job-c"]["files"]
+    assert {"tasks.jsonl", "tasks/0/state.json", "run.json"} <= files.keys()
 
 
 def test_the_last_task_has_its_name(client: TestClient, make_run: MakeRun) -> None:
@@ -279,9 +280,7 @@ def test_the_last_task_has_its_name(client: TestClient, make_run: MakeRun) -> No
     assert ">two\n</pre>" in client.get("/runs/job-a?task=finally").text
 
 
-def test_rest_api_answers_409_to_an_action_that_is_not_possible(
-    client: TestClient, make_run: MakeRun
-) -> None:
+def test_rest_api_answers_409_to_impossible_action(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
     answer = client.post("/api/v1/runs/job-a/retry")
     assert answer.status_code == 409
@@ -309,23 +308,3 @@ def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> 
     assert [run["run_id"] for run in client.get("/api/v1/runs").json()] == ["job-a"]
     assert client.get("/metrics").status_code == 200
     assert client.get("/api/v1/runs/job-b").status_code == 422
-
-
-def test_records_have_no_scripts(make_run: MakeRun) -> None:
-    """Scripts of a large sweep would be more than a client takes."""
-    run = make_run("job-a", [{"params": {"lr": 1}}, {}])
-    found = web_runs.records(run, 0)["runs"]["job-a"]["files"]["tasks.jsonl"]
-    lines = [json.loads(line) for line in found.splitlines()]
-    assert [(each["script"], each["params"]) for each in lines] == [("", {"lr": 1}), ("", {})]
-
-
-def test_records_of_a_run_that_has_just_begun_are_told_as_a_whole(make_run: MakeRun) -> None:
-    """Files that take long are written first, and the folder appears at last."""
-    run = make_run("job-a", [{}])
-    now = time.time_ns()
-    for path in run.folder.rglob("*"):
-        os.utime(path, ns=(now - 10**10, now - 10**10))
-    assert list(web_runs.records(run, now - 10**9)["runs"]["job-a"]["files"]) == ["state.json"]
-    os.utime(run.folder / "run.json", ns=(now, now))
-    files = web_runs.records(run, now - 10**9)["runs"]["job-a"]["files"]
-    assert {"tasks.jsonl", "tasks/0/state.json", "run.json"} <= files.keys()

@@ -62,9 +62,7 @@ def test_serve_command_answers_until_a_signal_ends_it(
 
 
 @pytest.mark.parametrize("ends_first", [False, True])
-def test_serve_command_second_server_leaves_the_record_of_the_first(
-    project: Path, ends_first: bool
-) -> None:
+def test_serve_second_server_leaves_record_of_the_first(project: Path, ends_first: bool) -> None:
     record = project / ".fairway" / "serve.json"
     with serving(project) as (first, _):
         before = record.read_text()
@@ -94,9 +92,7 @@ def test_a_record_that_no_server_wrote_goes(project: Path, left: str) -> None:
     assert not record.exists()
 
 
-def test_serve_command_streams_log_lines_at_once_and_ends_meanwhile(
-    project: Path, make_run: MakeRun
-) -> None:
+def test_serve_streams_log_lines_at_once_until_it_ends(project: Path, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     with serving(project) as (process, _):
         known = json.loads((project / ".fairway" / "serve.json").read_text())
@@ -135,8 +131,8 @@ def test_a_socket_is_reached_through_any_port_that_is_forwarded(project: Path) -
                 assert f" {status} ".encode() in client.makefile("rb").readline()
 
 
-def test_a_socket_that_somebody_listens_at_is_left(
-    project: Path, fairway: RunFairway, tmp_path: Path
+def test_serve_refuses_addresses_in_use_and_names_missing_packages(
+    project: Path, fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as other:
@@ -145,9 +141,6 @@ def test_a_socket_that_somebody_listens_at_is_left(
         code, _, said = fairway(project, "serve", "--socket", str(path))
     assert code == 2
     assert f"{path}: the socket cannot be made" in said
-
-
-def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen(1)
@@ -156,6 +149,9 @@ def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
     assert code == 2
     assert f"port {port} cannot be used: Address already in use" in said
     assert "choose another with --port" in said
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    done = fairway(project, "serve")
+    ends(done, 4, "`fairway serve` needs fastapi, starlette, uvicorn, jwt", "'pyjwt>=2.14,<3'")
 
 
 @pytest.mark.parametrize("option", [["--open"], ["--port", "8765"]])
@@ -163,14 +159,6 @@ def test_a_socket_excludes_ports(project: Path, fairway: RunFairway, option: lis
     done = fairway(project, "serve", "--socket", "s", *option)
     ends(done, 2, "--socket cannot be combined with --port or --open")
     assert not (project / "s").exists()
-
-
-def test_without_the_extra_it_says_what_to_install(
-    project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    done = fairway(project, "serve")
-    ends(done, 4, "`fairway serve` needs fastapi, starlette, uvicorn, jwt", "'pyjwt>=2.14,<3'")
 
 
 def test_the_browser_is_opened_where_that_is_wanted(
@@ -192,9 +180,7 @@ def test_the_browser_is_opened_where_that_is_wanted(
     assert [each.name for each in (project / ".fairway").iterdir()] == [".gitignore"]
 
 
-def test_a_server_that_was_killed_loses_no_line_of_who_follows(
-    project: Path, make_run: MakeRun
-) -> None:
+def test_killed_server_loses_no_line_of_who_follows(project: Path, make_run: MakeRun) -> None:
     """Nor is one told twice: the reader asks the next server from where it stopped."""
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
 

@@ -95,7 +95,7 @@ def test_server_option_gives_the_same_output_as_on_the_server(
     assert fetched == {path.name: path.read_bytes() for path in to.rglob("*") if path.is_file()}
 
 
-def test_unknown_runs(ask: Ask, runs: list[Run]) -> None:
+def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Run]) -> None:
     for words in (
         ["show", "none"],
         ["logs", "none"],
@@ -105,6 +105,13 @@ def test_unknown_runs(ask: Ask, runs: list[Run]) -> None:
         ["show", ""],
     ):
         ends(ask(*words), 2, f"there is no run `{words[1]}`", printed="")
+    code, _, said = ask("rerun", "job-a")
+    assert code == 2
+    assert "`fairway rerun` does not work with --server" in said
+    assert (
+        "leave --server out; these work with it: list, show, logs, fetch, submit, wait, cancel"
+        in said
+    )
 
 
 def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
@@ -130,16 +137,6 @@ def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
 def test_waiting_has_an_end(ask: Ask, make_run: MakeRun) -> None:
     make_run("job-a", [{"state": "running"}], "running", engine="none-such")
     ends(ask("wait", "job-a", "--timeout", "0.1s"), 5, "job-a is still running after 0.1s")
-
-
-def test_commands_that_no_server_has(ask: Ask) -> None:
-    code, _, said = ask("rerun", "job-a")
-    assert code == 2
-    assert "`fairway rerun` does not work with --server" in said
-    assert (
-        "leave --server out; these work with it: list, show, logs, fetch, submit, wait, cancel"
-        in said
-    )
 
 
 def test_the_variable_is_for_the_commands_that_servers_have(

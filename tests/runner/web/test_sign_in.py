@@ -253,7 +253,12 @@ def _running(proxy: list[str], own: dict[str, str]) -> Iterator[None]:
             process.terminate()
 
 
-def test_people_sign_in_and_get_what_their_role_allows(page: Page) -> None:
+def test_proxy_takes_tokens_of_programs_signs_people_in_and_refuses_others(page: Page) -> None:
+    token = page.sign_in.entra.token("Reader")
+    asked = Request(f"{page.url}/api/v1/runs", headers={"Authorization": f"Bearer {token}"})
+    with page.browser().open(asked) as answer:
+        assert [run["run_id"] for run in json.load(answer)] == ["job-a"]
+    assert page.sign_in.asked == []
     browser = page.browser()
     with browser.open(f"{page.url}/") as answer:
         assert answer.url == f"{page.url}/"
@@ -263,8 +268,6 @@ def test_people_sign_in_and_get_what_their_role_allows(page: Page) -> None:
     assert page.sign_in.granted == ["authorization_code"], "signed in once"
     assert page.sign_in.asked[0]["code_challenge_method"] == "S256"
 
-
-def test_sign_in_without_a_valid_token_or_role_is_refused(page: Page) -> None:
     def refused(path: str, **headers: str) -> int:
         with pytest.raises(HTTPError) as error:
             page.browser().open(Request(f"{page.url}{path}", headers=headers))
@@ -279,17 +282,9 @@ def test_sign_in_without_a_valid_token_or_role_is_refused(page: Page) -> None:
         assert refused("/api/v1/runs", **{header: forged}) == 401
     page.sign_in.role = "Nobody"
     assert refused("/") == 403
-    assert len(page.sign_in.asked) == 1
+    assert len(page.sign_in.asked) == 2
     with page.browser().open(f"{page.url}/healthz") as answer:
         assert answer.status == 200
-
-
-def test_programs_bring_a_token_of_their_own(page: Page) -> None:
-    token = page.sign_in.entra.token("Reader")
-    asked = Request(f"{page.url}/api/v1/runs", headers={"Authorization": f"Bearer {token}"})
-    with page.browser().open(asked) as answer:
-        assert [run["run_id"] for run in json.load(answer)] == ["job-a"]
-    assert page.sign_in.asked == []
 
 
 def test_a_token_that_ends_soon_is_replaced_by_another(page: Page) -> None:

@@ -37,7 +37,7 @@ def said(answer: Any) -> str:
     return answer.json()["findings"][0]["message"]
 
 
-def test_a_check_tells_what_would_start(client: TestClient, store: RunStore) -> None:
+def test_check_has_what_would_start_or_a_mistake(client: TestClient, store: RunStore) -> None:
     answer = _post(client, "check", {"job": JOB})
     assert answer.status_code == 200
     checked = answer.json()
@@ -47,9 +47,6 @@ def test_a_check_tells_what_would_start(client: TestClient, store: RunStore) -> 
     rendered = _post(client, "render", {"job": JOB}).json()
     assert rendered == {"name": "hello", "target": "local", "template": "plain", "script": script}
     assert not list(store.unsorted())
-
-
-def test_a_mistake_has_its_line(client: TestClient, store: RunStore) -> None:
     wrong = JOB.replace("command", "comand")
     for call in ("check", "render", "runs"):
         answer = _post(client, call, {"job": wrong})
@@ -59,11 +56,19 @@ def test_a_mistake_has_its_line(client: TestClient, store: RunStore) -> None:
             0
         ].items()
     assert not list(store.unsorted())
+    steps = "name: two\nsteps:\n  a: {command: echo a}\n  b: {command: echo b, after: a}\n"
+    checked = _post(client, "check", {"job": steps}).json()
+    assert checked["scripts"].keys() == {"a", "b"}
+    assert "echo b" in checked["scripts"]["b"]
+    answer = _post(client, "render", {"job": steps})
+    assert "this needs a single job" in said(answer)
+    answer = _post(client, "runs", {"job": _MANY})
+    assert answer.status_code == 422
+    assert said(answer) == "this starts 1,200 tasks"
+    assert not list(store.unsorted())
 
 
-def test_a_run_is_started_once_however_often_it_is_asked_for(
-    client: TestClient, store: RunStore
-) -> None:
+def test_run_is_started_once_however_often_asked(client: TestClient, store: RunStore) -> None:
     asked = {"job": JOB, "run_id": "hello-once", "tags": ["a"], "note": "first"}
     answers = [_post(client, "runs", asked) for _ in range(2)]
     assert [each.status_code for each in answers] == [201, 201]
@@ -104,9 +109,7 @@ def test_two_that_ask_at_once_get_the_same_run(
     assert [run.id for run in store.unsorted()] == ["hello-once"]
 
 
-def test_a_file_of_the_project_is_submitted(
-    client: TestClient, store: RunStore, project: Path
-) -> None:
+def test_file_of_project_is_submitted(client: TestClient, store: RunStore, project: Path) -> None:
     (project / "jobs").mkdir()
     (project / "jobs" / "a.yaml").write_text(JOB)
     answers(_post(client, "runs", {"file": "jobs/a.yaml", "set": ["params.word=two"]}), 201)
@@ -120,9 +123,7 @@ def test_a_file_of_the_project_is_submitted(
     "file",
     ["../a.yaml", "/etc/passwd", "", ".", "none/a.yaml", "a\0.yaml", "out/a.yaml", "a" * 300],
 )
-def test_no_file_outside_of_the_project_is_read(
-    client: TestClient, project: Path, file: str
-) -> None:
+def test_no_file_outside_of_project_is_read(client: TestClient, project: Path, file: str) -> None:
     (project / "out").symlink_to("/etc")
     answer = _post(client, "check", {"file": file})
     assert answer.status_code == 422
@@ -155,13 +156,6 @@ def test_a_request_that_is_none(client: TestClient, body: bytes, message: str) -
     assert message in said(answer)
 
 
-def test_very_many_tasks_want_a_word(client: TestClient, store: RunStore) -> None:
-    answer = _post(client, "runs", {"job": _MANY})
-    assert answer.status_code == 422
-    assert said(answer) == "this starts 1,200 tasks"
-    assert not list(store.unsorted())
-
-
 def _run(client: TestClient, store: RunStore) -> Run:
     asked = {"job": JOB, "run_id": "hello-first", "set": ["params.word=two"], "tags": ["a"]}
     assert _post(client, "runs", asked).status_code == 201
@@ -170,9 +164,7 @@ def _run(client: TestClient, store: RunStore) -> Run:
     return run
 
 
-def test_a_run_is_run_again_with_changes(
-    client: TestClient, store: RunStore, project: Path
-) -> None:
+def test_run_is_run_again_with_changes(client: TestClient, store: RunStore, project: Path) -> None:
     (project / "word.txt").write_text("code")
     _run(client, store)
     (project / "word.txt").write_text("other code")
@@ -218,15 +210,6 @@ def test_code_that_cannot_be_read_is_named(client: TestClient, project: Path) ->
     assert answer.status_code == 422
     assert "loop: Too many levels of symbolic links" in said(answer)
     assert 'exclude: ["loop"]' in answer.json()["findings"][0]["hint"]
-
-
-def test_a_job_with_steps_has_a_script_for_each(client: TestClient) -> None:
-    steps = "name: two\nsteps:\n  a: {command: echo a}\n  b: {command: echo b, after: a}\n"
-    checked = _post(client, "check", {"job": steps}).json()
-    assert checked["scripts"].keys() == {"a", "b"}
-    assert "echo b" in checked["scripts"]["b"]
-    answer = _post(client, "render", {"job": steps})
-    assert "this needs a single job" in said(answer)
 
 
 @pytest.mark.parametrize(
@@ -294,9 +277,7 @@ def test_the_page_checks_and_submits(browser: TestClient, store: RunStore) -> No
     assert answer.headers["location"] == f"/runs/hello-{once[0]}"
 
 
-def test_a_setting_of_several_lines_is_edited_and_submitted_again(
-    browser: TestClient, store: RunStore
-) -> None:
+def test_setting_of_several_lines_is_edited_again(browser: TestClient, store: RunStore) -> None:
     said = ["command=echo one\n\n echo two", "params.word=two"]
     asked = {"job": JOB, "set": said, "run_id": "hello-first"}
     assert browser.post("/api/v1/runs", json=asked, headers=ORIGIN).status_code == 201
@@ -311,18 +292,15 @@ def test_a_setting_of_several_lines_is_edited_and_submitted_again(
     assert json.loads(provenance.read_text())["set"] == said
 
 
-def test_the_page_asks_before_very_many_tasks(browser: TestClient, store: RunStore) -> None:
-    answer = browser.post("/submit", data={"job": _MANY, "action": "submit"}, headers=ORIGIN)
-    assert "this starts 1,200 tasks" in answer.text
-    assert "Start all of these tasks" in answer.text
-    assert not list(store.unsorted())
-
-
-def test_submit_page_escapes_text_of_a_job(browser: TestClient) -> None:
+def test_submit_page_escapes_text_and_asks_first(browser: TestClient, store: RunStore) -> None:
     evil = "</textarea><script>alert('x')</script>"
     form = {"job": evil, "set": evil, "target": '"><script>alert(1)', "action": "check"}
     page = browser.post("/submit", data=form, headers=ORIGIN).text
     assert "<script>alert" not in page
+    answer = browser.post("/submit", data={"job": _MANY, "action": "submit"}, headers=ORIGIN)
+    assert "this starts 1,200 tasks" in answer.text
+    assert "Start all of these tasks" in answer.text
+    assert not list(store.unsorted())
 
 
 ENDLESS = "{% for a in range(9999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}"
