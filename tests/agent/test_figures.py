@@ -73,7 +73,7 @@ def node(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_use_between_two_looks_is_told(node: Path) -> None:
+def test_use_between_looks_is_told_where_counters_restart_too(node: Path) -> None:
     machine = Machine(node / "proc", node / "sys")
     first = machine.sample(100.0)
     assert first == {"memory": 614_400, "memory_total": 1_024_000, "fabric_limit": 100e9}
@@ -84,9 +84,6 @@ def test_the_use_between_two_looks_is_told(node: Path) -> None:
     assert (found["disk_read"], found["disk_written"]) == (2000 * 51.2, 4000 * 51.2)
     assert (found["received"], found["sent"]) == (500, 7000)  # once, and without lo
     assert (found["fabric_sent"], found["fabric_received"]) == (8e9, 4e9)
-
-
-def test_a_counter_that_begins_again_is_no_negative_rate(node: Path) -> None:
     machine = Machine(node / "proc", node / "sys")
     grow(node, 9)
     machine.sample(100.0)

@@ -47,7 +47,7 @@ def watch(folder: Path, *nodes: str, gpus: tuple[int, ...] | None = None) -> Idl
     return IdleWatch(LIMIT, folder, nodes or ("n1",), gpus, EVERY, 100.0)
 
 
-def test_they_are_idle_after_as_long_as_the_job_says(tmp_path: Path) -> None:
+def test_gpus_are_idle_after_as_long_as_the_job_says_by_own_samples(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     assert mine.due == 1900.0  # before that none can be
     add(tmp_path, "n1", at(0, 1790), 0.0, 0.049)
@@ -59,6 +59,17 @@ def test_they_are_idle_after_as_long_as_the_job_says(tmp_path: Path) -> None:
     add(tmp_path, "n1", [1810], 0.0, 0.05)
     assert not mine.look(1920.0)  # it works again
     assert mine.due == 1920.0 + 1800
+    mine = watch(tmp_path)
+    add(tmp_path, "n1", [sampler.SLOWER * (EVERY + 0.5) * n for n in range(30)], 0.0)
+    assert mine.look(9e5)
+    add(tmp_path, "n1", at(0, 7200), 0.0)
+    mine = watch(tmp_path)
+    assert not mine.look(2000.0)
+    add(tmp_path, "n1", at(7210, 9010), 0.0)
+    assert mine.look(4000.0)
+    mine, others, gone = (watch(tmp_path, gpus=gpus) for gpus in ((0, 2), (1,), (0, 7)))
+    add(tmp_path, "n1", at(0, 1800), 0.0, 0.9, 0.0)
+    assert (mine.look(2e3), others.look(2e3), gone.look(2e3)) == (True, False, False)
 
 
 USES = {"idle": (0.0, 0.0), "half": (0.0, 0.05), "silent": (0.0, None), "none": ()}
@@ -96,20 +107,6 @@ def test_the_limit_is_in_percent(tmp_path: Path, below: float, use: float, is_id
     mine.limit = replace(LIMIT, below=below)
     add(tmp_path, "n1", at(0, 1800), use)
     assert mine.look(2000.0) is is_idle
-
-
-def test_idle_gpus_are_judged_by_samples_of_the_attempt_on_its_own_gpus(tmp_path: Path) -> None:
-    mine = watch(tmp_path)
-    add(tmp_path, "n1", [sampler.SLOWER * (EVERY + 0.5) * n for n in range(30)], 0.0)
-    assert mine.look(9e5)
-    add(tmp_path, "n1", at(0, 7200), 0.0)
-    mine = watch(tmp_path)
-    assert not mine.look(2000.0)
-    add(tmp_path, "n1", at(7210, 9010), 0.0)
-    assert mine.look(4000.0)
-    mine, others, gone = (watch(tmp_path, gpus=gpus) for gpus in ((0, 2), (1,), (0, 7)))
-    add(tmp_path, "n1", at(0, 1800), 0.0, 0.9, 0.0)
-    assert (mine.look(2e3), others.look(2e3), gone.look(2e3)) == (True, False, False)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_clean_beside_clean_leaves_out_what_is_gone(
     assert remove(store, chosen).runs == ()
 
 
-def test_going_run_is_left_and_a_damaged_one_removed(store: RunStore, make_run: MakeRun) -> None:
+def test_clean_removes_damaged_runs_and_old_leftovers(store: RunStore, make_run: MakeRun) -> None:
     record = RunRecord("on-a", "on", "local", 1.0, 1, "job.yaml", "0")
     run, lock = store.create(record, {})
     assert ids(removable(store)) == []
@@ -104,6 +104,21 @@ def test_going_run_is_left_and_a_damaged_one_removed(store: RunStore, make_run: 
     assert ids(removable(store, ["job-a"])) == ["job-a"]
     (run.folder / "lock").unlink()
     assert remove(store, removable(store)).runs == ("job-a",)
+    kept = make_run("job-az")
+    names = [".job-b.0a1b2c3d", ".job-c.4711", ".job-d.removed", ".job-e.99887766"]
+    for name in names:
+        (store.folder / name).mkdir()
+        (store.folder / name / "job.json").write_bytes(bytes(1000))
+    old = time.time() - 90_000
+    for name in names[:3]:
+        os.utime(store.folder / name, (old, old))
+    aside = store.base / "aside"
+    aside.mkdir()
+    (store.folder / ".link").symlink_to(aside)  # nothing of Fairway's
+    os.utime(store.folder / ".link", (old, old), follow_symlinks=False)
+    assert remove(store, []).size == 3000
+    assert sorted(each.name for each in store.folder.iterdir()) == [names[3], ".link", kept.id]
+    assert aside.is_dir()
 
 
 def test_run_that_cannot_be_removed_is_named_and_keeps_no_other(
@@ -141,22 +156,3 @@ def test_clean_asks_first_unless_yes_is_given(
     _, out, _ = here("clean", "--yes", "--json")
     assert json.loads(out)["runs"] == ["job-a"]
     assert here("clean")[:2] == (0, "removed 0 runs, 0 unused copies of code, 0 B\n")
-
-
-def test_clean_removes_old_leftovers_of_killed_commands(make_run: MakeRun, store: RunStore) -> None:
-    """Drafts of submissions, of adopted runs, and runs that were being removed."""
-    kept = make_run("job-a")
-    names = [".job-b.0a1b2c3d", ".job-c.4711", ".job-d.removed", ".job-e.99887766"]
-    for name in names:
-        (store.folder / name).mkdir()
-        (store.folder / name / "job.json").write_bytes(bytes(1000))
-    old = time.time() - 90_000
-    for name in names[:3]:
-        os.utime(store.folder / name, (old, old))
-    aside = store.base / "aside"
-    aside.mkdir()
-    (store.folder / ".link").symlink_to(aside)  # nothing of Fairway's
-    os.utime(store.folder / ".link", (old, old), follow_symlinks=False)
-    assert remove(store, []).size == 3000
-    assert sorted(each.name for each in store.folder.iterdir()) == [names[3], ".link", kept.id]
-    assert aside.is_dir()

@@ -64,16 +64,13 @@ def test_prices_are_asked_for_once(fairway: Any, tmp_path: Path, asked: list[str
     assert len(asked) == count
 
 
-def test_the_snapshot_says_that_it_is_one(fairway: Any, tmp_path: Path) -> None:
+def test_cost_names_a_snapshot_and_unknown_prices(fairway: Any, tmp_path: Path) -> None:
     facts = _facts(fairway, tmp_path, "demo", "--offline", "--region", "eastus")
     assert facts["hourly"]["maximum"] > 2 * 98.32
     assert facts["complete"] is False
     assert 0 < facts["known"]["share"] < 1
     assert all("snapshot" in each["source"] for each in facts["prices"])
     assert all(each["newest"] > "2026" for each in facts["prices"])
-
-
-def test_cost_command_shows_unknown_prices_as_unknown(fairway: Any, tmp_path: Path) -> None:
     facts = _facts(fairway, tmp_path, "demo", "--offline")  # its region is not in the snapshot
     nodes = facts["resources"][0]
     assert nodes["unit_price"] is None
@@ -99,7 +96,9 @@ def test_cost_command_shows_unknown_prices_as_unknown(fairway: Any, tmp_path: Pa
     assert "no price in eastus: vm/Standard_D32s_v6, premium/P6\n" in out
 
 
-def test_service_that_is_away_is_told_of_once(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_of_a_service_that_is_away_or_silent(
+    here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/")
@@ -109,9 +108,6 @@ def test_service_that_is_away_is_told_of_once(here: Any, monkeypatch: pytest.Mon
     assert errors.count("prices-unreachable") == 1
     assert "using only stored prices" in errors
     assert json.loads(out)["hourly"]["maximum"] > 2 * 98.32
-
-
-def test_silent_service_is_left_at_its_deadline(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[tuple[str, float]] = []
     watch = Silence.watch
 

@@ -306,8 +306,8 @@ def pods_on(size: str) -> Target:
     return Target(name="p", engine="kubernetes", vm_size=size, kubernetes=access, **facts)
 
 
-def test_a_graph_file_that_is_not_there_does_not_end_nccl(tmp_path: Path) -> None:
-    """NCCL is an error where it cannot open one."""
+def test_job_wins_over_profile_also_without_its_graph_file(tmp_path: Path) -> None:
+    """As in pods: NCCL is an error where it cannot open one."""
     script = script_for(tmp_path, "Standard_NC96ads_A100_v4", nodes=1)
     lacking = in_shell(tmp_path, script, nodes=1)
     assert "has no graph file /opt/microsoft/ncv4/graph.xml" in lacking.stderr
@@ -316,9 +316,6 @@ def test_a_graph_file_that_is_not_there_does_not_end_nccl(tmp_path: Path) -> Non
     there = in_shell(tmp_path, script, nodes=1)
     assert (there.returncode, there.stderr) == (0, "")
     assert "NCCL_GRAPH_FILE=/opt/microsoft/ncv4/graph.xml" in there.stdout
-
-
-def test_the_job_wins_over_the_profile(tmp_path: Path) -> None:
     port(tmp_path, "mlx5_ib0")
     env = {"UCX_TLS": "ud", "NCCL_IB_HCA": "mlx5_ib7", "NCCL_MIN_NCHANNELS": "8"}
     env["GLOO_SOCKET_IFNAME"] = "eth1"

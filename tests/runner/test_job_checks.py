@@ -84,7 +84,7 @@ def test_variables_that_are_no_secret_or_of_an_own_template(tmp_path: Path) -> N
     assert _checked(load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))) == []
 
 
-def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -> None:
+def test_job_check_warns_at_the_line_and_stops_nothing(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [SPOT]}))
     arguments = ["submit", "job.yaml", "--target", "nd", "--dry-run"]
     _write(tmp_path, nodes=4)
@@ -95,6 +95,26 @@ def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -
     for fields in ({"nodes": 4, "retries": 3, "checkpoint": {"signal": "TERM"}}, {"nodes": 1}):
         _write(tmp_path, **fields)
         assert here(*arguments)[2] == ""
+    (tmp_path / "job.yaml").write_text(
+        "name: a\ntemplate: plain\ncommand: |\n  ./train\n"
+        "  cp best.pt $FAIRWAY_OUTPUT_MODLE/\noutputs: {model: {}}\n"
+    )
+    code, out, errors = here("submit", "job.yaml")
+    assert (code, out) == (2, "")
+    assert errors.splitlines() == [
+        (
+            "job.yaml:5:14: error: the job has no `$FAIRWAY_OUTPUT_MODLE` here: the shell would "
+            "expand it to nothing [unknown-variable]"
+        ),
+        "    5 |   cp best.pt $FAIRWAY_OUTPUT_MODLE/",
+        "      |              ^^^^^^^^^^^^^^^^^^^^^",
+        "  did you mean `$FAIRWAY_OUTPUT_MODEL`?",
+    ]
+    # What comes from the command line, or out of a template, is shown where that stands.
+    command = "command=ls $FAIRWAY_OUTPUT_MODLE"
+    errors = here("submit", "job.yaml", "-s", command)[2]
+    assert errors.startswith("command line:1:")
+    assert not (tmp_path / ".fairway").exists()
 
 
 @pytest.mark.parametrize(
@@ -167,29 +187,6 @@ def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
 )
 def test_variables_that_may_be_unset_are_fine(tmp_path: Path, fields: dict[str, Any]) -> None:
     assert _checked(load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))) == []
-
-
-def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, here: RunFairway) -> None:
-    (tmp_path / "job.yaml").write_text(
-        "name: a\ntemplate: plain\ncommand: |\n  ./train\n"
-        "  cp best.pt $FAIRWAY_OUTPUT_MODLE/\noutputs: {model: {}}\n"
-    )
-    code, out, errors = here("submit", "job.yaml")
-    assert (code, out) == (2, "")
-    assert errors.splitlines() == [
-        (
-            "job.yaml:5:14: error: the job has no `$FAIRWAY_OUTPUT_MODLE` here: the shell would "
-            "expand it to nothing [unknown-variable]"
-        ),
-        "    5 |   cp best.pt $FAIRWAY_OUTPUT_MODLE/",
-        "      |              ^^^^^^^^^^^^^^^^^^^^^",
-        "  did you mean `$FAIRWAY_OUTPUT_MODEL`?",
-    ]
-    # What comes from the command line, or out of a template, is shown where that stands.
-    command = "command=ls $FAIRWAY_OUTPUT_MODLE"
-    errors = here("submit", "job.yaml", "-s", command)[2]
-    assert errors.startswith("command line:1:")
-    assert not (tmp_path / ".fairway").exists()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def json_of(sweep: RunFairway, *arguments: str) -> Any:
     return json.loads(printed)
 
 
-def test_sweep_prints_its_parameters_and_cuts_a_long_table(sweep: RunFairway) -> None:
+def test_sweep_prints_parameters_with_overrides_and_cut_tables(sweep: RunFairway) -> None:
     found = json_of(sweep, "job.yaml")
     assert [each["index"] for each in found] == list(range(6))
     assert found[0]["params"] == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
@@ -81,9 +81,6 @@ def test_sweep_prints_its_parameters_and_cuts_a_long_table(sweep: RunFairway) ->
     assert lines[-2].split() == ["999", "999"]
     assert lines[-1] == "… and 500 more; all of them: --json"
     assert len(json_of(sweep, "job.yaml", "-s", points)) == 1500
-
-
-def test_overrides_reach_into_the_sweep(sweep: RunFairway) -> None:
     settings = ["sweep.points.1.random.count=5", "sweep.points.0.grid.lr=[7]", "params.epochs=9"]
     settings += ["sweep.points.1.random.width.integer=[3, 4]"]
     arguments = [part for setting in settings for part in ("-s", setting)]

@@ -71,7 +71,7 @@ def test_list_filters_and_orders_runs(
     assert len(fairway(folder, "list", *words)[1].splitlines()) == len(ids) + 1
 
 
-def test_list_by_text_and_by_targets_that_are_gone_or_misspelt(
+def test_list_by_text_by_gone_targets_and_with_reasons(
     fairway: RunFairway, folder: Path, make_run: MakeRun
 ) -> None:
     (folder / ".fairway" / "runs" / "none-c" / "job.yaml").write_text("command: train --deep\n")
@@ -79,6 +79,20 @@ def test_list_by_text_and_by_targets_that_are_gone_or_misspelt(
     ends(fairway(folder, "list", "--target", "lcoal"), 2, "did you mean `local`?", printed="")
     make_run("gone-d", target="gone", created=1.3e9)
     assert _ids(fairway, folder, "--target", "gone") == ["gone-d"]
+    run = make_run("late-d", created=1.3e9, state="queued")
+    record = run.folder / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "engine": "elsewhere"}))
+    state = {"state": "queued", "reason": "3 other jobs come first", "tasks": {"queued": 1}}
+    (run.folder / "state.json").write_text(json.dumps(state))
+    code, out, _ = fairway(folder, "list", "--state", "queued")
+    assert code == 0
+    assert out.splitlines()[0].split()[-1] == "REASON"
+    assert out.splitlines()[1].endswith("3 other jobs come first")
+    assert "REASON" not in fairway(folder, "list")[1]
+    assert "REASON" not in fairway(folder, "list", "--state", "queued", "--columns", "time")[1]
+    [facts] = json.loads(fairway(folder, "list", "--state", "queued", "--json")[1])
+    assert facts["reason"] == "3 other jobs come first"
+    assert "columns" not in facts
 
 
 def test_columns_of_metrics_and_parameters(fairway: RunFairway, folder: Path) -> None:
@@ -118,24 +132,6 @@ def test_moment_is_a_span_a_date_or_a_time_of_the_day() -> None:
         with pytest.raises(UserError, match=f"`{text}` is neither a duration") as raised:
             moment("--since", text, noon)
         assert "or since when, as 14:30" in raised.value.findings[0].hint
-
-
-def test_queued_runs_have_reasons(fairway: RunFairway, folder: Path, make_run: MakeRun) -> None:
-    """Unless other columns are asked for."""
-    run = make_run("late-d", created=1.3e9, state="queued")
-    record = run.folder / "run.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), "engine": "elsewhere"}))
-    state = {"state": "queued", "reason": "3 other jobs come first", "tasks": {"queued": 1}}
-    (run.folder / "state.json").write_text(json.dumps(state))
-    code, out, _ = fairway(folder, "list", "--state", "queued")
-    assert code == 0
-    assert out.splitlines()[0].split()[-1] == "REASON"
-    assert out.splitlines()[1].endswith("3 other jobs come first")
-    assert "REASON" not in fairway(folder, "list")[1]
-    assert "REASON" not in fairway(folder, "list", "--state", "queued", "--columns", "time")[1]
-    [facts] = json.loads(fairway(folder, "list", "--state", "queued", "--json")[1])
-    assert facts["reason"] == "3 other jobs come first"
-    assert "columns" not in facts
 
 
 def test_a_run_that_may_not_be_read_hides_no_other(

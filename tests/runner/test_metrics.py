@@ -84,7 +84,7 @@ def test_metrics_of_lines_with_labels_branches_and_several_names() -> None:
     assert found == [("b", 2.0), ("a", 1.0), ("b", 3.0), ("a", 4.0), ("a", 5.0)]
 
 
-def test_a_growing_log_is_read_once(log: Path) -> None:
+def test_growing_logs_are_read_once_and_garbage_is_cheap(log: Path) -> None:
     reader = metric_log(log, LOSS)
     assert list(reader.read(ended=False)) == []
     with log.open("wb", buffering=0) as file:
@@ -98,19 +98,6 @@ def test_a_growing_log_is_read_once(log: Path) -> None:
         file.write(b"s 0")
         assert list(reader.read(ended=True)) == [("loss", 0.0)]
     assert list(reader.read()) == []
-
-
-@pytest.mark.parametrize("size", [1, 7, 64])
-def test_chunks_change_nothing(log: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    text = "".join(f"{'z' * (n % 50)} loss {n}\n" for n in range(200))
-    log.write_text(text)
-    whole = list(metric_log(log, LOSS).read())
-    assert [value for _, value in whole] == list(range(200))
-    monkeypatch.setattr(metric_logs, "_CHUNK", 128 * size)
-    assert list(metric_log(log, LOSS).read()) == whole
-
-
-def test_garbage_and_huge_lines_take_little_memory(log: Path) -> None:
     with log.open("wb") as file:
         file.write(bytes(range(256)) * 1000 + b"\nloss 1\n")
         for _ in range(24):
@@ -122,6 +109,16 @@ def test_garbage_and_huge_lines_take_little_memory(log: Path) -> None:
     tracemalloc.stop()
     assert found == [("loss", 1.0), ("loss", 2.0)]
     assert peak < 12 * 2**20
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_chunks_change_nothing(log: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    text = "".join(f"{'z' * (n % 50)} loss {n}\n" for n in range(200))
+    log.write_text(text)
+    whole = list(metric_log(log, LOSS).read())
+    assert [value for _, value in whole] == list(range(200))
+    monkeypatch.setattr(metric_logs, "_CHUNK", 128 * size)
+    assert list(metric_log(log, LOSS).read()) == whole
 
 
 def test_last_values_are_found_from_the_end(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ class TestPreparing:
     def _room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: "")
 
-    def test_target_list_prepares_files_for_each_target(self, project: Path) -> None:
+    def test_target_list_prepares_each_and_looks_at_all(self, project: Path) -> None:
         first = _prepare(project, *NAMES, inputs={"words": "data:/words"})
         for name, made in zip(NAMES, (first, *first.others), strict=True):
             assert (made.record.id, made.record.target) == (first.record.id, name)
@@ -169,8 +169,6 @@ class TestPreparing:
         with pytest.raises(UserError) as caught:
             _prepare(project, *NAMES, nodes=0)
         assert len(caught.value.findings) == 1
-
-    def test_every_target_is_looked_at(self, project: Path) -> None:
         _declare(project, spot={"mounts": {}}, a100={"nodes": {"min": 1, "max": 1}})
         with pytest.raises(UserError) as caught:
             _prepare(project, *NAMES, inputs={"words": "data:/words"})

@@ -92,9 +92,7 @@ def test_param_that_is_declared_or_read_may_be_set(
     assert (code, err) == (0, "")
 
 
-def test_params_of_shards_notebooks_and_included_templates(
-    tmp_path: Path, here: RunFairway
-) -> None:
+def test_params_need_not_be_read_by_shards_nor_set_twice(tmp_path: Path, here: RunFairway) -> None:
     local = {"name": "local", "mounts": {"data": str(tmp_path)}}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [local]}))
     fields = {"inputs": {"images": "data:/"}, **points({"shards": {"input": "images", "of": 2}})}
@@ -111,6 +109,16 @@ def test_params_of_shards_notebooks_and_included_templates(
     job = written(tmp_path, template="own")
     assert here("render", job, "-s", "params.lr=1")[0] == 0
     ends(here("render", job, "-s", "params.lr=1", "-s", "nodes=2"), 2, "recursion")
+    job = written(tmp_path, **points({"grid": {"epochs": [1, 2]}}))
+    code, _, err = here("submit", job, "--dry-run", "-s", "params.epochs=7")
+    assert code == 2
+    first, *_, hint = err.splitlines()
+    assert first.startswith("command line:1:4: error: `-s params.epochs` has no effect")
+    assert "[overridden-param]" in first
+    assert "sweep.points" in hint
+    other = ("-s", "sweep.points=[{grid: {epochs: [7]}}]")
+    assert here("submit", job, "--dry-run", *other)[0] == 0
+    assert here("render", job, "-s", "params.epochs=7")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -141,16 +149,3 @@ def test_every_example_sets_what_is_read(here: RunFairway) -> None:
     for job in jobs:
         _, _, err = here("submit", str(job), "--dry-run", "--yes")
         assert "unused-param" not in err
-
-
-def test_param_that_the_sweep_sets_too_is_refused(tmp_path: Path, here: RunFairway) -> None:
-    job = written(tmp_path, **points({"grid": {"epochs": [1, 2]}}))
-    code, _, err = here("submit", job, "--dry-run", "-s", "params.epochs=7")
-    assert code == 2
-    first, *_, hint = err.splitlines()
-    assert first.startswith("command line:1:4: error: `-s params.epochs` has no effect")
-    assert "[overridden-param]" in first
-    assert "sweep.points" in hint
-    other = ("-s", "sweep.points=[{grid: {epochs: [7]}}]")
-    assert here("submit", job, "--dry-run", *other)[0] == 0
-    assert here("render", job, "-s", "params.epochs=7")[0] == 0

@@ -150,7 +150,7 @@ def hosts(*addresses: str) -> list[Host]:
 class TestAddresses:
     """Which of the task's nodes this is."""
 
-    def test_own_address_is_told_or_the_one_that_can_be_bound(
+    def test_batch_nodes_are_listed_main_first_with_the_own_address(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "127.0.1.2")
@@ -160,10 +160,6 @@ class TestAddresses:
         assert batch_side.own_address(hosts("203.0.113.1", "127.0.1.2")) == "127.0.1.2"
         with pytest.raises(OSError, match="none of"):
             batch_side.own_address(hosts("203.0.113.1"))
-
-    def test_host_list_begins_with_main_node_and_one_is_localhost(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
         assert batch_side.batch_nodes() == hosts("localhost")
         monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")

@@ -229,7 +229,7 @@ def test_retry_counts_anew(folders: Folders, clock: Any, monkeypatch: pytest.Mon
     assert dict(Mine(folders, LOST).task.failures_by_cause) == {}
 
 
-def test_a_failure_is_no_end_for_good(folders: Folders, clock: Any) -> None:
+def test_failure_is_begun_again_but_not_for_idle_gpus(folders: Folders, clock: Any) -> None:
     """Batch begins it again, as often as the job has `retries`."""
     mine = Mine(folders, replace(LOST, retries=3))
     attempts = Attempts(mine.task, mine.batch, state="running")
@@ -237,9 +237,6 @@ def test_a_failure_is_no_end_for_good(folders: Folders, clock: Any) -> None:
     assert (attempts.state, attempts.exit_code) == ("failed", 3)
     again = Mine(folders, LOST)
     assert (again.ended_before(), dict(again.task.failures_by_cause)) == (None, {"error": 1})
-
-
-def test_task_that_was_ended_for_idle_gpus_is_not_begun_again(folders: Folders, clock: Any) -> None:
     plan = RunPlan("job-a", "/x", idle_gpu=IdleGpu(5.0, 60.0, CANCEL))
     mine = Mine(folders, plan)
     mine.task.timed_out, mine.task.limit = True, "its GPUs were below 5 % for 1m"
@@ -294,7 +291,7 @@ def test_batch_ending_file_holds_state_limit_and_reason_of_the_task(
     }
 
 
-def test_signs_of_life_of_others_are_read_with_care(tmp_path: Path) -> None:
+def test_signs_of_life_and_endings_are_read_with_care(tmp_path: Path) -> None:
     """A task that nobody has seen has held nothing since."""
     (tmp_path / "tasks" / "0").mkdir(parents=True)
     state_files.write(tmp_path / "tasks" / "0", TaskState("running", started=100.0, held=5.0))
@@ -302,6 +299,18 @@ def test_signs_of_life_of_others_are_read_with_care(tmp_path: Path) -> None:
         (tmp_path / "tasks" / "0" / "alive").write_text(text)
         found = limits.held(tmp_path, {"0": 1}, 1000.0, notifications._seen)
         assert found.seconds in (5.0, 905.0)
+    texts = [
+        json.dumps(ending("0").to_json()),
+        json.dumps({**ending("1").to_json(), "job": "job-a:job-2"}),
+        "{",
+        "[" * 100_000,
+        "null",
+    ]
+    for number, text in enumerate(texts):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / FILE).write_text(text)
+    assert notifications.endings_in(tmp_path, "job-a") == [ending("0")]
+    assert notifications.endings_in(tmp_path / "nothing", "job-a") == []
 
 
 def ending(
@@ -346,21 +355,6 @@ def test_the_state_of_the_run(
     assert (found.state, dict(found.tasks)) == (state, counts)
     assert (found.started, found.ended) == (1e9 - 10, 1e9)
     assert (found.limit, found.reason) == (endings[0].limit, endings[0].why)
-
-
-def test_batch_endings_of_other_jobs_and_damaged_files_are_skipped(tmp_path: Path) -> None:
-    texts = [
-        json.dumps(ending("0").to_json()),
-        json.dumps({**ending("1").to_json(), "job": "job-a:job-2"}),
-        "{",
-        "[" * 100_000,
-        "null",
-    ]
-    for number, text in enumerate(texts):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / FILE).write_text(text)
-    assert notifications.endings_in(tmp_path, "job-a") == [ending("0")]
-    assert notifications.endings_in(tmp_path / "nothing", "job-a") == []
 
 
 @pytest.fixture

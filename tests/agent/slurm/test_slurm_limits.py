@@ -111,15 +111,22 @@ def test_the_cost_is_that_of_all_tasks(run: Path, clock: Any, said: list[list[st
     assert control.read(run).of(0).limit == Over("max_cost", "it was over its max_cost of 200 USD")
 
 
-def test_slurm_limits_are_looked_at_every_ten_seconds_at_most(run: Path, clock: Any) -> None:
+def test_slurm_limits_are_looked_at_seldom_and_none_leave_no_file(run: Path, clock: Any) -> None:
     _write(run, 0, TaskState("running", started=1e9 - 28_770, held=0.0))
     mine = Watch(run, COST, 0)
     mine.begin()
     assert not mine.is_over()
     assert mine.due == 1e9 + 10  # 60 node-seconds are left, which 8 nodes hold in 7.5 s
+    mine = Watch(run, RunPlan("job-a", "/x"), 0)
+    before = sorted(run.iterdir())
+    mine.begin()
+    assert (mine.due, mine.is_over(), mine.look_back()) == (None, False, False)
+    assert sorted(run.iterdir()) == before
 
 
-def test_slurm_may_be_away_at_limit(run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_task_near_its_limit_while_slurm_is_away_or_late(
+    run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(_: object) -> str:
         raise commands.Refused("slurm_kill_job error")
 
@@ -129,14 +136,15 @@ def test_slurm_may_be_away_at_limit(run: Path, clock: Any, monkeypatch: pytest.M
     clock.now += 3600
     assert mine.is_over()
     assert control.read(run).of(0).limit is not None
-
-
-def test_a_run_without_limits_leaves_no_file(run: Path, clock: Any) -> None:
-    mine = Watch(run, RunPlan("job-a", "/x"), 0)
-    before = sorted(run.iterdir())
-    mine.begin()
-    assert (mine.due, mine.is_over(), mine.look_back()) == (None, False, False)
-    assert sorted(run.iterdir()) == before
+    _begin(run)
+    _write(run, 0, TaskState("running", attempt=0, started=1e9))
+    said = iter(("PENDING", "RUNNING"))
+    monkeypatch.setattr(
+        runs, "jobs_named", lambda _: [_element(0, next(said)), _element(1), _element(2)]
+    )
+    runs.reconcile_all([run])
+    assert state_files.read_task(run / "tasks" / "0").state == "running"
+    assert next(said, None) is None
 
 
 def _begin(run: Path) -> None:
@@ -203,16 +211,3 @@ def test_slurm_lets_it_go_on_for_as_long_as_it_may(plan: RunPlan, minutes: str |
     part = Part("tasks", 0, Numbers([0]), 1, 1)
     words = submit.arguments(Path("/run"), part, 0, plan, RESOURCES, "")
     assert next((word for word in words if word.startswith("--time")), None) == minutes
-
-
-def test_task_after_squeue_runs(run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that waited then may run by now."""
-    _begin(run)
-    _write(run, 0, TaskState("running", attempt=0, started=1e9))
-    said = iter(("PENDING", "RUNNING"))
-    monkeypatch.setattr(
-        runs, "jobs_named", lambda _: [_element(0, next(said)), _element(1), _element(2)]
-    )
-    runs.reconcile_all([run])
-    assert state_files.read_task(run / "tasks" / "0").state == "running"
-    assert next(said, None) is None

@@ -91,12 +91,17 @@ def test_a_part_of_a_node(gpus: int, cores: int, found: list[str], part: float) 
     assert resources.part_of(None) is None
 
 
-def test_more_gpus_than_slurm_knows_of() -> None:
+def test_slurm_submit_keeps_gpus_and_times_to_what_slurm_takes() -> None:
     resources = Resources(ASKED, "", 8, 96, node=replace(NODE, gpus=0))
     with pytest.raises(Fault, match="a task needs 1 GPU, and Slurm knows of 0 GPUs a node in"):
         words(Part("tasks", 0, [0], 1, 1, gpus=1), resources=resources)
     few = Resources(ASKED, "", 8, 96, node=replace(NODE, cpus=4))
     assert "--cpus-per-task=1" in words(Part("tasks", 0, [0], 1, 9, gpus=1), resources=few)
+    century = 36_500 * 86_400.0
+    found = words(Part("tasks", 0, [0], 1, 1), {"timeout": century, "grace": century, "retries": 9})
+    assert "--signal=B:USR1@65535" in found  # the most, by its manual
+    [limit] = [int(word[7:]) for word in found if word.startswith("--time=")]
+    assert limit * 60 < 2**31
 
 
 @pytest.mark.parametrize(
@@ -111,14 +116,6 @@ def test_more_gpus_than_slurm_knows_of() -> None:
 def test_slurm_limit_exceeds_tasks_own(plan: dict[str, Any], has_setup: bool, minutes: int) -> None:
     found = words(Part("tasks", 0, [0], 1, 1), plan, has_setup=has_setup)
     assert f"--time={minutes}" in found
-
-
-def test_limits_stay_within_what_sbatch_takes() -> None:
-    century = 36_500 * 86_400.0
-    found = words(Part("tasks", 0, [0], 1, 1), {"timeout": century, "grace": century, "retries": 9})
-    assert "--signal=B:USR1@65535" in found  # the most, by its manual
-    [limit] = [int(word[7:]) for word in found if word.startswith("--time=")]
-    assert limit * 60 < 2**31
 
 
 def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_azure_call_does_not_retry_refusals(status: int) -> None:
     assert (caught.value.status, caught.value.exit_code) == (status, 5)
 
 
-def test_azure_call_pauses_as_asked_within_its_deadline() -> None:
+def test_azure_call_pauses_as_asked_and_not_for_a_closed_port() -> None:
     made = calls()
     assert made.call("a job", failing(http(429, {"Retry-After": "7"}))) == 7
     assert made.clock() == 7
@@ -100,6 +100,18 @@ def test_azure_call_pauses_as_asked_within_its_deadline() -> None:
     with pytest.raises(ServiceError, match="asks to wait 600 s"):
         made.call("a job", failing(http(429, {"Retry-After": "600"})))
     assert made.clock() == 0
+    with socket.socket() as bound:  # to a port, without listening at it
+        bound.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        made = calls(address=address)
+        with straight() as connections, pytest.raises(ServiceRequestError) as refused:
+            connections.send(HttpRequest("GET", address))
+    error = refused.value
+    with pytest.raises(ServiceError, match=f"nothing listens at {address}") as caught:
+        made.call("a job", failing(error))
+    assert caught.value.exit_code == 5
+    assert "bin/batch-simulator --background" in caught.value.findings[0].hint
+    assert calls(address="https://a.batch.azure.com").call("a job", failing(error)) == 7
 
 
 @pytest.mark.parametrize("offered", [True, False])
@@ -124,21 +136,6 @@ def test_a_command_that_only_looks_gives_up_sooner_unless_a_deadline_is_named(
         made.call("a job", failing(*[http(503)] * 1000))
     assert made.clock() <= seconds
     assert made.deadline == outage.deadline()
-
-
-def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
-    with socket.socket() as bound:  # to a port, without listening at it
-        bound.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        made = calls(address=address)
-        with straight() as connections, pytest.raises(ServiceRequestError) as refused:
-            connections.send(HttpRequest("GET", address))
-    error = refused.value
-    with pytest.raises(ServiceError, match=f"nothing listens at {address}") as caught:
-        made.call("a job", failing(error))
-    assert caught.value.exit_code == 5
-    assert "bin/batch-simulator --background" in caught.value.findings[0].hint
-    assert calls(address="https://a.batch.azure.com").call("a job", failing(error)) == 7
 
 
 @pytest.mark.parametrize(("fails", "brief"), [(True, True), (False, True), (True, False)])

@@ -52,7 +52,7 @@ def refused(status: int) -> ServiceError:
     return ServiceError(Finding("refused", "no"), status=status, code="")
 
 
-def test_batch_login_leads_through_mapped_ports_and_jump_hosts() -> None:
+def test_batch_login_by_ports_and_jump_hosts_of_users_that_end() -> None:
     answer = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
     assert login._address(account(answer), "tvm-1") == ("203.0.113.7", 50001, {})
     reach = {"jump": ["me@gate.example.com"]}
@@ -60,6 +60,22 @@ def test_batch_login_leads_through_mapped_ports_and_jump_hosts() -> None:
     words = login._words(Path("key"), "me", host, port, ["true"], "", way)
     assert "ProxyJump=me@gate.example.com" in words
     assert words[-4:] == ["me", "--", "10.0.2.4", "true"]
+    left = datetime.fromisoformat(login._access("")["expiryTime"]) - datetime.now(UTC)
+    assert timedelta(seconds=2 * login._RENEWAL) < left <= timedelta(hours=1)
+    with pytest.raises(ServiceError):
+        login._address(account(refused(403)), "tvm-1")
+
+    def users(status: int) -> Callable[..., None]:
+        def refuse(*_: object) -> None:
+            raise refused(status)
+
+        return refuse
+
+    mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
+    mine.client.create_node_user, mine.client.delete_node_user = users(409), users(403)
+    with pytest.raises(ServiceError) as caught:
+        login.shell(mine, "tvm-1", [], forward="")
+    assert caught.value.status == 409
 
 
 @pytest.mark.parametrize("answer", [refused(404), refused(409), {}])
@@ -110,22 +126,3 @@ def test_user_of_connection_is_renewed_as_long_as_it_lasts(monkeypatch: pytest.M
     with login._renewed(there, "tvm-1", "me", "ssh-ed25519 A"):
         assert twice.wait(300)
     assert set(renewed) == {("pool", "tvm-1", "me", "ssh-ed25519 A")}
-
-
-def test_batch_login_users_end_and_refusals_are_said() -> None:
-    left = datetime.fromisoformat(login._access("")["expiryTime"]) - datetime.now(UTC)
-    assert timedelta(seconds=2 * login._RENEWAL) < left <= timedelta(hours=1)
-    with pytest.raises(ServiceError):
-        login._address(account(refused(403)), "tvm-1")
-
-    def users(status: int) -> Callable[..., None]:
-        def refuse(*_: object) -> None:
-            raise refused(status)
-
-        return refuse
-
-    mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
-    mine.client.create_node_user, mine.client.delete_node_user = users(409), users(403)
-    with pytest.raises(ServiceError) as caught:
-        login.shell(mine, "tvm-1", [], forward="")
-    assert caught.value.status == 409

@@ -164,7 +164,7 @@ def test_pool_whose_size_is_not_known_takes_the_job(pool: dict[str, Any]) -> Non
     pools.require_pool(account(pool, **HELD), job(2))
 
 
-def test_pool_that_is_missing_or_whose_start_task_failed_is_named() -> None:
+def test_pools_without_nodes_or_start_are_named() -> None:
     there = account(**HELD)
 
     def missing() -> None:
@@ -179,9 +179,6 @@ def test_pool_that_is_missing_or_whose_start_task_failed_is_named() -> None:
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-nodes", True)
     [finding] = pools._of_account(there)
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-node", True)
-
-
-def test_pool_without_nodes_or_that_scales_by_itself() -> None:
     found = refused(lambda: login._any_node(account(nodes=(BROKEN,))))
     assert found.message == "the pool `pool` has no nodes now"
     assert found.hint == "start one: fairway pool resize spot 1"

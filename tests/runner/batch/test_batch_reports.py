@@ -158,15 +158,13 @@ class TestShares:
         add_shares(TaskFiles(run, files, files, "job"), found)
         return found[0]
 
-    def test_a_running_task_is_asked_once(self, run: Run, files: Any) -> None:
+    def test_share_of_a_running_task_is_asked_once_an_attempt(self, run: Run, files: Any) -> None:
         assert self.told(run, files) == self.RUNS, "it waits on its node"
         files.node[SHARE] = json.dumps(LENT).encode()
         known = self.told(run, files)
         assert (known.gpus, known.cores, known.part) == ("2-3", "24-26", 0.25)
         assert self.told(run, files, known) == known
         assert files.asked == 2
-
-    def test_another_attempt_has_something_else(self, run: Run, files: Any) -> None:
         files.node[SHARE] = json.dumps(LENT).encode()
         again = replace(self.RUNS, attempt=2, started=200.0)
         assert self.told(run, files, again) == again, "this is what the one before has said"

@@ -48,7 +48,7 @@ def test_one_that_has_not_ended(
     )
 
 
-def test_batch_preempted_task_without_a_requeue_count_counts_an_attempt() -> None:
+def test_batch_state_of_preempted_ended_and_cancelled_tasks() -> None:
     # Azure's counts are of retries and of what somebody asked for: see the descriptions of
     # retry_count and requeue_count in azure-batch.
     task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
@@ -63,9 +63,6 @@ def test_batch_preempted_task_without_a_requeue_count_counts_an_attempt() -> Non
     assert states.task_status(task, ACTIVE, 0, None, second).attempt == 1
     second = states.count_up(second, 3)
     assert (second.attempt, second.requeues) == (3, 3)
-
-
-def test_batch_state_of_tasks_that_ended_or_are_of_an_ended_job() -> None:
     found = status("completed", startTime=BEGAN, endTime=ENDED, exitCode=0, result="success")
     assert (found.state, found.exit_code, found.ended) == ("succeeded", 0, 1772366405.0)
     assert status("active", CANCELLED).state == "cancelled"

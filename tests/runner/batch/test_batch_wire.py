@@ -111,7 +111,7 @@ class TestTheJob:
 class TestTasks:
     """A point of a sweep."""
 
-    def test_task_of_one_or_several_nodes_with_its_retries_and_time(self) -> None:
+    def test_task_has_nodes_retries_time_and_patterns_of_outputs(self) -> None:
         task = wire(retries=2).task(TaskSpec(7))
         assert (task["id"], task["constraints"]["maxTaskRetryCount"]) == ("7", 2)
         assert task["constraints"]["retentionTime"] == "P7D"
@@ -132,6 +132,13 @@ class TestTasks:
         assert made.job_id == "r-again2"
         variables = {each["name"]: each["value"] for each in made.task(SPEC)["environmentSettings"]}
         assert variables == {"FAIRWAY_TASK": "0", "FAIRWAY_FIRST": "3"}
+        output = Output("a/*", "always", ("model/b/*.txt",), ("*.tmp",))
+        kept = wire().task(replace(SPEC, outputs={"model": output}))["outputFiles"][2:]
+        found = [(e["filePattern"], e["destination"]["container"]["path"]) for e in kept]
+        assert found == [
+            ("outputs/a/*", "r/0/outputs/model/a"),
+            ("outputs/model/b/*.txt", "r/0/outputs/model/b"),
+        ]
 
     @pytest.mark.parametrize(
         ("pattern", "when", "expected"),
@@ -153,15 +160,6 @@ class TestTasks:
         assert found == expected
         assert all(each["destination"] == kept[2]["destination"] for each in kept[3:])
         assert place["identityReference"] == {"resourceId": IDENTITY}
-
-    def test_batch_task_keeps_each_pattern_of_an_output(self) -> None:
-        output = Output("a/*", "always", ("model/b/*.txt",), ("*.tmp",))
-        kept = wire().task(replace(SPEC, outputs={"model": output}))["outputFiles"][2:]
-        found = [(e["filePattern"], e["destination"]["container"]["path"]) for e in kept]
-        assert found == [
-            ("outputs/a/*", "r/0/outputs/model/a"),
-            ("outputs/model/b/*.txt", "r/0/outputs/model/b"),
-        ]
 
     def test_last_task_comes_after_all_with_their_outputs(self) -> None:
         made = wire()
@@ -193,7 +191,7 @@ class TestTasks:
 class TestContainers:
     """Start of a task's container."""
 
-    def test_on_nodes_with_infiniband(self) -> None:
+    def test_container_of_nodes_with_infiniband_or_a_registry(self) -> None:
         container = {
             "image": "contoso.azurecr.io/train:1",
             "shm_size": "64g",
@@ -216,6 +214,16 @@ class TestContainers:
         assert "--volume=/data:/data" in options
         assert options.endswith("--cap-add=SYS_PTRACE '--env=A=two words'")
         assert made.job_spec("x", {})["jobPreparationTask"]["containerSettings"] == settings
+        made = wire({"container": {"image": "python:3.12"}}, size="Standard_ND96asr_v4")
+        assert "resource_nvme" not in json.dumps(made.task(SPEC))
+        container = {"image": "python:3.12", "options": ["--entrypoint=/bin/tini --"]}
+        options = wire({"container": container}).task(SPEC)["containerSettings"]
+        assert options["containerRunOptions"].count("--entrypoint") == 1
+        made = wire({"container": {"image": "python:3.12"}}, size="Standard_D4s_v6")
+        settings = made.task(SPEC)["containerSettings"]
+        assert "registry" not in settings
+        assert "infiniband" not in settings["containerRunOptions"]
+        assert "--shm-size=8g" in settings["containerRunOptions"]
 
     @pytest.mark.parametrize(
         ("size", "settings", "scratch"),
@@ -234,18 +242,6 @@ class TestContainers:
         assert ("--volume=/etc/nccl.conf:/etc/nccl.conf:ro" in options) is settings
         assert ("--volume=/opt/microsoft:/opt/microsoft:ro" in options) is settings
         assert ("--volume=/mnt/resource_nvme:/mnt/resource_nvme" in options) is scratch
-
-    def test_container_has_mounted_folders_its_entry_point_and_registry(self) -> None:
-        made = wire({"container": {"image": "python:3.12"}}, size="Standard_ND96asr_v4")
-        assert "resource_nvme" not in json.dumps(made.task(SPEC))
-        container = {"image": "python:3.12", "options": ["--entrypoint=/bin/tini --"]}
-        options = wire({"container": container}).task(SPEC)["containerSettings"]
-        assert options["containerRunOptions"].count("--entrypoint") == 1
-        made = wire({"container": {"image": "python:3.12"}}, size="Standard_D4s_v6")
-        settings = made.task(SPEC)["containerSettings"]
-        assert "registry" not in settings
-        assert "infiniband" not in settings["containerRunOptions"]
-        assert "--shm-size=8g" in settings["containerRunOptions"]
 
 
 @pytest.mark.parametrize(
