@@ -6,20 +6,15 @@ import configparser
 import json
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairway_core.catalog import image, limit, vm_size
 from fairway_core.catalog.limits import regions_without_zones
 from fairway_core.fields import PLACEHOLDER, Email
-from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fairway_core.findings import Finding
-
+from fairway_core.findings import Finding, UserError
 
 # Of each engine for clusters, the usual one first, a size and how many nodes of it.
 ENGINES = {
@@ -159,7 +154,6 @@ _CHECKS = {
     "email": _address,
 }
 
-
 _HPC = "ubuntu-hpc-2404"
 # Sizes of a file server, the usual one first, and how many disks it has then.
 _SERVERS = (
@@ -222,8 +216,7 @@ def _filesystem(answers: Answers) -> str:
     """`filesystems:`, with a server that is fast enough for what all GPUs read, if one is."""
     gpu = vm_size(answers.size).gpu
     wanted = (gpu.count if gpu else 0) * answers.nodes * limit("gpu_read_mbps")
-    fast = (each for each in _SERVERS if _passes_on(each[0]) >= wanted)
-    name, count = next(fast, _SERVERS[-1])
+    name, count = next((each for each in _SERVERS if _passes_on(each[0]) >= wanted), _SERVERS[-1])
     mbps = math.ceil(min(wanted, _passes_on(name)) / count)
     disks = f"count: {count}, gib: 1024"
     if mbps > _LEAST_MBPS:

@@ -9,25 +9,20 @@ import re
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import fairway_core
 from fairway_core.environment.keys import NOBODYS_KEY
-from fairway_core.findings import Severity, UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.starter import answers
 from fairway_runner.starter.answers import Answers, validated
 from fairway_runner.submit.snapshot import is_kept_by_git
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from fairway_core.findings import Finding
-
 
 DISTRIBUTION = "fairway-hpc"
 WHEELS = Path("wheels")
