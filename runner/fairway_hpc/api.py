@@ -14,8 +14,8 @@ from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.quantities import moment
 from fairway_runner.runs.accounting import grouped, require_group
-from fairway_runner.runs.compare import compare as _compare
 from fairway_runner.runs.query import Wanted, select, spending
+from fairway_runner.runs.report.data import compare as _compare
 from fairway_runner.runs.store import RunStore, refresh_all
 from fairway_runner.submit.rerun import rerun as _rerun
 from fairway_runner.submit.submission import prepare_submission

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.environment import idle_savings, savings
-from fairway_core.cost.estimate import estimate, offers
+from fairway_core.cost.estimate import Amounts, Estimate, Line, estimate, offers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fairway_core.cost.estimate import Amounts, Estimate, Line
     from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Prices
     from fairway_core.environment import Environment

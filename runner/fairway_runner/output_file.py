@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fairway_boot.files import write_bytes
-from fairway_core.diagram import graphviz, markdown
+from fairway_core.diagram import Picture, graphviz, markdown
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fairway_core.diagram import Picture
 
 
 def write_output(file: Path, text: str) -> Path:

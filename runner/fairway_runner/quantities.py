@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def number(value: float | None) -> str:

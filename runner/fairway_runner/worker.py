@@ -19,16 +19,14 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fairway_agent import process_limits
 from fairway_agent.process_limits import memory_limit, taken
 from fairway_core.findings import UserError
 from fairway_runner.engines import outage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -154,8 +152,7 @@ def main() -> None:
     _usual = resource.getrlimit(resource.RLIMIT_DATA)
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     # What a call prints or starts has nothing to do with either.
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGIO, signal.SIG_DFL)
@@ -185,8 +182,7 @@ def main() -> None:
         fcntl.fcntl(orders, fcntl.F_SETFL, usual)
         if not 0 < len(answer) <= _LARGEST:
             answer = pickle.dumps((False, process_limits.OverLimit()))
-        is_small = (taken() or 0) - at_first < _GROWN
-        answers.write(_HEAD.pack(is_small, len(answer)) + answer)
+        answers.write(_HEAD.pack((taken() or 0) - at_first < _GROWN, len(answer)) + answer)
         answers.flush()
 
 

@@ -6,6 +6,7 @@ The docstring of a call describes it in the OpenAPI document and in the table of
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,22 +20,18 @@ from fairway_core.environment.selection import known_environments
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.schema import schema_of
 from fairway_runner.runs.accounting import BY
-from fairway_runner.runs.compare import compare
 from fairway_runner.runs.log_lines import LogFile
+from fairway_runner.runs.report.data import compare
 from fairway_runner.runs.store import Run, refresh_all
 from fairway_runner.runs.view import RunView, cancel_facts, started_facts
 from fairway_runner.targets.lookup import find_target
-from fairway_web import actions, environments, logs, runs, schemas
+from fairway_web import actions, logs, runs, schemas
 from fairway_web.roles import ROUTES, require
 from fairway_web.runs import RunQuery
 from fairway_web.submissions import Asked, read_asked
-from fairway_web.threads import acting, checking, reading, site_of, submitting
+from fairway_web.threads import Site, acting, checking, reading, site_of, submitting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from fairway_web.threads import Site
-
     Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
 Endpoint = Any
@@ -87,7 +84,8 @@ def call(
     }
     options: dict[str, Any] = {
         "methods": [method],
-        "response_model": answer,
+        # A list of one is for as many as there are.
+        "response_model": list[answer[0]] if isinstance(answer, list) else answer,
         "response_class": Response if media else JSONResponse,
         "status_code": status,
         "responses": responses,
@@ -182,7 +180,7 @@ def problem(error: UserError) -> JSONResponse:
     return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
 
 
-@call("look", "GET /runs", list[schemas.Run], headers=("Link", "Findings"))
+@call("look", "GET /runs", [schemas.Run], headers=("Link", "Findings"))
 async def list_runs(request: Request, query: Annotated[RunQuery, Query()]) -> Response:
     """the runs, newest first; `state`, `target`, `name`, `tag`, `text`, `since`, `columns`,
     `limit`; the header `Link` leads to older runs, `Findings` says what is wrong with others;
@@ -282,7 +280,7 @@ async def read_script(found: Found, task: TaskQuery = "0") -> Response:
     return PlainTextResponse(await reading(runs.script, found, task))
 
 
-@call("look", "GET /runs/{run}/outputs", list[schemas.Output], headers=("Link",))
+@call("look", "GET /runs/{run}/outputs", [schemas.Output], headers=("Link",))
 async def list_outputs(
     run: Found,
     start: Annotated[
@@ -307,7 +305,7 @@ async def read_output(run: Found, path: str) -> Response:
     return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
 
-@call("look", "GET /compare", list[schemas.Compared])
+@call("look", "GET /compare", [schemas.Compared])
 async def compare_runs(
     request: Request,
     run: Annotated[list[str], Query(default_factory=list, description="a run; may be repeated")],
@@ -390,13 +388,13 @@ async def retry_run(found: Found) -> Response:
     return JSONResponse({"run_id": found.id, "tasks": len(tasks)})
 
 
-@call("look", "GET /targets", list[schemas.Target])
+@call("look", "GET /targets", [schemas.Target])
 async def list_targets(request: Request) -> Response:
     """what `fairway targets list --offline --json` prints"""
     return JSONResponse(await reading(actions.list_targets))
 
 
-@call("look", "GET /targets/{target}/nodes", list[schemas.Node])
+@call("look", "GET /targets/{target}/nodes", [schemas.Node])
 async def list_nodes(request: Request, target: Name) -> Response:
     """what `fairway nodes list TARGET --json` prints"""
     found = await reading(find_target, target)
@@ -411,32 +409,30 @@ async def act_on_node(request: Request, target: Name, node: Name, action: Name) 
     return JSONResponse({"node": node, "action": action})
 
 
-@call("look", "GET /environments", list[schemas.Environment])
+@call("look", "GET /environments", [schemas.Environment])
 async def list_environments(request: Request) -> Response:
     """the names and files of environments"""
     known = await reading(known_environments)
     return JSONResponse([{"name": name, "file": str(file)} for name, file in known.items()])
 
 
-@call("look", "GET /environments/{name}/check", list[schemas.Finding])
+@call("look", "GET /environments/{name}/check", [schemas.Finding])
 async def check_environment(request: Request, name: Name) -> Response:
     """what `fairway check NAME --json` prints"""
-    found = await checking(environments.checked, environments.environment_file(name))
+    found = await checking(actions.checked, actions.environment_file(name))
     return JSONResponse([finding_facts(each) for each in found])
 
 
 @call("look", "GET /environments/{name}/cost", dict[str, Any])
 async def cost_of_environment(request: Request, name: Name) -> Response:
     """what `fairway cost NAME --offline --json` prints"""
-    file = environments.environment_file(name)
-    return JSONResponse(await checking(environments.cost, file))
+    return JSONResponse(await checking(actions.cost, actions.environment_file(name)))
 
 
 @call("look", "GET /environments/{name}/diagram", media=("image/svg+xml",))
 async def draw_environment(request: Request, name: Name) -> Response:
     """a diagram, as SVG"""
-    file = environments.environment_file(name)
-    picture = await checking(environments.picture, file)
+    picture = await checking(actions.picture, actions.environment_file(name))
     return Response(picture, media_type="image/svg+xml")
 
 
@@ -453,7 +449,7 @@ async def cost_of_runs(
     `since`"""
     site = site_of(request)
     site.refresher.watch()
-    return JSONResponse(await reading(environments.run_costs, site.runs, by, since))
+    return JSONResponse(await reading(actions.run_costs, site.runs, by, since))
 
 
 @call("look", "GET /openapi.json", dict[str, Any])

@@ -1,35 +1,170 @@
-"""The application: its routes, and the answers to errors."""
+"""The application: its routes and errors, and who may reach it."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from fairway_core.findings import UserError
+from fairway_web.actions import metrics
 from fairway_web.api import api, problem
-from fairway_web.environments import metrics
-from fairway_web.guard import Guard, too_large
+from fairway_web.auth import OPEN_PATHS, SAFE, Refused, SignIn
 from fairway_web.pages import PAGES, problem_page
-from fairway_web.roles import OPEN, requiring, route
+from fairway_web.roles import ALONE, OPEN, RequestContext, in_context, requiring, route
 from fairway_web.runs import Runs
 from fairway_web.submit_page import SUBMIT_PAGES
-from fairway_web.threads import Site, file_error, reading, site_of
+from fairway_web.threads import Follower, Site, file_error, reading, site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from fairway_runner.runs.store import RunStore
     from fairway_web.api import Handler
-    from fairway_web.auth import SignIn
-    from fairway_web.threads import Follower
+
+LARGEST_BODY = 1 << 20  # bytes of a request
+_PATIENCE = 60.0  # seconds for all of them
+_MOST_REQUESTS = 64  # of one of several people at once, live logs too
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    # With `no-referrer` browsers send `Origin: null` with our own forms.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Lets through to `app` what may be answered, and puts the headers on all answers."""
+
+    def __init__(self, app: ASGIApp, sign_in: SignIn) -> None:
+        self._app = app
+        self._sign_in = sign_in
+        self._open: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # there are no websockets here: the server closes them
+        receive, send = _bounded(receive), _with_headers(send)
+        try:
+            context = await self._context(scope)
+        except Refused as refused:
+            answer = _refuse(scope, refused.status, refused.code, refused.message)
+            await answer(scope, receive, send)
+            return
+        self._open[context.person.id] += 1
+        try:
+            with in_context(context):
+                await _until(context.person.ends, self._app, scope, receive, send)
+        finally:
+            self._open[context.person.id] -= 1
+
+    async def _context(self, scope: Scope) -> RequestContext:
+        """The person behind the request and their audit file; Refused for others."""
+        headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
+        if not sign_in.is_here(headers.get("host", ""), path):
+            raise Refused(421, "wrong-host", "this server has another name")
+        if not sign_in.is_wanted(scope, headers):
+            raise Refused(403, "foreign-page", "a page of another site asked for this")
+        if scope["method"] not in SAFE and not sign_in.is_ours(headers):
+            raise Refused(403, "foreign-page", "a page of another site sent this")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > LARGEST_BODY:
+            raise Refused(413, "too-large", _TOO_LARGE)
+        if path in OPEN_PATHS:
+            return RequestContext(ALONE)
+        person = await sign_in.person(headers, path)
+        if person.is_named and self._open[person.id] >= _MOST_REQUESTS:
+            message = (
+                f"{_MOST_REQUESTS} of your requests are answered at once: wait for one of them"
+            )
+            raise Refused(429, "too-many-requests", message)
+        return RequestContext(person, sign_in.audit)
+
+
+_TOO_LARGE = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIENCE:g} s"
+
+
+def too_large(scope: Scope) -> Response:
+    """The refusal of a request that is too long, or takes too long."""
+    return _refuse(scope, 413, "too-large", _TOO_LARGE)
+
+
+async def _until(ends: float, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers; what is read for so long that the token ends meanwhile ends with it, and the reader
+    comes again with another. What was begun by a button is ended in order."""
+    if ends == float("inf") or scope["method"] not in SAFE:
+        await app(scope, receive, send)
+        return
+    begun = False
+
+    async def noted(message: Message) -> None:
+        nonlocal begun
+        begun = begun or message["type"] == "http.response.start"
+        await send(message)
+
+    with anyio.move_on_after(max(0.0, ends - time.time())) as limit:
+        await app(scope, receive, noted)
+    if limit.cancelled_caught and begun:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    elif limit.cancelled_caught:
+        answer = _refuse(scope, 401, "bad-token", "the token of the sign-in has expired meanwhile")
+        await answer(scope, receive, send)
+
+
+def _refuse(scope: Scope, status: int, code: str, message: str) -> Response:
+    if scope["path"].startswith("/api/"):
+        return JSONResponse({"findings": [{"id": code, "message": message}]}, status)
+    return PlainTextResponse(message + "\n", status)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """The body of a request, of which no more is read than is allowed, nor for longer."""
+    left, end = LARGEST_BODY, anyio.current_time() + _PATIENCE
+
+    async def bounded() -> Message:
+        nonlocal left, end
+        with anyio.move_on_after(end - anyio.current_time()) as limit:
+            message = await receive()
+        if limit.cancelled_caught:
+            return {"type": "http.disconnect"}
+        if not message.get("more_body", False):
+            end = float("inf")  # what comes next is that the caller goes
+        left -= len(message.get("body", b""))
+        return message if left >= 0 else {"type": "http.disconnect"}
+
+    return bounded
+
+
+def _with_headers(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return with_headers
 
 
 def application(store: RunStore, sign_in: SignIn, follower: Follower | None = None) -> Guard:

@@ -13,15 +13,17 @@ import secrets
 import ssl
 import threading
 import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from fairway_core.documents import Document
 from fairway_core.findings import UserError
@@ -33,12 +35,8 @@ from fairway_web.roles import ALONE, Person, Role
 from fairway_web.threads import verifying
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
-
     from starlette.datastructures import Headers
     from starlette.requests import Request
-    from starlette.routing import BaseRoute
     from starlette.types import Scope
 
     from fairway_runner.runs.store import RunStore

@@ -10,11 +10,12 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -25,9 +26,6 @@ from fairway_runner.submit.code_upload import PIECE, digest_of
 from fairway_runner.submit.snapshot import MOST_BYTES, MOST_FILES
 from fairway_web.roles import request_context
 from fairway_web.schemas import Pieces
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_PIECES = 2_000
@@ -93,21 +91,30 @@ class Uploads:
     def unpacked(self, code: str) -> Iterator[UnpackedUpload]:
         """The files of some code, in a temporary folder; UserError where they are not here."""
         pieces = _listed(self._read(code))
-        with tempfile.TemporaryDirectory(prefix=".code-", dir=self._made()) as made:
+        own = self._made()
+        with (
+            tempfile.TemporaryDirectory(prefix=".code-", dir=own) as made,
+            tempfile.TemporaryFile(dir=own) as stream,
+        ):
+            for each in pieces:
+                if stream.tell() > _LARGEST_HEAD + MOST_BYTES:
+                    raise _bad("it continues after its last file")
+                stream.write(self._read(each))
+            stream.seek(0)
             root = Path(made).resolve()
-            reader = _Reader(self._read(each) for each in pieces)
-            facts = _Head.of(reader.line())
+            line = stream.readline(_LARGEST_HEAD)
+            facts = _Head.of(line if line.endswith(b"\n") else b"")
             (root / facts.folder).mkdir(parents=True, exist_ok=True)
             for path, size, is_executable in facts.files:
                 try:
                     if path.endswith("/"):
                         (root / path).mkdir(parents=True, exist_ok=True)
                     else:
-                        _write(root / path, reader.parts(size), is_executable=is_executable)
+                        _write(root / path, stream, size, is_executable=is_executable)
                 except (FileExistsError, NotADirectoryError):
                     name = Path(path).name
                     raise _bad(f"`{name}` is in it twice, or a file and a folder") from None
-            if not reader.is_at_end():
+            if stream.read(1):
                 raise _bad("it continues after its last file")
             yield UnpackedUpload(root / facts.folder, Origin(root, facts.git.model_dump()))
 
@@ -194,41 +201,15 @@ def _require_safe(path: str) -> None:
         raise _bad(f"`{path[:200]}` is not the path of a code file")
 
 
-class _Reader:
-    """The bytes of the pieces, one after the other."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._rest = b""
-
-    def line(self) -> bytes:
-        """The first line; UserError where it does not end."""
-        while b"\n" not in self._rest:
-            more = next(self._pieces, b"")
-            if not more or len(self._rest) > _LARGEST_HEAD:
-                raise _bad("it does not list its files")
-            self._rest += more
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
-
-    def parts(self, size: int) -> Iterator[bytes]:
-        """The next `size` bytes; UserError where there are fewer."""
-        while size:
-            self._rest = self._rest or next(self._pieces, b"")
-            part, self._rest = self._rest[:size], self._rest[size:]
-            if not part:
-                raise _bad("it ends before its last file does")
-            size -= len(part)
-            yield part
-
-    def is_at_end(self) -> bool:
-        return not (self._rest or next(self._pieces, b""))
-
-
-def _write(path: Path, parts: Iterator[bytes], *, is_executable: bool) -> None:
+def _write(path: Path, stream: IO[bytes], size: int, *, is_executable: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as out:
-        out.writelines(parts)
+        while size:
+            part = stream.read(min(size, PIECE))
+            if not part:
+                raise _bad("it ends before its last file does")
+            out.write(part)
+            size -= len(part)
     path.chmod(0o755 if is_executable else 0o644)
 
 

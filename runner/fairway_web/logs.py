@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import chosen_task
-from fairway_runner.runs.log_lines import LogFile, Selection, ranks_wanted, require_labels
+from fairway_runner.runs.log_lines import Line, LogFile, Selection, ranks_wanted, require_labels
 from fairway_web.threads import reading
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-    from pathlib import Path
-
     from fairway_agent.state_files import RunState
-    from fairway_runner.runs.log_lines import Line
     from fairway_runner.runs.store import Run
 
 ALL = "all"

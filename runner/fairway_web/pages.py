@@ -14,14 +14,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from fairway_core.environment.selection import known_environments
 from fairway_core.findings import UserError, excerpt
 from fairway_runner.runs.accounting import BY
-from fairway_runner.runs.compare import compare
 from fairway_runner.runs.log_lines import names_ranks
 from fairway_runner.runs.records import has_steps
 from fairway_runner.runs.report.charts import overlay
+from fairway_runner.runs.report.data import compare
 from fairway_runner.runs.report.page import html_templates, sections
 from fairway_runner.runs.view import action_facts
 from fairway_runner.targets.lookup import find_target
-from fairway_web import actions, environments, logs, runs
+from fairway_web import actions, logs, runs
 from fairway_web.actions import cancel_run, each_of, may_steer, retry_run
 from fairway_web.roles import may, request_context, route
 from fairway_web.runs import RunQuery
@@ -69,8 +69,7 @@ def problem_page(error: UserError, status: int) -> HTMLResponse:
 
 async def form_of(request: Request) -> dict[str, list[str]]:
     """The values of a form; of a text, the ends of lines as they are here."""
-    text = (await request.body()).decode("utf-8", "replace")
-    found = parse_qs(text, keep_blank_values=True)
+    found = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
     return {name: [each.replace("\r\n", "\n") for each in values] for name, values in found.items()}
 
 
@@ -150,8 +149,7 @@ async def act_on_runs(request: Request) -> Response:
 def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
     # The state is read first, so that what is followed from here on misses nothing.
     is_final = run.status.is_final
-    asked = logs.Logs.of(run, task, rank)
-    log = asked.parts(ended=is_final)
+    log = logs.Logs.of(run, task, rank).parts(ended=is_final)
     count = run.record.tasks
     names = [run.task_name(index) for index in range(min(count, _MOST_LOGS))]
     if (run.folder / "setup.jsonl").exists():
@@ -218,11 +216,11 @@ async def environments_page(request: Request) -> Response:
 async def environment_page(request: Request) -> Response:
     """One environment: its findings, its cost, its diagram."""
     name = request.path_params["name"]
-    file = environments.environment_file(name)
-    found = await checking(environments.checked, file)
+    file = actions.environment_file(name)
+    found = await checking(actions.checked, file)
     cost, failed = None, None
     try:
-        cost = await checking(environments.cost, file)
+        cost = await checking(actions.cost, file)
     except UserError as error:
         failed = str(error)
     can_draw = shutil.which("dot") is not None
@@ -236,7 +234,7 @@ async def cost_page(request: Request) -> Response:
     query = {name: value for name, value in request.query_params.items() if value}
     by, since = query.get("by", "name"), query.get("since", "")
     site.refresher.watch()
-    facts = await reading(environments.run_costs, site.runs, by, since)
+    facts = await reading(actions.run_costs, site.runs, by, since)
     return page("cost.html.j2", title="Cost", query=query, kinds=("run", *BY), **facts)
 
 

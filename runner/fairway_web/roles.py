@@ -6,10 +6,12 @@ Routes, pages and docs use the one table of actions here.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route
@@ -19,10 +21,6 @@ from fairway_runner.jobs.project_files import holding
 from fairway_runner.runs import labels
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send

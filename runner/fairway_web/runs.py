@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from itertools import islice
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlencode
 
@@ -18,16 +19,13 @@ from fairway_agent.spec import LAST
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_runner.quantities import moment
 from fairway_runner.runs.folder import begun_steps, chosen_task
-from fairway_runner.runs.outputs import empty_outputs, files_of
 from fairway_runner.runs.query import Column, Wanted, listed, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
+from fairway_runner.runs.results import empty_outputs, files_of
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import iso, run_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from starlette.datastructures import QueryParams
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled", "lost"]
@@ -49,7 +47,6 @@ class Runs(RunStore):
     )
 
     def unsorted(self) -> Iterator[Run]:
-        """Every run, in no order."""
         for run in super().unsorted():
             current = self._current(run)
             if current is not None:

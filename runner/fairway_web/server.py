@@ -14,6 +14,7 @@ import resource
 import secrets
 import signal
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,16 +26,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairway_core.findings import UserError
 from fairway_web.app import application
-from fairway_web.auth import ByToken
+from fairway_web.auth import ByToken, SignIn
 from fairway_web.threads import Follower
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from starlette.types import ASGIApp
 
     from fairway_runner.runs.store import RunStore
-    from fairway_web.auth import SignIn
 
 LOOPBACK = "127.0.0.1"
 _GRACE = 2  # seconds that open streams have at the end
@@ -95,8 +93,7 @@ def on_socket(path: Path) -> Address:
     listener = socket_file(path)
     # A browser reaches it through a port that ssh forwards, which may be any.
     hosts = {"localhost", "localhost:*", "127.0.0.1:*"}
-    cookie = f"fairway-{secrets.token_hex(4)}"
-    return Address(listener, "http://localhost", ByToken(hosts, cookie))
+    return Address(listener, "http://localhost", ByToken(hosts, f"fairway-{secrets.token_hex(4)}"))
 
 
 def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:

@@ -7,6 +7,7 @@ its templates are somebody's. That process submits it too.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,24 +18,19 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs.job_file import job_of_text
 from fairway_runner.jobs.project_files import confined, is_code_of, sent
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted
 from fairway_runner.submit.submission import MANY, many, prepare_submission, recorded_before, submit
 from fairway_runner.targets.lookup import find_target
 from fairway_runner.worker import lift, look_at_job
 from fairway_web.actions import require_targets
-from fairway_web.code_upload import Uploads
-from fairway_web.roles import audited, by, in_context, may, request_context
+from fairway_web.code_upload import UnpackedUpload, Uploads
+from fairway_web.roles import RequestContext, audited, by, in_context, may, request_context
 from fairway_web.runs import Runs, located_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from fairway_core.target import Target
-    from fairway_runner.runs.store import Run
     from fairway_runner.submit.prepare import PreparedRun
-    from fairway_web.code_upload import UnpackedUpload
-    from fairway_web.roles import RequestContext
 
 UNNAMED = "job.yaml"
 """Path of a job that came without a file: beside the project's own."""
@@ -149,8 +145,7 @@ def _submit(base: Path, who: RequestContext, asked: Asked) -> tuple[str, str, Se
         if (person := by()) is not None:
             ready.sign(person)
         lift()
-        run = submit(ready, RunStore(base))
-        return run.id, ready.record.target, ready.warnings
+        return submit(ready, RunStore(base)).id, ready.record.target, ready.warnings
 
 
 @contextmanager
@@ -223,5 +218,4 @@ def project_file(runs: Runs, file: str) -> Path:
     except (OSError, ValueError, RuntimeError):  # no file can have that name
         pass
     message = f"`file`: {file[:200]} is not a file of the project"
-    hint = f"give its path from {root}"
-    raise UserError([Finding("bad-path", message, hint)])
+    raise UserError([Finding("bad-path", message, f"give its path from {root}")])

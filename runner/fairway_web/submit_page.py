@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +23,10 @@ from fairway_web.actions import usable
 from fairway_web.pages import form_of, fragment, page
 from fairway_web.roles import route
 from fairway_web.submissions import UNNAMED, Asked, job_name, project_file
-from fairway_web.threads import checking, reading, site_of, submitting
+from fairway_web.threads import Site, checking, reading, site_of, submitting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from starlette.requests import Request
-
-    from fairway_web.threads import Site
 
 _FIELDS = ("job", "file", "run", "set", "target", "tags", "note", "once")
 _MOST_FILES = 200  # job files that are offered
@@ -48,8 +45,7 @@ async def submit_page(request: Request) -> Response:
         # In the address, so that going back to it submits no second run.
         query = urlencode({"from": chosen, "once": _new_once(site)})
         return RedirectResponse(f"/submit?{query}", 303)
-    fields = {**await reading(_begun, site, chosen), "once": once}
-    return await _page(site, fields, chosen=chosen)
+    return await _page(site, {**await reading(_begun, site, chosen), "once": once}, chosen=chosen)
 
 
 async def submit(request: Request) -> Response:

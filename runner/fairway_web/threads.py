@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -16,19 +17,14 @@ from anyio.lowlevel import RunVar
 from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.runs.folder import steps_to_begin
 from fairway_runner.runs.records import has_steps, removed
-from fairway_runner.runs.store import refresh_all
+from fairway_runner.runs.store import Run, RunStore, refresh_all
 from fairway_web.code_upload import Uploads
 from fairway_web.roles import request_context
 from fairway_web.runs import Runs
 from fairway_web.submissions import Submissions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from starlette.requests import Request
-
-    from fairway_runner.runs.store import Run, RunStore
-
 
 T = TypeVar("T")
 
@@ -79,7 +75,6 @@ acting = Room(100)  # on runs: most of the time such a thread sleeps
 checking = Room(4)  # jobs, as often as somebody types: these compute, each in a process
 submitting = Room(16)  # these have a process too, which waits for targets
 verifying = Room(8)  # tokens that are looked at, or wait for keys
-
 
 _PAUSE = 5.0  # seconds between two looks at the targets
 _WATCHED = 30.0  # seconds for which one page that was asked for keeps the looks going

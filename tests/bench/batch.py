@@ -99,7 +99,7 @@ def _service(folder: Path) -> Iterator[Service]:
 
 def _many(service: Service, count: int) -> Many:
     """A run of `count` tasks that is recorded and packed, and not sent yet."""
-    from fairway_runner.engines.azure.storage import Storage
+    from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.submission import State, Submission
     from fairway_runner.jobs.job_file import load_job
@@ -148,7 +148,7 @@ def _bare_client() -> Any:
     from azure.core.credentials import AzureNamedKeyCredential
 
     from fairway_core.target import Target
-    from fairway_runner.engines.azure.sdk import transport
+    from fairway_runner.engines.azure_sdk import transport
 
     credential = AzureNamedKeyCredential(
         os.environ["AZURE_BATCH_ACCOUNT"], os.environ["AZURE_BATCH_ACCESS_KEY"]

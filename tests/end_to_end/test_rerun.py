@@ -9,8 +9,8 @@ import pytest
 from program import Fairway
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.local import engine
-from fairway_runner.jobs.sweep import values
+from fairway_runner.engines import local
+from fairway_runner.jobs import sweep_values
 
 
 def _record(fairway: Fairway, run: str, name: str) -> dict[str, object]:
@@ -134,7 +134,7 @@ def test_rerun_and_retry_check_launcher(fairway: Fairway, monkeypatch: pytest.Mo
     """If it is gone since, nothing starts: neither a rerun nor a retry."""
     run = fairway.submit(fairway.job("false"))
     assert fairway.within("wait", run).returncode == 1
-    monkeypatch.setattr(engine, "search_path", lambda: "")
+    monkeypatch.setattr(local, "search_path", lambda: "")
     for command in ("rerun", "retry"):
         refused = fairway.within(command, run)
         assert refused.returncode == 4
@@ -150,7 +150,7 @@ def test_rerun_and_retry_keep_randoms(fairway: Fairway, monkeypatch: pytest.Monk
     first = fairway.submit(job)
     assert fairway.within("wait", first).returncode == 1
     known = _drawn(fairway, first)
-    monkeypatch.setitem(values._DRAWS, "uniform", lambda *_: 0.5)
+    monkeypatch.setitem(sweep_values._DRAWS, "uniform", lambda *_: 0.5)
     assert fairway.within("retry", first).returncode == 0
     assert fairway.within("wait", first).returncode == 1
     log = fairway.within("logs", first, "--task", "1", "--attempt", "2").stdout

@@ -18,7 +18,7 @@ PACKAGES = ("fairway_runner", "fairway_cli", "fairway_hpc", "fairway_web")
 # What else is called as an engine is.
 OTHERS = {
     ("fairway_runner/targets/__init__.py", "local"),  # the target that always exists
-    ("fairway_runner/dev/ssh.py", "ssh"),  # a folder with keys
+    ("fairway_runner/dev_sessions.py", "ssh"),  # a folder with keys
     ("fairway_cli/main.py", "ssh"),  # a command
     ("fairway_runner/targets/lookup.py", "ssh"),  # a program
 }

@@ -46,7 +46,7 @@ def test_the_demo_in_an_active_environment_trains_with_its_own_python(
     repository: Path, tmp_path: Path, name: str
 ) -> None:
     copy, active = tmp_path / "copy", tmp_path / "active"
-    asks = "from fairway_runner.engines.local.engine import search_path; import shutil"
+    asks = "from fairway_runner.engines.local import search_path; import shutil"
     asks += "; print(shutil.which('python', path=search_path()))"
     programs = {
         "setup": "",

@@ -18,9 +18,9 @@ from fairway_cli.main import app
 from fairway_cli.ui.catalogue import node_table
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
+from fairway_runner.jobs import sweep_sources as sweep_files
+from fairway_runner.jobs import sweep_values
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.sweep import sources as sweep_files
-from fairway_runner.jobs.sweep import values
 from fairway_runner.runs.store import RunStore
 from fairway_runner.submit import snapshot
 from fairway_runner.targets.lookup import find_target
@@ -60,7 +60,7 @@ SWEPT = "name: x\ncommand: echo\nparams: {x: 0}\nsweep: {points: %s}\n"
 def test_sweep_of_too_many_points_is_refused(
     here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: str
 ) -> None:
-    for module in (values, sweep_files):
+    for module in (sweep_values, sweep_files):
         monkeypatch.setattr(module, "MOST_POINTS", 3)
     (tmp_path / "d").mkdir()
     for number in range(4):

@@ -12,7 +12,7 @@ from running import MakeRun, RunFairway
 
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import UserError
-from fairway_runner.engines.local.engine import LocalEngine
+from fairway_runner.engines.local import LocalEngine
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.dev.sessions import (
+from fairway_runner.dev_sessions import (
     SessionAccess,
     Wanted,
     begin,
@@ -20,7 +20,7 @@ from fairway_runner.dev.sessions import (
     look,
     session_job,
 )
-from fairway_runner.dev.sync import Beside
+from fairway_runner.dev_sync import Beside
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import run_facts
 
@@ -119,7 +119,7 @@ class TestRuns:
         assert caught.value.findings[0].hint == "end it with: fairway cancel job-a"
         assert chosen(store, "dev-o").id == "dev-old"
         found = [_session(make_run, name) for name in ("dev-a", "dev-b")]
-        monkeypatch.setattr("fairway_runner.dev.sessions.going", lambda _: (found, []))
+        monkeypatch.setattr("fairway_runner.dev_sessions.going", lambda _: (found, []))
         with pytest.raises(UserError, match="2 sessions are running: dev-a, dev-b") as caught:
             chosen(store, None)
         assert caught.value.findings[0].hint == "name one: fairway dev stop dev-b"

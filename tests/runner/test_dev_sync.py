@@ -15,9 +15,9 @@ from endings import finished
 from running import MakeRun
 
 from fairway_core.findings import UserError
-from fairway_runner.dev import ssh
-from fairway_runner.dev.sessions import SessionAccess
-from fairway_runner.dev.sync import Beside, Known, SessionFailed, Sync, take_turn
+from fairway_runner import dev_sessions
+from fairway_runner.dev_sessions import SessionAccess
+from fairway_runner.dev_sync import Beside, Known, SessionFailed, Sync, take_turn
 from fairway_runner.runs.store import Run
 from fairway_runner.submit import snapshot
 
@@ -224,8 +224,8 @@ def test_a_slow_copy_is_no_slow_look(
             clock[0] += 60
             return subprocess.CompletedProcess(words, 0)
 
-    monkeypatch.setattr("fairway_runner.dev.sync.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr("fairway_runner.dev.sync.listed", listed)
+    monkeypatch.setattr("fairway_runner.dev_sync.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("fairway_runner.dev_sync.listed", listed)
     sync = Sync(Slow(make_run("dev-a"), ["fairway"]), Known(code, (), {}), "/there")
     assert sync.send()
     assert (clock[0], sync.took) == (62, 2)
@@ -291,7 +291,9 @@ class TestHost:
 
     def test_dev_ssh_host_is_read_by_ssh(self, make_run: MakeRun, home: Path) -> None:
         run = make_run("dev-a")
-        host = ssh.write_host(run, SessionAccess("me", "/data/a b"), ["python", "-m", "it's 50%"])
+        host = dev_sessions.write_host(
+            run, SessionAccess("me", "/data/a b"), ["python", "-m", "it's 50%"]
+        )
         assert host.vscode == "vscode://vscode-remote/ssh-remote+dev-a/data/a%20b"
         assert host.code_command == "code --remote ssh-remote+dev-a '/data/a b'"
         assert not host.included
@@ -306,16 +308,16 @@ class TestHost:
         key = run.folder.parents[1] / "ssh" / "key"
         assert facts["identityfile"] == str(key)
         assert key.stat().st_mode & 0o777 == 0o600
-        assert ssh.server_command(run)[-1] == key.with_suffix(".pub").read_text().strip()
-        assert key.read_text() not in "".join(ssh.server_command(run))
+        assert dev_sessions.server_command(run)[-1] == key.with_suffix(".pub").read_text().strip()
+        assert key.read_text() not in "".join(dev_sessions.server_command(run))
 
     def test_dev_ssh_host_key_may_be_in_any_folder(
         self, make_run: MakeRun, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         key = home / 'of "me" \\ 5%d' / "key"
         key.parent.mkdir()
-        monkeypatch.setattr(ssh, "_key", lambda _: key)
-        ssh.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
+        monkeypatch.setattr(dev_sessions, "_key", lambda _: key)
+        dev_sessions.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
         file = home / ".ssh" / "fairway.d" / "dev-a.conf"
         said = finished(["ssh", "-G", "-F", file, "dev-a"], check=True).stdout
         # What it takes for a token, such as %d, is replaced after this.
@@ -324,14 +326,14 @@ class TestHost:
     def test_dev_ssh_host_is_removed_with_its_run(self, make_run: MakeRun, home: Path) -> None:
         folder = home / ".ssh" / "fairway.d"
         run = make_run("dev-a")
-        ssh.write_host(run, SessionAccess("me", "/data"), ["fairway"])
+        dev_sessions.write_host(run, SessionAccess("me", "/data"), ["fairway"])
         (folder / "gone.conf").write_text("# /nowhere/at/all\nHost gone\n")
         (folder / "mine.conf").write_text("Host mine\n")
         (home / ".ssh" / "config").write_text("include ~/.ssh/fairway.d/*.conf\n")
-        assert ssh.write_host(run, SessionAccess("me", "/data"), ["fairway"]).included
+        assert dev_sessions.write_host(run, SessionAccess("me", "/data"), ["fairway"]).included
         assert sorted(each.name for each in folder.iterdir()) == ["dev-a.conf", "mine.conf"]
-        ssh.remove_host(run)
-        ssh.remove_host(run)
+        dev_sessions.remove_host(run)
+        dev_sessions.remove_host(run)
         assert [each.name for each in folder.iterdir()] == ["mine.conf"]
 
     def test_dev_ssh_host_that_cannot_be_written_is_reported(
@@ -339,15 +341,15 @@ class TestHost:
     ) -> None:
         (home / ".ssh").write_text("a file")
         with pytest.raises(UserError, match=r"fairway\.d cannot be written: Not a directory"):
-            ssh.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
+            dev_sessions.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
         run = make_run("dev-b")
         (run.folder.parents[1] / "ssh" / "key.pub").unlink()
         monkeypatch.setenv("PATH", "/nowhere")
         with pytest.raises(UserError, match="`ssh-keygen` is not on this machine's PATH") as caught:
-            ssh.server_command(run)
+            dev_sessions.server_command(run)
         assert caught.value.exit_code == 4
         (home / "ssh-keygen").write_text("#!/bin/sh\necho No user exists for uid 7 >&2\nexit 255\n")
         (home / "ssh-keygen").chmod(0o755)
         monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
         with pytest.raises(UserError, match="has made no key: No user exists for uid 7"):
-            ssh.server_command(run)
+            dev_sessions.server_command(run)

@@ -18,7 +18,7 @@ from fairway_core.machine import Machine
 from fairway_core.target import Target
 from fairway_runner.engines.engine import Node
 from fairway_runner.engines.outage import TargetUnavailable
-from fairway_runner.engines.slurm.engine import SlurmEngine
+from fairway_runner.engines.slurm import SlurmEngine
 from fairway_runner.live import management, operations
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.cloud import NOBODY

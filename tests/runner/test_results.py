@@ -15,8 +15,8 @@ from running import MakeRun, RunFairway
 import fairway_hpc
 from fairway_cli.commands import arguments
 from fairway_core.findings import UserError
-from fairway_runner.runs.compare import compare
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
+from fairway_runner.runs.report.data import compare
 from fairway_runner.runs.results import best, metric_name
 from fairway_runner.runs.store import Run, RunStore
 

@@ -21,7 +21,7 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess, Target
-from fairway_runner.engines.azure.calls import Calls
+from fairway_runner.engines.azure_calls import Calls
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.outage import Absence, TargetUnavailable, clock
@@ -29,8 +29,8 @@ from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.engines.remote.ssh import Ssh
-from fairway_runner.engines.slurm.engine import SlurmEngine
-from fairway_runner.engines.ssh.engine import SshEngine
+from fairway_runner.engines.slurm import SlurmEngine
+from fairway_runner.engines.ssh import SshEngine
 from fairway_runner.runs.store import Run
 
 AWAY = TargetUnavailable.of("no-connection", "host h cannot be reached", "is it up?", exit_code=5)

@@ -12,10 +12,10 @@ from running import MakeRun
 from fairway_agent.spec import Output, Retry, RunPlan, TaskSpec
 from fairway_boot.files import try_lock
 from fairway_core.findings import UserError
+from fairway_runner.engines import steps
+from fairway_runner.engines import workflow as standing
 from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
-from fairway_runner.engines.steps import engine
-from fairway_runner.engines.steps import workflow as standing
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
 from fairway_runner.runs.fetch import fetch
@@ -141,7 +141,7 @@ def test_steps_follow_resumes_a_recorded_step_that_was_not_sent(
 
     monkeypatch.setattr(standing, "start_step", cut_off)
     sent: list[str] = []
-    monkeypatch.setattr(engine, "resume", lambda run: sent.append(run.id))
+    monkeypatch.setattr(steps, "resume", lambda run: sent.append(run.id))
     with pytest.raises(UserError, match="nothing can be written"):
         whole.follow()
     assert states(whole) == ["queued", "succeeded"]
@@ -195,7 +195,7 @@ def test_steps_cancel_ends_reachable_steps_and_the_others_later(
         raise AssertionError(run.id)
 
     monkeypatch.setattr(Run, "cancel", cancel)
-    monkeypatch.setattr(engine, "resume", resume)
+    monkeypatch.setattr(steps, "resume", resume)
     with pytest.raises(UserError, match="does not answer"):
         whole.cancel()
     assert states(whole) == ["running", "cancelled"]
@@ -228,7 +228,7 @@ def test_a_retry_goes_on_where_one_step_cannot(
     def again(run: Run) -> list[int]:
         raise Refused.of("no-input", f"{run.id} has no input")
 
-    monkeypatch.setattr(engine, "run_again", again)
+    monkeypatch.setattr(steps, "run_again", again)
     errors.clear()
     (whole.folder / "retry.json").write_text(json.dumps(Retry(only=(0, 1)).to_json()))
     with pytest.raises(UserError, match="pipe-a-one has no input"):

@@ -15,9 +15,9 @@ import pytest
 
 from fairway_core.documents import Document, FieldError
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.jobs.sweep.models import Sweep
-from fairway_runner.jobs.sweep.points import points
-from fairway_runner.jobs.sweep.values import Distribution
+from fairway_runner.jobs.sweep_models import Sweep
+from fairway_runner.jobs.sweep_points import points
+from fairway_runner.jobs.sweep_values import Distribution
 
 HERE = Path("/nowhere")
 SAMPLE = 2000
@@ -55,7 +55,7 @@ def test_draws_of_a_seed_are_equal_in_another_process(distribution: dict[str, An
     """In another process too, whose texts have other hashes."""
     program = f"""
 from itertools import islice
-from fairway_runner.jobs.sweep.values import Distribution
+from fairway_runner.jobs.sweep_values import Distribution
 print(list(islice(Distribution(**{distribution!r}).draws(7, "lr"), 20)))
 """
     environment = {**os.environ, "PYTHONHASHSEED": "1"}

@@ -8,7 +8,7 @@ import pytest
 from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 from fairway_runner.jobs.project_files import confined
-from fairway_runner.jobs.sweep.sources import file_points, matching_files, matching_names
+from fairway_runner.jobs.sweep_sources import file_points, matching_files, matching_names
 
 TREE = [
     "a.csv",
@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.M
 
 
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway_runner.jobs.sweep.sources.MOST_POINTS", 3)
+    monkeypatch.setattr("fairway_runner.jobs.sweep_sources.MOST_POINTS", 3)
     for number in range(3):
         (tmp_path / f"{number}.csv").touch()
     assert len(matching_files("*.csv", tmp_path)) == 3

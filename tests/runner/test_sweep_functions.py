@@ -11,7 +11,7 @@ import pytest
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError, format_finding
-from fairway_runner.jobs.sweep.sources import function_points
+from fairway_runner.jobs.sweep_sources import function_points
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ from properties import tried
 from fairway_core.documents import Document, FieldError
 from fairway_core.findings import Finding, UserError, format_finding
 from fairway_core.yaml_text import parse_yaml
-from fairway_runner.jobs.sweep.models import Sweep
-from fairway_runner.jobs.sweep.points import points
-from fairway_runner.jobs.sweep.values import Range
+from fairway_runner.jobs.sweep_models import Sweep
+from fairway_runner.jobs.sweep_points import points
+from fairway_runner.jobs.sweep_values import Range
 
 HERE = Path("/nowhere")
 
@@ -139,7 +139,7 @@ def test_points_are_limited_to_a_hundred_thousand(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_too_many_points_are_soon_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway_runner.jobs.sweep.points.MOST_POINTS", 20_000)
+    monkeypatch.setattr("fairway_runner.jobs.sweep_points.MOST_POINTS", 20_000)
     (tmp_path / "endless.py").write_text(
         "import itertools\ndef f():\n    for i in itertools.count():\n        yield {'i': i}\n"
     )

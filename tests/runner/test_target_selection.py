@@ -16,7 +16,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.outage import Refused, TargetUnavailable, Unavailable
-from fairway_runner.engines.ssh.engine import SshEngine
+from fairway_runner.engines.ssh import SshEngine
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.folder import RunFolder

@@ -22,7 +22,7 @@ from fairway_runner.targets.lookup import (
     processes_per_node,
     uses_this_machine,
 )
-from fairway_runner.targets.sync import read_targets
+from fairway_runner.targets.nodes import read_targets
 
 POOL = {
     "version": 1,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import Finding
-from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure_calls import ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

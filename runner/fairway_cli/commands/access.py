@@ -20,7 +20,7 @@ from fairway_runner.quantities import span
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
-    from fairway_runner.dev.sessions import Wanted
+    from fairway_runner.dev_sessions import Wanted
     from fairway_runner.runs.store import Run, RunStore
 
 
@@ -206,7 +206,7 @@ def start(
     """
     from fairway_cli.ui.dev import stay
     from fairway_cli.ui.progress import print_started
-    from fairway_runner.dev.sessions import begin
+    from fairway_runner.dev_sessions import begin
 
     if json_ and not detach:
         raise UserError.of("bad-value", "--json needs --detach", "add --detach")
@@ -241,8 +241,7 @@ def stop(
     json_: arguments.JsonOption = False,
 ) -> None:
     """End a session."""
-    from fairway_runner.dev.sessions import chosen
-    from fairway_runner.dev.ssh import remove_host
+    from fairway_runner.dev_sessions import chosen, remove_host
 
     session = chosen(run_store(), run)
     session.cancel()
@@ -257,7 +256,7 @@ def stop(
 def list_(json_: arguments.JsonOption = False) -> None:
     """List the sessions of this project that have not ended."""
     from fairway_cli.ui.runs import run_table
-    from fairway_runner.dev.sessions import going
+    from fairway_runner.dev_sessions import going
     from fairway_runner.runs.view import run_facts
 
     sessions, findings = going(run_store())
@@ -274,7 +273,7 @@ def list_(json_: arguments.JsonOption = False) -> None:
 @dev.command(hidden=True)
 def connect(run: arguments.RunArgument) -> None:
     """Connect ssh to a session, as the ProxyCommand that `fairway dev` writes does."""
-    from fairway_runner.dev.ssh import server_command
+    from fairway_runner.dev_sessions import server_command
     from fairway_runner.runs.store import enter
 
     session = run_store().find(run)
@@ -300,7 +299,7 @@ def _target(name: str) -> Target:
 def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None:
     """The session that goes on there, the newest where there are several; UserError where what is
     wanted is another."""
-    from fairway_runner.dev.sessions import going
+    from fairway_runner.dev_sessions import going
 
     sessions, findings = going(store, target.name)
     if findings:
@@ -320,7 +319,7 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
 
 def _wanted(given: dict[str, Any]) -> Wanted:
     """UserError for a limit that is none."""
-    from fairway_runner.dev.sessions import Wanted
+    from fairway_runner.dev_sessions import Wanted
 
     plain = ("job", "nodes", "jupyter")
     fields: dict[str, Any] = {name: given[name] for name in plain if name in given}

@@ -13,9 +13,9 @@ from fairway_cli.ending import warn
 from fairway_runner.quantities import counted, size
 
 if TYPE_CHECKING:
-    from fairway_runner.data.blobs import BlobPath
-    from fairway_runner.data.transfer import Transferred
-    from fairway_runner.engines.azure.storage import Storage
+    from fairway_runner.data_blobs import BlobPath
+    from fairway_runner.data_transfer import Transferred
+    from fairway_runner.engines.azure_storage import Storage
 
 _BLOB_PATH = "TARGET:CONTAINER/PATH"
 
@@ -38,8 +38,8 @@ def put(
 ) -> None:
     """Copy a file or a folder to storage; repeat the command to resume a copy."""
     from fairway_cli.ui.columns import shown
-    from fairway_runner.data.blobs import blob_path
-    from fairway_runner.data.transfer import Upload
+    from fairway_runner.data_blobs import blob_path
+    from fairway_runner.data_transfer import Upload
 
     where = blob_path(path)
     upload = Upload(source, where, _storage(where), force=force)
@@ -60,8 +60,8 @@ def get(
 ) -> None:
     """Copy blobs from storage to a folder; repeat the command to resume a copy."""
     from fairway_cli.ui.columns import shown
-    from fairway_runner.data.blobs import blob_path
-    from fairway_runner.data.transfer import Download
+    from fairway_runner.data_blobs import blob_path
+    from fairway_runner.data_transfer import Download
 
     where = blob_path(path)
     download = Download(where, folder, _storage(where), force=force)
@@ -83,7 +83,7 @@ def stage(
 
     from fairway_cli.ui.progress import print_started, watch_to_the_end
     from fairway_hpc import submit
-    from fairway_runner.data.blobs import staging_job
+    from fairway_runner.data_blobs import staging_job
     from fairway_runner.targets.lookup import find_target
 
     job = staging_job(find_target(target), source, destination)
@@ -111,7 +111,7 @@ def list_(
     json_: arguments.JsonOption = False,
 ) -> None:
     """List the containers of a target, or the blobs in one."""
-    from fairway_runner.data.blobs import blob_path, storage_of
+    from fairway_runner.data_blobs import blob_path, storage_of
     from fairway_runner.targets.lookup import find_target
 
     if ":" not in path:
@@ -119,7 +119,7 @@ def list_(
         print(json.dumps(containers) if json_ else "\n".join(containers))
         return
     from fairway_cli.ui.columns import entry_facts, print_entries
-    from fairway_runner.data.blobs import entries
+    from fairway_runner.data_blobs import entries
 
     where = blob_path(path)
     found = entries(where, _storage(where), recursive=recursive)
@@ -132,7 +132,7 @@ def list_(
 
 
 def _storage(at: BlobPath) -> Storage:
-    from fairway_runner.engines.azure.storage import Storage
+    from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.engines.outage import deadline
 
     return Storage(at.target, deadline())

@@ -194,7 +194,7 @@ def compare(
     with a + where files differed from it.
     """
     from fairway_cli.ui.runs import comparison_table, write_csv
-    from fairway_runner.runs.compare import compare
+    from fairway_runner.runs.report.data import compare
     from fairway_runner.runs.store import refresh_all
 
     if csv and json_:

@@ -8,10 +8,12 @@ from typing import Annotated
 
 from typer import Argument, Context, Option, Typer
 
+from fairway_boot.files import write_json
 from fairway_cli.commands.arguments import JsonOption, TargetArgument, engine_of
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_runner.quantities import span
+from fairway_runner.runs.records import writing
 
 _HELP = "List the targets that jobs can run on, or read them from a deployment."
 _OfflineOption = Annotated[bool, Option("--offline", help="Ask for no current numbers of nodes.")]
@@ -64,12 +66,14 @@ def sync(
     """
     from fairway_cli.ui.catalogue import target_table, warn_of_unready
     from fairway_runner.targets.lookup import SYNCED, KnownTarget
-    from fairway_runner.targets.nodes import target_facts
-    from fairway_runner.targets.sync import as_person, read_targets, write_targets
+    from fairway_runner.targets.nodes import as_person, read_targets, target_facts
 
     file = find_project()[0] / SYNCED
     found = as_person(read_targets(from_), user, file)
-    write_targets(found, file)
+    with writing(f"{file} cannot be written", f"ls -ld {file.parent}"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        (file.parent / ".gitignore").write_text("*\n", encoding="ascii")
+        write_json(file, [target.record() for target in found])
     if json_:
         print(json.dumps([target.record() for target in found], indent=1))
     else:

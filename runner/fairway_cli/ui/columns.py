@@ -18,8 +18,8 @@ from fairway_core.findings import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from fairway_runner.data.blobs import Entry
-    from fairway_runner.data.transfer import Report
+    from fairway_runner.data_blobs import Entry
+    from fairway_runner.data_transfer import Report
     from fairway_runner.engines.engine import Progress
 
 # SGR parameters of ECMA-48.

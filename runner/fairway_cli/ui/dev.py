@@ -14,9 +14,8 @@ from fairway_cli.ending import warn
 from fairway_cli.ui.follow import Remarks, Shape, copy_logs
 from fairway_cli.ui.progress import print_ended
 from fairway_core.findings import UserError
-from fairway_runner.dev.sessions import has_jupyter, look
-from fairway_runner.dev.ssh import INCLUDE, remove_host, write_host
-from fairway_runner.dev.sync import Beside, Known, SessionFailed, Sync, take_turn
+from fairway_runner.dev_sessions import INCLUDE, has_jupyter, look, remove_host, write_host
+from fairway_runner.dev_sync import Beside, Known, SessionFailed, Sync, take_turn
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.outage import Absence
 from fairway_runner.engines.remote.connection import die_with_parent
@@ -26,7 +25,7 @@ from fairway_runner.runs.store import FINAL_STATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fairway_runner.dev.sessions import SessionAccess
+    from fairway_runner.dev_sessions import SessionAccess
     from fairway_runner.runs.store import Run
 
 _DETACHED = 130

@@ -190,14 +190,14 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
         why = f" ({reason})" if reason else ""
         said = f"{run.id} {facts['state']}{spent}{why}; its files are in {facts['folder']}"
         print(printable(said))
-    from fairway_runner.runs.outputs import empty_outputs
+    from fairway_runner.runs.results import empty_outputs
 
     print_empty(run.id, empty_outputs(run))
 
 
 def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Says on standard error which outputs of a run's tasks are empty, if any are."""
-    from fairway_runner.runs.outputs import name_empty_outputs
+    from fairway_runner.runs.results import name_empty_outputs
 
     if said := name_empty_outputs(run_id, found):
         print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ The same statements refuse a job at submission and make the table of docs/engine
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.quantities import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fairway_core.documents import Document
     from fairway_core.notifications import Notify
     from fairway_core.target import Target
@@ -133,8 +132,7 @@ def require(job: Job, target: Target) -> None:
 
 def _refusals(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]:
     def refused(cannot: str, path: str, hint: str) -> Finding:
-        message = f"{cannot}: its engine is `{target.engine}`"
-        return Finding("not-supported", message, hint, path)
+        return Finding("not-supported", f"{cannot}: its engine is `{target.engine}`", hint, path)
 
     name = f"`{target.name}`"
     if job.setup_is_admin and not able.setup_as_admin:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.schedules import Schedules
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.outputs import KeptOutput
-
+    from fairway_runner.runs.results import KeptOutput
 
 Secrets = Mapping[str, str]
 Progress = Callable[[int, int], None]
@@ -217,7 +216,9 @@ def engine_of_steps() -> Engine:
 
 
 def _made(name: str, target: Target, deadline: float | None) -> Engine:
-    module = import_module(f"fairway_runner.engines.{name}.engine")
+    module = import_module(f"fairway_runner.engines.{name}")
+    if hasattr(module, "__path__"):  # a folder of modules
+        module = import_module(f"{module.__name__}.engine")
     seconds = outage.deadline() if deadline is None else deadline
     return cast("Engine", module.ENGINE(target, seconds))
 

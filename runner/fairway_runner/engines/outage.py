@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import datetime, timedelta
@@ -12,10 +13,7 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import UserError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from fairway_runner.runs.folder import RunFolder
-
 
 USUAL = 600.0  # seconds
 LEAST = 5.0

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_core.catalog import fabric_for, fabrics, vm_size
+from fairway_core.catalog import Fabric, VmSize, fabric_for, fabrics, vm_size
 from fairway_core.catalog.fabrics import infiniband_settings, socket_interfaces
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import capabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fairway_core.catalog import Fabric, VmSize
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
 
@@ -111,7 +109,12 @@ def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...
     width = job.processes_per_node
     arguments = fabric.mpirun_arguments(row, processes_per_node=width, size=size)
     if job.wanted is not None:
-        return _unplaced(arguments, width)
+        kept = list(arguments)
+        for option in ("--map-by", "--bind-to"):
+            if option in kept:
+                at = kept.index(option)
+                del kept[at : at + 2]
+        return ("--map-by", f"ppr:{width}:node", "--bind-to", "none", *kept)
     by_numa = any(argument.startswith("ppr:") and ":numa" in argument for argument in arguments)
     if not by_numa or width % (size.numa_domains or 1) == 0:
         return arguments
@@ -120,13 +123,3 @@ def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...
     at = arguments.index("--map-by") + 1
     by_node = (*arguments[:at], f"ppr:{width}:node", *arguments[at + 1 :])
     return (*by_node, "--bind-to", "none")
-
-
-def _unplaced(arguments: tuple[str, ...], width: int) -> tuple[str, ...]:
-    """The arguments for a task that shares its node: its cores are its own, whichever they are."""
-    kept = list(arguments)
-    for option in ("--map-by", "--bind-to"):
-        if option in kept:
-            at = kept.index(option)
-            del kept[at : at + 2]
-    return ("--map-by", f"ppr:{width}:node", "--bind-to", "none", *kept)

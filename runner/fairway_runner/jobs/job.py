@@ -24,11 +24,10 @@ from fairway_runner.jobs.job_fields import (
 
 if TYPE_CHECKING:
     from fairway_core.notifications import Notify
-    from fairway_runner.jobs.sweep.models import Sweep
+    from fairway_runner.jobs.sweep_models import Sweep
 else:  # most jobs have neither
     Notify = Later.of("fairway_core.notifications", "Notify")
-    Sweep = Later.of("fairway_runner.jobs.sweep.models", "Sweep")
-
+    Sweep = Later.of("fairway_runner.jobs.sweep_models", "Sweep")
 
 # Bash refuses to set the first, and gives the others values of its own or reads by them.
 _SHELL_KEEPS = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
@@ -438,8 +437,7 @@ class Job(Model):
     @classmethod
     def _errors_are_said_once(cls, retry: Retries | None, info: ValidationInfo) -> Retries | None:
         if retry is not None and retry.error is not None and info.data.get("retries"):
-            message = "`retries` sets the same"
-            raise FieldError(message, "leave one of the two out", ("error",))
+            raise FieldError("`retries` sets the same", "leave one of the two out", ("error",))
         return retry
 
     @property
@@ -481,14 +479,6 @@ class Job(Model):
     def release_command(self) -> str | None:
         """The shell command line that runs once a node when the run has ended."""
         return self.setup.release if isinstance(self.setup, Setup) else None
-
-    @property
-    def metric_patterns(self) -> dict[str, str]:
-        """The pattern of each metric."""
-        return {
-            name: metric.pattern if isinstance(metric, Metric) else metric
-            for name, metric in self.metrics.items()
-        }
 
     @property
     def world_size(self) -> int:

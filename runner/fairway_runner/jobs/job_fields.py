@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -18,21 +18,15 @@ from pydantic import (
     model_validator,
 )
 
-from fairway_core.documents import FieldError, Model, written_as
-from fairway_core.findings import Severity
+from fairway_core.documents import Document, FieldError, Model, written_as
+from fairway_core.findings import Finding, Severity
 from fairway_core.target import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from fairway_core.documents import Document
-    from fairway_core.findings import Finding
     from fairway_core.yaml_text import DataPath
-
 
 Scalar = str | int | float | bool
 ParamValue = Scalar | list[Scalar]
-
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 """The form of a parameter's name."""
@@ -99,7 +93,6 @@ RunTag = Annotated[str, AfterValidator(tag)]
 Tags = Annotated[tuple[RunTag, ...], AfterValidator(lambda tags: tuple(dict.fromkeys(tags)))]
 Note = Annotated[str, AfterValidator(note)]
 
-
 _GPUS = "GPUs come with the nodes of the target; `gpus: 1` takes one of a node"
 _RANKS = "nodes come with all their GPUs; a rank on each is `processes_per_node: gpus`"
 _COMMAND = "write what runs as `command: python train.py`"
@@ -158,9 +151,7 @@ def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
 
 Names = Annotated[tuple[Name, ...], AfterValidator(_each_once)]
 
-
 _FIGURE = r"price(/[A-Za-z_][A-Za-z0-9_]*)?"
-
 
 _Figure = Annotated[
     str,

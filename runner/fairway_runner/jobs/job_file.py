@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,27 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
 from fairway_core.annotations import annotations_at
-from fairway_core.documents import Document, FieldError, text_of
+from fairway_core.documents import Document, text_of
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.yaml_text import parse_yaml, unfit_character
-from fairway_runner.jobs import templates, templating
+from fairway_core.yaml_text import DataPath, parse_yaml, unfit_character
+from fairway_runner.jobs import templating
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.project_files import require_own_template
 from fairway_runner.targets.lookup import processes_per_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from fairway_core.target import Target
-    from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.job_fields import ParamValue
-    from fairway_runner.jobs.sweep.points import JobSweep, Listed
+    from fairway_runner.jobs.sweep_points import JobSweep, Listed
 
 _SHELL_FIELDS = {("command",), ("setup",), ("setup", "command"), ("finally", "command")}
 _SHELL_FIELDS |= {("setup", "release")}
 # What the templates draw on is itself taken as it stands.
 LITERAL_FIELDS = {"params", "sweep", "target"}
-
 
 _EXAMPLE = """add for example
 sweep:
@@ -65,7 +61,7 @@ class JobFile:
         data = self.document.data
         if isinstance(data, dict) and "sweep" not in data:
             return None
-        from fairway_runner.jobs.sweep.points import read_sweep
+        from fairway_runner.jobs.sweep_points import read_sweep
 
         return read_sweep(self.document, self.folder, self.listed, self.drawn)
 
@@ -126,17 +122,6 @@ class JobFile:
             value = value[step]
         return self._rendered(value, path, self._context(target))
 
-    def template_file(self, job: Job) -> Path:
-        """The file of the job's template; UserError at the field's line where there is none."""
-        try:
-            file = templates.find_template(job.template, self.folder)
-        except FieldError as error:
-            raise self.document.error(
-                "unknown-template", ("template",), str(error), error.hint
-            ) from None
-        require_own_template(file)
-        return file
-
     def _context(self, target: Target) -> dict[str, Any]:
         data = self.document.data
         facts = {"name": target.name, "engine": target.engine, "vm_size": target.vm_size}
@@ -193,8 +178,7 @@ def _is_text(path: DataPath) -> bool:
 
 def _variable_hint(location: Location) -> str:
     """The replacement for `${{ inputs.NAME }}`, as other programs' jobs write it."""
-    expression = location.text[location.column - 1 :]
-    named = re.match(r"\{\{-?\s*(input|output)s\.(\w+)", expression)
+    named = re.match(r"\{\{-?\s*(input|output)s\.(\w+)", location.text[location.column - 1 :])
     if named is None:
         return ""
     variable = f"FAIRWAY_{named[1].upper()}_{named[2].upper()}"

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import TemplateError, nodes
+from jinja2 import Template, TemplateError, nodes
 
 from fairway_agent.quick import dataclass
+from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import nearest
-from fairway_core.yaml_text import unfit_character
+from fairway_core.yaml_text import DataPath, unfit_character
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.jobs import templating
-from fairway_runner.jobs.job_file import LITERAL_FIELDS, section_of
+from fairway_runner.jobs import templates, templating
+from fairway_runner.jobs.job_file import LITERAL_FIELDS, JobFile, section_of
 from fairway_runner.jobs.project_files import is_own
 from fairway_runner.jobs.templates import (
+    FrontMatter,
     Refusals,
     front_matter,
     resolve_options,
@@ -27,19 +30,12 @@ from fairway_runner.jobs.templates import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
 
     from fairway_core.documents import Document
     from fairway_core.target import Target
-    from fairway_core.yaml_text import DataPath
     from fairway_runner.jobs.fabric import FabricProfile
     from fairway_runner.jobs.job import Job
-    from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.jobs.templates import FrontMatter
-
 
 # The exit code of a script whose nodes did not pass: EX_UNAVAILABLE of sysexits.h, which
 # neither a shell nor an MPI launcher uses.
@@ -131,7 +127,15 @@ def _preflight(job: Job, target: Target) -> str:
 
 
 def _made_ready(job_file: JobFile, job: Job) -> Launcher:
-    file = job_file.template_file(job)
+    try:
+        file = templates.find_template(job.template, job_file.folder)
+    except FieldError as error:
+        raise job_file.document.error(
+            "unknown-template", ("template",), str(error), error.hint
+        ) from None
+    if not is_own(file):
+        hint = "use one of `fairway templates`, or ask for the role Operator"
+        raise UserError.of("missing-role", "your role does not let you send templates", hint)
     source = template_source(file)
     front = front_matter(file, source)
     folders = (file.parent, *filter(is_own, template_paths(job_file.folder)))
@@ -147,8 +151,7 @@ def _made_ready(job_file: JobFile, job: Job) -> Launcher:
 def render_once_a_node(when: str, command: str, job: Job) -> str:
     """The script that runs a command of the job once a node: `when` says when that is."""
     title = f"Runs once a node, {when}."
-    environment = templating.shell_environment(template_paths(Path.cwd()))
-    template = environment.get_template("_setup.sh.j2")
+    template = templating.shell_environment(template_paths(Path.cwd())).get_template("_setup.sh.j2")
     return templating.render(template, {"title": title, "setup": command, "env": job.env})
 
 

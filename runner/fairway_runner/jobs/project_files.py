@@ -5,21 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.quantities import few
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
 
 T = TypeVar("T")
 
@@ -128,14 +123,6 @@ def is_own(path: Path) -> bool:
     origin = _origin.get()
     is_sent = origin is not None and path.resolve().is_relative_to(origin.root)
     return not (is_sent and _root.get() is not None)
-
-
-def require_own_template(file: Path) -> None:
-    """UserError for a template that was sent, of those who run no code on this machine."""
-    if not is_own(file):
-        hint = "use one of `fairway templates`, or ask for the role Operator"
-        message = "your role does not let you send templates"
-        raise UserError.of("missing-role", message, hint)
 
 
 def require_lasting(directory: str) -> None:

@@ -5,11 +5,11 @@ What stands beside `steps:` holds for all of them; a step's own fields go over i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -17,16 +17,10 @@ from fairway_core.documents import Document, FieldError, Model
 from fairway_core.findings import UserError
 from fairway_core.schema import Schema, schema_of
 from fairway_core.suggestions import did_you_mean
-from fairway_core.yaml_text import YamlText
+from fairway_core.yaml_text import DataPath, Mark, YamlText
 from fairway_runner.jobs.job import Job, JobName
 from fairway_runner.jobs.job_fields import Note, Tags, written_like
-from fairway_runner.jobs.sweep.values import Called
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fairway_core.yaml_text import DataPath, Mark
-
+from fairway_runner.jobs.sweep_values import Called
 
 T = TypeVar("T")
 
@@ -34,7 +28,6 @@ _MOST_STEPS = 100
 
 # What is one thing of the whole, and no step has of its own.
 OF_THE_WHOLE = ("name", "tags", "note", "code")
-
 
 StepName = Annotated[
     str,
@@ -53,7 +46,6 @@ def _some(value: T) -> T:
 
 
 _Code = Annotated[int, Field(ge=0, le=255)]
-
 
 Ending = Literal["succeeded", "failed", "ended"]
 
@@ -239,8 +231,7 @@ def _document_of(document: Document, name: str, run: str, before: set[str]) -> D
         "values": placed(document.text.values),
     }
     written, own_written = _fields_of(document.text.data, name)
-    declared = {**written, **own_written}
-    text = YamlText(document.text.file, document.text.source, declared, **marks)
+    text = YamlText(document.text.file, document.text.source, {**written, **own_written}, **marks)
     text.values.setdefault((), document.text.values[()])
     return Document(text, data, placed(document.overrides))
 

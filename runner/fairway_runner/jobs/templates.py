@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,10 +17,6 @@ from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import ENGINES
 from fairway_runner.jobs.job_fields import Identifier, Scalar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 OptionType = Literal["int", "float", "text", "bool", "choice"]
 
@@ -182,7 +179,6 @@ def find_template(name: str, job_folder: Path) -> Path:
 
 _LIST = "list them with: fairway templates"
 
-
 _ENGINE = "`{}` is a kind of target, not a template: fairway submit JOB --target NAME"
 _PLAIN = "use `template: plain`, which runs the command as it is"
 # What people name who come from elsewhere.
@@ -230,9 +226,7 @@ def front_matter(file: Path, source: str) -> FrontMatter:
         hint = "begin it with a comment such as {# description: what it launches #}"
         raise UserError.of("bad-template", f"{file}: the template has no description", hint)
     # The lines before the comment's text keep their number, so that errors point right.
-    before = source[: comment.start(1)]
-    text = "\n" * before.count("\n") + comment.group(1)
-    parsed = parse_yaml(text, str(file))
+    parsed = parse_yaml("\n" * source[: comment.start(1)].count("\n") + comment.group(1), str(file))
     return Document(parsed, parsed.data).validate(FrontMatter)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, lru_cache, partial
@@ -18,7 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from jinja2 import FileSystemBytecodeCache, StrictUndefined, TemplateSyntaxError, UndefinedError
+from jinja2 import (
+    Environment,
+    FileSystemBytecodeCache,
+    StrictUndefined,
+    Template,
+    TemplateSyntaxError,
+    UndefinedError,
+)
 from jinja2.environment import TemplateModule
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import missing
@@ -29,9 +37,6 @@ from fairway_agent import process_limits
 from fairway_agent.process_limits import memory_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-
-    from jinja2 import Environment, Template
     from jinja2.bccache import Bucket
 
     from fairway_core.findings import Location
@@ -208,8 +213,7 @@ class _CompiledFiles(FileSystemBytecodeCache):
 
     def get_source_checksum(self, source: str) -> str:
         # What is constant in a template is quoted as it is compiled, by this module.
-        own = Path(__file__).stat().st_mtime_ns
-        made_by = (jinja2.__version__, fairway_core.__version__, own)
+        made_by = (jinja2.__version__, fairway_core.__version__, Path(__file__).stat().st_mtime_ns)
         return super().get_source_checksum(f"{made_by}\n{source}")
 
     def dump_bytecode(self, bucket: Bucket) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog import vm_size
+from fairway_core.catalog import Image, vm_size
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import rules
-from fairway_runner.live.management import NotAllowed
+from fairway_runner.live.management import Management, NotAllowed
 from fairway_runner.live.requirements import (
     Offer,
     Subscription,
@@ -26,11 +27,7 @@ from fairway_runner.live.requirements import (
 from fairway_runner.live.rules import StoppedMachine, is_stopped, promised_roles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fairway_core.catalog import Image
     from fairway_core.environment import Environment
-    from fairway_runner.live.management import Management
 
 _COMPUTE = "2024-07-01"
 _SKUS = "2021-07-01"
@@ -77,8 +74,7 @@ class _Asking:
             namespace, _, name = feature.partition("/")
             with self._allowed(f"the registration of {feature} was"):
                 path = f"providers/Microsoft.Features/providers/{namespace}/features/{name}"
-                found = self.azure.get(path, _FEATURES)
-                self.findings += rules.feature_registered(feature, found)
+                self.findings += rules.feature_registered(feature, self.azure.get(path, _FEATURES))
 
     def kubernetes(self) -> None:
         spec, location = self.environment.orchestrator, self.environment.location

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.terraform_program import how_to_install, program, title
 from fairway_runner.live.management import (
+    Cloud,
     Management,
     NotAllowed,
     chosen_cloud,
@@ -22,10 +24,7 @@ from fairway_runner.live.management import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from fairway_core.environment import Environment
-    from fairway_runner.live.management import Cloud
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,12 +17,9 @@ from fairway_runner.engines.outage import Silence, deadline
 from fairway_runner.quantities import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from azure.core import PipelineClient
     from azure.core.credentials import TokenCredential
     from azure.core.rest import HttpResponse
-
 
 _FAILED = 5
 
@@ -71,8 +69,7 @@ def chosen_cloud() -> Cloud:
     if host:
         found = _metadata(host, authorities)
         login = found["authentication"]["loginEndpoint"]
-        manager = found["resourceManager"]
-        found_at = manager.rstrip("/"), login.rstrip("/")
+        found_at = found["resourceManager"].rstrip("/"), login.rstrip("/")
         return Cloud(*found_at, authorities=authorities, own=True)
     name = os.environ.get("ARM_ENVIRONMENT", "public").lower()
     if name not in _CLOUDS:
@@ -350,7 +347,7 @@ def _no_answer(error: object) -> UserError:
 
 def not_signed_in(error: object) -> UserError:
     """Nobody is signed in, or not any more."""
-    from fairway_runner.engines.azure.sdk import how_to_sign_in, sign_in_again, why_not_signed_in
+    from fairway_runner.engines.azure_sdk import how_to_sign_in, sign_in_again, why_not_signed_in
 
     message = sign_in_again(error) or f"not signed in to Azure: {why_not_signed_in(error)}"
     return UserError.of("not-signed-in", message, how_to_sign_in(error))

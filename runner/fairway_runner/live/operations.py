@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fairway_core.machine import Machine
     from fairway_core.target import Target
 
-
 _COMPUTE = "2024-07-01"
 _ID = re.compile(r"/subscriptions/([^/]+)/(resourceGroups/[^/]+/providers/.+)", re.IGNORECASE)
 _LOST = 3
@@ -90,8 +89,7 @@ def _ask(name: str, machines: str, action: str) -> None:
         raise UserError.of("service-failed", message, hint, exit_code=5) from None
     if not found:
         message = f"the machines of `{name}` no longer exist"
-        hint = "read the targets again: fairway targets sync"
-        raise UserError.of("no-machines", message, hint)
+        raise UserError.of("no-machines", message, "read the targets again: fairway targets sync")
 
 
 _REPORTS = "2023-02-01-preview"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog import image, vm_size
+from fairway_core.catalog import Image, VmSize, image, vm_size
 from fairway_core.catalog.images import SERVER_IMAGE, has_image
 from fairway_core.catalog.roles import action_that_makes
 from fairway_core.catalog.sizes import vm_sizes
@@ -13,11 +14,7 @@ from fairway_core.cost.environment import parts_of
 from fairway_core.environment.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Environment
-
 
 # What every environment uses, see the stacks.
 _ALWAYS = (

@@ -6,23 +6,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.catalog import vm_size
+from fairway_core.catalog import Image, vm_size
 from fairway_core.catalog.roles import Permission, allowed
 from fairway_core.environment.access import data_roles, researchers_of
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.live.management import NotAllowed, signed_in_to
+from fairway_runner.live.management import Management, NotAllowed, signed_in_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from fairway_core.catalog import Image
     from fairway_core.environment import Environment
-    from fairway_runner.live.management import Management
     from fairway_runner.live.requirements import Existing, Machines
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
@@ -19,13 +20,10 @@ from fairway_core.cost.node_price import node_price
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.records import facts_in
-from fairway_runner.runs.results import task_results
+from fairway_runner.runs.results import TaskResult, task_results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from fairway_core.cost.prices import Prices
-    from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
 
 _HOUR = 3600.0

@@ -5,24 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import brief
 from fairway_runner.runs.records import FINAL_STATES, has_steps, legible_facts, recorded_steps
-from fairway_runner.runs.store import refresh_all
+from fairway_runner.runs.store import Run, RunStore, refresh_all
 from fairway_runner.runs.view import input_facts
 from fairway_runner.submit import snapshot as code
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from fairway_core.findings import Finding
-    from fairway_runner.runs.store import Run, RunStore
 
 DAMAGED = "damaged"
 _DAMAGED_RUN, _NOT_REMOVED = "damaged-run", "not-removed"
@@ -146,8 +140,7 @@ def _remove(run: Run) -> int:
         shutil.rmtree(gone, ignore_errors=True)
     except OSError as error:
         message = f"{run.folder} cannot be removed: {error.strerror}"
-        hint = f"see who owns it: ls -ld {run.folder}"
-        raise UserError.of(_NOT_REMOVED, message, hint) from None
+        raise UserError.of(_NOT_REMOVED, message, f"see who owns it: ls -ld {run.folder}") from None
     return size
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,16 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fairway_agent import scratch
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.engine import no_progress
+from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.quantities import few
 from fairway_runner.runs.folder import chosen_task
-from fairway_runner.runs.outputs import expected
 from fairway_runner.runs.records import has_steps, recorded_steps
+from fairway_runner.runs.results import expected
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from fairway_runner.engines.engine import Progress
     from fairway_runner.runs.store import Run
 
 

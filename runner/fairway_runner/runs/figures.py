@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from fairway_agent.quick import dataclass
@@ -11,9 +13,6 @@ from fairway_agent.records import Fields, JsonRecord, Moment, Unfit
 from fairway_agent.spec import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from fairway_runner.runs.folder import RunFolder
 
 # What a node may be called, as it becomes a file's name here.

@@ -18,7 +18,8 @@ import json
 import os
 import shutil
 import time
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import chain
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fairway_agent.quick import dataclass
 from fairway_agent.records import shown
 from fairway_agent.spec import LAST
-from fairway_agent.state_files import RunState, exit_code_of
+from fairway_agent.state_files import RunState, TaskState, exit_code_of
 from fairway_boot.files import alone
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
@@ -47,15 +48,10 @@ from fairway_runner.runs.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from fairway_agent.state_files import TaskState
     from fairway_runner.runs.labels import Labels
 
     Content = str | Iterable[bytes]
     """Content of a file to write: a text, or bytes in pieces, where it may be very large."""
-
 
 # Letters and digits that cannot be taken for one another when read aloud.
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"

@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord, Plain, Unfit
 from fairway_boot.files import alone, write_json
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.runs.records import known_as, legible_facts, writing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from fairway_runner.runs.records import RunRecord
-
+from fairway_runner.runs.records import RunRecord, known_as, legible_facts, writing
 
 _FILE, _LOCK = "labels.json", "labels.lock"
 
@@ -135,8 +130,7 @@ def actions(folder: Path, submitted: float) -> list[dict[str, Any]]:
 def _lines(file: Path) -> list[bytes]:
     try:
         with file.open("rb") as kept:
-            size = kept.seek(0, os.SEEK_END)
-            kept.seek(max(0, size - _MOST))
+            kept.seek(max(0, kept.seek(0, os.SEEK_END) - _MOST))
             return kept.read().splitlines()
     except OSError:
         return []

@@ -9,8 +9,9 @@ import io
 import os
 import re
 from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fairway_agent import process_limits
 from fairway_agent.quick import dataclass
@@ -18,14 +19,8 @@ from fairway_agent.spec import LAST
 from fairway_agent.state_files import FINAL_STATES
 from fairway_agent.task_logs import begun, split_label
 from fairway_core.findings import UserError
-from fairway_runner.runs.folder import chosen_task, require_one_job
+from fairway_runner.runs.folder import RunFolder, chosen_task, require_one_job
 from fairway_runner.runs.records import legible_facts, read_specs
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from fairway_runner.runs.folder import RunFolder
 
 # The function or the variable by which a launcher's script labels its ranks' output.
 _LABELS = re.compile(r"^label_ranks(?:\(\) \{|=\()", re.MULTILINE)

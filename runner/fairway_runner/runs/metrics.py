@@ -8,24 +8,27 @@ import math
 import re
 import threading
 import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import astuple, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from fairway_agent import process_limits
-from fairway_agent.metric_logs import MetricLog, next_line, tail_values, too_slow, values_of
+from fairway_agent.metric_logs import (
+    Found,
+    MetricLog,
+    Patterns,
+    next_line,
+    tail_values,
+    too_slow,
+    values_of,
+)
 from fairway_agent.quick import dataclass
 from fairway_boot.files import write_json
 from fairway_core.findings import UserError
 from fairway_runner.runs.records import legible_facts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from fairway_agent.metric_logs import Found, Patterns
-
 
 _KEPT = ".metrics.json"
 _WORTH = 1 << 20  # this many bytes of a log take longer to read than to keep what they say

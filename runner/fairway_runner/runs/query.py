@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.runs.store import refresh_all
+from fairway_runner.runs.store import Run, RunStore, refresh_all
 from fairway_runner.runs.view import run_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
     from fairway_agent.state_files import RunState
     from fairway_core.cost.prices import Prices
-    from fairway_core.findings import Finding
     from fairway_core.target import Target
     from fairway_runner.runs.accounting import Use
     from fairway_runner.runs.labels import Labels
     from fairway_runner.runs.records import RunRecord
-    from fairway_runner.runs.store import Run, RunStore
-
 
 T = TypeVar("T")
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord, Moment, Plain, Unfit, Whole
-from fairway_agent.spec import TaskSpec
+from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_agent.state_files import FINAL_STATES as FINAL_STATES
-from fairway_agent.state_files import RunState
+from fairway_agent.state_files import RunState, TaskState
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from fairway_agent.spec import Retry, RunPlan
-    from fairway_agent.state_files import TaskState
-
     T = TypeVar("T")
-
 
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
 
@@ -56,6 +51,8 @@ class RunRecord(JsonRecord, called="run.json"):
                 raise found.unfit("metrics") from None
 
 
+SESSION = "dev"
+"""The template of every session of `fairway dev`."""
 LONGEST_ID = 63
 
 

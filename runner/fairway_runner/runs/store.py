@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.quick import dataclass
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -16,16 +18,11 @@ from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task
 from fairway_runner.runs.records import FINAL_STATES, RunRecord, has_steps, is_step_of, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from fairway_core.findings import Finding
     from fairway_runner.engines.engine import Engine
     from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.folder import Content
     from fairway_runner.runs.log_lines import LogLine
     from fairway_runner.runs.results import TaskResult
-
 
 _SLACK = 60.0  # seconds beyond a task's grace in which its end is known
 
@@ -210,7 +207,6 @@ class RunStore(RunFolders):
         return ""
 
     def unsorted(self) -> Iterator[Run]:
-        """Every run, in no order."""
         return (Run(each.folder) for each in super().unsorted())
 
 

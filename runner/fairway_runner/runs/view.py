@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, Unfit
-from fairway_agent.state_files import UNSUCCESSFUL_STATES
+from fairway_agent.state_files import UNSUCCESSFUL_STATES, BestTasks, RunState
 from fairway_core.findings import UserError
-from fairway_runner.dev import TEMPLATE
 from fairway_runner.quantities import duration
 from fairway_runner.runs.folder import chosen_task, steps_to_begin
 from fairway_runner.runs.labels import actions
-from fairway_runner.runs.records import has_steps, legible_facts, read_json
+from fairway_runner.runs.records import SESSION, has_steps, legible_facts, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from fairway_agent.state_files import BestTasks, RunState
     from fairway_core.cost.prices import Prices
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.results import TaskResult
     from fairway_runner.runs.store import Run
-
 
 BEST = "the best"
 """Task of an input that is chosen when the other run has ended."""
@@ -147,7 +143,7 @@ def _over_limit(run: Run, status: RunState) -> str | None:
                 return task.reason
             took = seconds(task.state, task.started, task.ended) or 0.0
             # Of what watches its time, not all tell the two apart.
-            if job.get("template") == TEMPLATE and took < (limit or took + 1):
+            if job.get("template") == SESSION and took < (limit or took + 1):
                 idle = job["options"].get("idle")
                 return f"unused for {duration(idle)}" if idle else None
             if task.timed_out and limit:

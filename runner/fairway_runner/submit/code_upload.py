@@ -11,10 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, UserError
@@ -22,10 +22,6 @@ from fairway_runner.jobs.job_file import JobFile, has_steps, section_of
 from fairway_runner.jobs.project_files import NEVER
 from fairway_runner.jobs.templates import SUFFIX
 from fairway_runner.submit import snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 PIECE = 1 << 20
 """Bytes of a piece, at most."""
@@ -180,12 +176,11 @@ def _swept(job: JobFile) -> Iterator[Path]:
 
 
 def _matching(folder: Path, pattern: str) -> Iterator[Path]:
-    from fairway_runner.jobs.sweep.sources import matching_files
+    from fairway_runner.jobs.sweep_sources import matching_files
 
     if pattern.startswith("/") or ".." in pattern.split("/"):
         message = f"`files:` the pattern `{pattern}` cannot be listed here for a server"
-        hint = "keep the files below the folder of the job file"
-        raise UserError.of("bad-value", message, hint)
+        raise UserError.of("bad-value", message, "keep the files below the folder of the job file")
     try:
         found = matching_files(pattern, folder)
     except FieldError:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
@@ -14,7 +16,7 @@ from fairway_agent import process_limits
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, IdleGpu, RunPlan
 from fairway_core.checks import check_job
-from fairway_core.findings import Severity, UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import (
     capabilities,
     ineffective,
@@ -23,9 +25,10 @@ from fairway_runner.engines.capabilities import (
     require_share,
     runs_here,
 )
-from fairway_runner.engines.engine import engine_for
+from fairway_runner.engines.engine import Engine, engine_for
+from fairway_runner.jobs.job import Metric
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
-from fairway_runner.jobs.job_file import sweeps_files
+from fairway_runner.jobs.job_file import JobFile, sweeps_files
 from fairway_runner.jobs.launcher import Launchers, ParamUse, render_once_a_node
 from fairway_runner.jobs.project_files import known_git
 from fairway_runner.runs.folder import require_one_job
@@ -36,7 +39,6 @@ from fairway_runner.submit.run_plan import (
     budget_of,
     checkpoint_directory,
     inputs_of,
-    once_a_node,
     receiver_of,
     require_readable,
     secret_values,
@@ -46,14 +48,8 @@ from fairway_runner.submit.snapshot import provenance
 from fairway_runner.targets.lookup import default_notify
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from fairway_core.findings import Finding
     from fairway_core.target import Target
-    from fairway_runner.engines.engine import Engine
     from fairway_runner.jobs.job import Job
-    from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.folder import Content
     from fairway_runner.runs.store import Run, RunStore
 
@@ -239,7 +235,7 @@ def _lines_around(
 ) -> dict[str, Content]:
     """The files of what runs before all tasks and after them."""
     lines: dict[str, Content] = {}
-    alone = once_a_node(job)
+    alone = job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
     if job.setup is not None:
         script = render_once_a_node("before the tasks", job.setup_command, job)
         lines["setup.jsonl"] = task_line("setup", alone, engine, script)
@@ -281,7 +277,10 @@ def _record(run_id: str, tasks: int, job: Job, job_file: JobFile, target: Target
         tasks=tasks,
         job_file=job_file.document.file,
         fairway=fairway_core.__version__,
-        metrics=job.metric_patterns,
+        metrics={
+            name: metric.pattern if isinstance(metric, Metric) else metric
+            for name, metric in job.metrics.items()
+        },
         engine=target.engine,
         tags=list(job.tags),
         note=job.note,

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from fairway_runner.runs.records import (
     recorded_steps,
 )
 from fairway_runner.runs.results import task_results
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.submit.run_plan import secret_values
@@ -50,11 +50,7 @@ from fairway_runner.submit.submission import (
 from fairway_runner.targets.lookup import as_known_now, find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from fairway_core.target import Target
-    from fairway_runner.runs.store import Run
-
 
 _TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
 _LINES = ("setup.jsonl", "release.jsonl", "tasks.jsonl", "finally.jsonl")
@@ -229,8 +225,7 @@ def job_file_of(
 
 def _provenance(run: Run, **facts: Any) -> dict[str, Any]:
     """The origin of the code that the new run has, with other `facts` about the run itself."""
-    known = recorded_facts(run, "provenance.json")
-    found = {**known, **facts, "rerun_of": run.id}
+    found = {**recorded_facts(run, "provenance.json"), **facts, "rerun_of": run.id}
     for name in ("by", "passed_over"):  # these are of how the earlier one was submitted
         found.pop(name, None)
     if not found.get("inputs"):

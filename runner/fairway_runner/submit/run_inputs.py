@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.spec import LAST, Best, Chained
+from fairway_agent.spec import LAST, Best, Chained, Output
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.jobs.job import Metric
+from fairway_runner.jobs.job import Job, Metric
+from fairway_runner.jobs.job_fields import Best as BestSource
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
-from fairway_runner.jobs.job_file import sweeps_files
+from fairway_runner.jobs.job_file import JobFile, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
-from fairway_runner.jobs.steps import inputs_of_runs, step_run
+from fairway_runner.jobs.steps import NamedStep, inputs_of_runs, step_run
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.metrics import setting_of
-from fairway_runner.runs.outputs import KeptOutput, files_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
+from fairway_runner.runs.results import KeptOutput, files_of
 from fairway_runner.runs.view import BEST
-from fairway_runner.submit.run_plan import below_mount, blobs_of
+from fairway_runner.submit.run_plan import Inputs, below_mount, blobs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from fairway_agent.spec import Output
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
     from fairway_runner.engines.engine import Engine
-    from fairway_runner.jobs.job import Job
-    from fairway_runner.jobs.job_fields import Best as BestSource
-    from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.jobs.steps import NamedStep
     from fairway_runner.runs.store import Run, RunStore
-    from fairway_runner.submit.run_plan import Inputs
-
 
 WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name"
 """Hint where nothing says which values of a metric are better."""
@@ -178,8 +171,7 @@ def _require_kept(run: Run, task: int, name: str) -> None:
     when, ended = outputs[name].when, "success" if state == "succeeded" else "failure"
     if when not in ("always", ended):
         message = f"{called} has {state}, and keeps `{name}` only on {when}"
-        hint = f"see its state: fairway show {run.id}"
-        raise UserError.of("no-output", message, hint)
+        raise UserError.of("no-output", message, f"see its state: fairway show {run.id}")
 
 
 def _outputs(run: Run, task: int) -> dict[str, Output]:
@@ -202,8 +194,7 @@ def missing_outputs(
     """Inputs from a step that has no such output, or of an unclear task; `jobs` has all steps."""
     runs = {step_run(workflow_id, name): name for name in jobs}
     for name, value in inputs_of_runs(step.document):
-        wanted = value.get("best", value)
-        other = runs.get(str(wanted.get("run")))
+        other = runs.get(str(value.get("best", value).get("run")))
         wrong = _wrong(name, value, other, jobs[other]) if other is not None else None
         if wrong is not None:
             found = step.document.finding("bad-steps", ("inputs", name), *wrong)
@@ -298,7 +289,7 @@ def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iter
 def _blobs(container: str, path: str, target: Target) -> Iterator[str]:
     from fairway_agent.access import below
     from fairway_boot.files import Fault
-    from fairway_runner.engines.azure.storage import Storage
+    from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.engines.outage import deadline
 
     for blob in Storage(target, deadline()).blobs(container, path):

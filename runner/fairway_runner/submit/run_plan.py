@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
-from fairway_agent.spec import Budget, Mail, Output, Receiver, Staged, TaskSpec
+from fairway_agent.spec import Budget, Chained, Mail, Output, Receiver, Staged, TaskSpec
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -18,10 +19,6 @@ from fairway_runner.jobs.job_fields import BestInput, KeptInput
 from fairway_runner.jobs.project_files import require_lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import PurePath
-
-    from fairway_agent.spec import Chained
     from fairway_core.notifications import Notify
     from fairway_core.target import Target
     from fairway_core.yaml_text import DataPath
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.job import Output as JobOutput
     from fairway_runner.jobs.job_file import JobFile
-
 
 _MOST = 2 << 30  # bytes of all lines: they lie on a disk, here and on the target
 _PIECE = 1 << 18  # bytes that are compressed together, and at hand at once
@@ -86,11 +82,6 @@ def task_line(
         wanted=job.wanted,
     )
     return spec.line()
-
-
-def once_a_node(job: Job) -> Job:
-    """The job of what runs once a node, and takes it whole."""
-    return job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
 
 
 def receiver_of(notify: Notify | None) -> Receiver | None:

@@ -9,6 +9,7 @@ import platform
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
@@ -17,16 +18,12 @@ from typing import TYPE_CHECKING, Any
 import fairway_core
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.jobs.project_files import NEVER, known_git, left_out, require_code, walk
+from fairway_runner.jobs.project_files import NEVER, Found, known_git, left_out, require_code, walk
 from fairway_runner.quantities import few
 from fairway_runner.runs.records import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.jobs.project_files import Found
-
 
 MOST_FILES = 20_000
 MOST_BYTES = 256 * 2**20

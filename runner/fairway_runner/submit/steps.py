@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.engines.outage import joined
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.project_files import known_git
-from fairway_runner.jobs.steps import inputs_of_runs, read_steps, step_run
+from fairway_runner.jobs.steps import NamedStep, inputs_of_runs, read_steps, step_run
 from fairway_runner.runs.records import (
     LONGEST_ID,
     STEPS_ENGINE,
@@ -30,10 +31,7 @@ from fairway_runner.submit.run_inputs import missing_outputs
 from fairway_runner.submit.target_selection import select_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.jobs.steps import NamedStep
     from fairway_runner.runs.store import RunStore
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -17,10 +19,10 @@ from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import Refused, Unavailable
 from fairway_runner.jobs.job import Job
-from fairway_runner.jobs.job_file import has_steps
+from fairway_runner.jobs.job_file import JobFile, has_steps
 from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import is_run_id, legible_facts, read_plan, removed
-from fairway_runner.runs.store import Run
+from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.target_selection import (
     PASSED,
@@ -32,13 +34,7 @@ from fairway_runner.submit.target_selection import (
 from fairway_runner.targets.lookup import all_targets, submitted_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.prepare import PreparedRun
-
 
 MANY = 1_000
 """Tasks of which more are started only where that is confirmed."""

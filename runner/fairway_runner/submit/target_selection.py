@@ -5,6 +5,7 @@ That is decided when it is submitted, by what is known then. A run stays where i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,19 +13,15 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines import outage
 from fairway_runner.jobs.job_fields import place_of, where_of
-from fairway_runner.jobs.job_file import sweeps_files
+from fairway_runner.jobs.job_file import JobFile, sweeps_files
 from fairway_runner.runs.store import RunStore
-from fairway_runner.submit.prepare import prepare
+from fairway_runner.submit.prepare import PreparedRun, prepare
 from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_core.documents import Document
     from fairway_core.target import Target
-    from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.submit.prepare import PreparedRun
 
 # Seconds for which a target that does not answer is asked, where there is another.
 _BRIEF = 60.0

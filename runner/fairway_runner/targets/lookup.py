@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,20 +27,11 @@ from fairway_runner.runs.records import damaged, kept_as
 from fairway_runner.targets import LOCAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fairway_core.notifications import Notify
     from fairway_core.project import Serve
     from fairway_runner.runs.folder import RunFolder
 
-
 _PATIENCE = 30.0  # seconds for ssh to say what its configuration has of a host
-
-
-def local_processes() -> int:
-    """One for each NVIDIA GPU of this machine, or for each core where it has none."""
-    gpus = [each for each in Path("/dev").glob("nvidia[0-9]*") if each.name[6:].isdecimal()]
-    return len(gpus) or len(os.sched_getaffinity(0))
 
 
 def uses_this_machine(target: Target) -> bool:
@@ -148,8 +140,7 @@ def as_known_now(recorded: Target) -> Target:
     known, access = found.target, recorded.access
     changes: dict[str, Any] = {"reach": known.reach, "gateway": known.gateway}
     if access is not None and (now := known.access) is not None:
-        moved = access.model_copy(update={"host": now.host, "user": now.user})
-        changes[recorded.engine] = moved
+        changes[recorded.engine] = access.model_copy(update={"host": now.host, "user": now.user})
     return recorded.model_copy(update=changes)
 
 
@@ -166,8 +157,7 @@ def all_targets() -> dict[str, KnownTarget]:
     for entry in read(file).validate(Project).targets:
         if isinstance(entry, LocalTarget):
             mounts = found[LOCAL].target.mounts
-            own = {mount: str(folder / from_home(path)) for mount, path in entry.mounts.items()}
-            mounts |= own
+            mounts |= {mount: str(folder / from_home(path)) for mount, path in entry.mounts.items()}
             target = Target.local().model_copy(update={"mounts": mounts, "price": entry.price})
         else:
             target = entry.written_in(folder)
@@ -208,13 +198,13 @@ def processes_per_node(target: Target) -> int:
     """Returns the value of `processes_per_node: gpus` on a target: a process per GPU, or on a size
     without GPUs the catalogue's ranks per node."""
     if runs_here(target.engine):
-        return local_processes()
+        gpus = [each for each in Path("/dev").glob("nvidia[0-9]*") if each.name[6:].isdecimal()]
+        return len(gpus) or len(os.sched_getaffinity(0))
     from fairway_core.catalog import vm_size
 
     if not target.vm_size:
         message = f"the VM size of the target `{target.name}` is not known"
-        hint = "set a number of processes_per_node in the job"
-        raise UserError.of("no-vm-size", message, hint)
+        raise UserError.of("no-vm-size", message, "set a number of processes_per_node in the job")
     size = vm_size(target.vm_size)
     return size.gpu.count if size.gpu else size.cores
 

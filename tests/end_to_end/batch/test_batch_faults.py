@@ -87,7 +87,7 @@ class TestFailingCalls:
     def test_a_silent_service_is_asked_again(
         self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("fairway_runner.engines.azure.sdk._TIMEOUT", 2)
+        monkeypatch.setattr("fairway_runner.engines.azure_sdk._TIMEOUT", 2)
         waiting.service.faults.add(Fault("timeout", seconds=3600, share=0.1, count=3))
         run = waiting.submit(waiting.many(300))
         assert waiting.tasks(run) == list(range(300))
@@ -116,7 +116,7 @@ class TestGivingUp:
         self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = waiting.submit(waiting.many(2))
-        monkeypatch.setattr("fairway_runner.engines.azure.calls.SOON", 0.5)
+        monkeypatch.setattr("fairway_runner.engines.azure_calls.SOON", 0.5)
         waiting.service.faults.add(Fault("status", status=503))
         done = waiting.fairway.within("list")
         assert (done.returncode, run.id in done.stdout) == (0, True)

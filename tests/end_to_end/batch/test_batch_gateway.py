@@ -18,8 +18,8 @@ import pytest
 from batch_service import Batch
 from waiting import PATIENCE
 
-from fairway_runner.engines.azure import sdk
-from fairway_runner.engines.azure.storage import Storage
+from fairway_runner.engines import azure_sdk
+from fairway_runner.engines.azure_storage import Storage
 from fairway_runner.targets.lookup import find_target
 from fairway_simulator.batch import StorageAccess
 from fairway_simulator.sockets import Relay, within
@@ -126,7 +126,7 @@ def test_a_job_on_batch_is_submitted_followed_and_fetched(
     batch = make_batch(nodes=1)
     batch.target(**inside.way)
     # The services' addresses are of loopback, which no way leads to but for this test.
-    monkeypatch.setattr(sdk, "_is_near", lambda _: False)
+    monkeypatch.setattr(azure_sdk, "_is_near", lambda _: False)
     ports = [_port(os.environ["AZURE_BATCH_ENDPOINT"]), _port(storage.url)]
     for port in ports:
         inside.serve(port)

@@ -18,7 +18,7 @@ import pytest
 from waiting import PATIENCE, until
 
 from fairway_core.target import Target
-from fairway_runner.data.transfer import BLOCK
+from fairway_runner.data_transfer import BLOCK
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_simulator.batch.azurite import Azurite, AzuriteMissing

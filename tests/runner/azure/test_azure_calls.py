@@ -20,11 +20,10 @@ from azure.storage.blob import StorageErrorCode
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.engines import outage
-from fairway_runner.engines.azure import sdk
-from fairway_runner.engines.azure.calls import Calls, ServiceError
-from fairway_runner.engines.azure.sdk import Gateway, transport
-from fairway_runner.engines.azure.storage import Storage
+from fairway_runner.engines import azure_sdk, outage
+from fairway_runner.engines.azure_calls import Calls, ServiceError
+from fairway_runner.engines.azure_sdk import Gateway, transport
+from fairway_runner.engines.azure_storage import Storage
 
 
 class Clock(threading.Event):
@@ -276,7 +275,7 @@ def test_azure_call_without_sign_in_reports_one_sentence_and_az_login(said: str,
 
 
 def test_unknown_name_is_not_looked_up_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway_runner.engines.azure.calls._UNKNOWN_NAME", 0.0)
+    monkeypatch.setattr("fairway_runner.engines.azure_calls._UNKNOWN_NAME", 0.0)
 
     looked: list[object] = []
 
@@ -347,8 +346,8 @@ def test_a_name_with_a_private_address_is_connected_to_straight(
     monkeypatch: pytest.MonkeyPatch, addresses: list[str] | None, near: bool
 ) -> None:
     known = {} if addresses is None else {"lab.blob.core.windows.net": addresses}
-    monkeypatch.setattr(sdk.socket, "getaddrinfo", _resolver(known))
-    assert sdk._is_near("lab.blob.core.windows.net") is near
+    monkeypatch.setattr(azure_sdk.socket, "getaddrinfo", _resolver(known))
+    assert azure_sdk._is_near("lab.blob.core.windows.net") is near
 
 
 def test_a_gateway_that_is_not_there_now_is_not_used() -> None:
@@ -361,5 +360,5 @@ def test_a_gateway_that_is_not_there_now_is_not_used() -> None:
         "gateway": {"host": "", "user": "azureuser"},
     }
     target = Target.model_validate(record)
-    adapter = sdk.adapter_for(target, "https://lab.invalid", 1.0)
+    adapter = azure_sdk.adapter_for(target, "https://lab.invalid", 1.0)
     assert type(adapter).__name__ == "HTTPAdapter"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pool import refused
 
-from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import cancelling
+from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.batch import states
 
 
 @dataclass
@@ -49,11 +49,11 @@ class Account(Orders):
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancelling, "_PAUSE", 0)
+    monkeypatch.setattr(states, "_PAUSE", 0)
 
 
 def end(account: Any) -> bool:
-    return cancelling.end_early(account, "job", 600)
+    return states.end_early(account, "job", 600)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_batch_end_task_by_the_refusal_of_the_service() -> None:
         end(Account([], {"disable": refused(409, "PoolBeingDeleted")}))
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
     account: Any = OneTask([RUNS] * 4 + [ENDED], {"tell": refused(404, "FileNotFound")})
-    cancelling.end_task(account, "job", "3", 600)
+    states.end_task(account, "job", "3", 600)
     assert account.done == ["let end", "tell"]
 
 
@@ -132,22 +132,22 @@ def test_batch_end_task_tells_once_and_terminates_a_task_that_does_not_end(
     looks: list[dict[str, Any]], done: list[str]
 ) -> None:
     account: Any = OneTask(looks)
-    cancelling.end_task(account, "job", "3", 600)
+    states.end_task(account, "job", "3", 600)
     assert account.done == done
 
 
 def test_batch_end_task_terminates_a_task_over_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancelling, "_MARGIN", -1.0)
+    monkeypatch.setattr(states, "_MARGIN", -1.0)
     account: Any = OneTask([RUNS])
-    cancelling.end_task(account, "job", "3", 0)
+    states.end_task(account, "job", "3", 0)
     assert account.done == ["let end", "terminate"]
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "TaskNotFound"), (409, "TaskCompleted")])
 def test_batch_end_task_leaves_an_ended_task_alone(status: int, code: str) -> None:
     account: Any = OneTask([WAITS], {"let end": refused(status, code)})
-    cancelling.end_task(account, "job", "3", 600)
+    states.end_task(account, "job", "3", 600)
     assert account.done == []
     other: Any = OneTask([WAITS], {"let end": refused(409, "JobBeingTerminated")})
     with pytest.raises(ServiceError):
-        cancelling.end_task(other, "job", "3", 600)
+        states.end_task(other, "job", "3", 600)

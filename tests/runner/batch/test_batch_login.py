@@ -12,8 +12,8 @@ import pytest
 
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
-from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import login
+from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.batch import engine
 
 RECORD: dict[str, Any] = {
     "name": "spot",
@@ -54,16 +54,16 @@ def refused(status: int) -> ServiceError:
 
 def test_batch_login_by_ports_and_jump_hosts_of_users_that_end() -> None:
     answer = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
-    assert login._address(account(answer), "tvm-1") == ("203.0.113.7", 50001, {})
+    assert engine._address(account(answer), "tvm-1") == ("203.0.113.7", 50001, {})
     reach = {"jump": ["me@gate.example.com"]}
-    host, port, way = login._address(account(refused(409), reach=reach), "tvm-1")
-    words = login._words(Path("key"), "me", host, port, ["true"], "", way)
+    host, port, way = engine._address(account(refused(409), reach=reach), "tvm-1")
+    words = engine._words(Path("key"), "me", host, port, ["true"], "", way)
     assert "ProxyJump=me@gate.example.com" in words
     assert words[-4:] == ["me", "--", "10.0.2.4", "true"]
-    left = datetime.fromisoformat(login._access("")["expiryTime"]) - datetime.now(UTC)
-    assert timedelta(seconds=2 * login._RENEWAL) < left <= timedelta(hours=1)
+    left = datetime.fromisoformat(engine._access("")["expiryTime"]) - datetime.now(UTC)
+    assert timedelta(seconds=2 * engine._RENEWAL) < left <= timedelta(hours=1)
     with pytest.raises(ServiceError):
-        login._address(account(refused(403)), "tvm-1")
+        engine._address(account(refused(403)), "tvm-1")
 
     def users(status: int) -> Callable[..., None]:
         def refuse(*_: object) -> None:
@@ -74,19 +74,19 @@ def test_batch_login_by_ports_and_jump_hosts_of_users_that_end() -> None:
     mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
     mine.client.create_node_user, mine.client.delete_node_user = users(409), users(403)
     with pytest.raises(ServiceError) as caught:
-        login.shell(mine, "tvm-1", [], forward="")
+        engine.shell(mine, "tvm-1", [], forward="")
     assert caught.value.status == 409
 
 
 @pytest.mark.parametrize("answer", [refused(404), refused(409), {}])
 def test_without_one_it_is_the_nodes_own_address(answer: Any) -> None:
-    assert login._address(account(answer), "tvm-1") == ("10.0.2.4", 22, {})
+    assert engine._address(account(answer), "tvm-1") == ("10.0.2.4", 22, {})
 
 
 def test_a_bastion_needs_the_azure_cli(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError) as caught:
-        login._address(account(refused(409), reach={"bastion": BASTION}), "tvm-1")
+        engine._address(account(refused(409), reach={"bastion": BASTION}), "tvm-1")
     assert caught.value.exit_code == 4
 
 
@@ -107,12 +107,12 @@ def test_what_ends_the_program_before_the_connection_leaves_no_user_and_no_key(
     mine.client.create_node_user = create
     mine.client.delete_node_user = lambda _pool, _node, user: users.remove(user)
     with pytest.raises(KeyboardInterrupt):
-        login.shell(mine, "tvm-1", [], forward="")
+        engine.shell(mine, "tvm-1", [], forward="")
     assert (users, list(tmp_path.iterdir())) == ([], [])
 
 
 def test_user_of_connection_is_renewed_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login, "_RENEWAL", 0.01)
+    monkeypatch.setattr(engine, "_RENEWAL", 0.01)
     renewed, twice = [], threading.Event()
 
     def replace(pool: str, node: str, user: str, options: Any) -> None:
@@ -123,6 +123,6 @@ def test_user_of_connection_is_renewed_as_long_as_it_lasts(monkeypatch: pytest.M
 
     there = account({})
     there.client.replace_node_user = replace
-    with login._renewed(there, "tvm-1", "me", "ssh-ed25519 A"):
+    with engine._renewed(there, "tvm-1", "me", "ssh-ed25519 A"):
         assert twice.wait(300)
     assert set(renewed) == {("pool", "tvm-1", "me", "ssh-ed25519 A")}

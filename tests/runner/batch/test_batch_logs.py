@@ -10,7 +10,7 @@ from pool import Files, refused
 from running import MakeRun
 
 from fairway_agent.state_files import TaskState
-from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 from fairway_runner.runs.store import Run
 

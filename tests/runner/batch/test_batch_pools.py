@@ -11,8 +11,8 @@ from pool import refused as refusal
 from fairway_agent.fanout import sshd_mesh
 from fairway_core.findings import Finding, UserError
 from fairway_core.target import Target
-from fairway_runner.engines.batch import login, pools
-from fairway_runner.engines.batch.engine import BatchEngine
+from fairway_runner.engines.batch import pools
+from fairway_runner.engines.batch.engine import BatchEngine, _any_node
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.store import Run
 
@@ -179,7 +179,7 @@ def test_pools_without_nodes_or_start_are_named() -> None:
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-nodes", True)
     [finding] = pools._of_account(there)
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-node", True)
-    found = refused(lambda: login._any_node(account(nodes=(BROKEN,))))
+    found = refused(lambda: _any_node(account(nodes=(BROKEN,))))
     assert found.message == "the pool `pool` has no nodes now"
     assert found.hint == "start one: fairway pool resize spot 1"
     there = account({**POOL, "enableAutoScale": True})

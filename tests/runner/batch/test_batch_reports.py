@@ -13,7 +13,7 @@ from fairway_agent.batch.notifications import Ending
 from fairway_agent.spec import WARN, IdleGpu, RunPlan
 from fairway_agent.state_files import Over, RunState, TaskState
 from fairway_boot.files import write_json
-from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch.poller import Poller, limited, write_state
 from fairway_runner.engines.batch.states import add_endings, add_shares, completed
 from fairway_runner.engines.batch.submission import State

@@ -16,11 +16,11 @@ from running import MakeRun
 from fairway_agent import state_files
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
-from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.batch import cancelling, client, poller
+from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.batch import client, poller, states
 from fairway_runner.engines.batch.adoption import adopt, note_later, write_history
-from fairway_runner.engines.batch.cancelling import CancelledTasks
 from fairway_runner.engines.batch.poller import Poller
+from fairway_runner.engines.batch.states import CancelledTasks
 from fairway_runner.engines.batch.submission import State
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.store import Run, RunStore
@@ -251,7 +251,7 @@ def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
 
 def test_tasks_that_a_person_ended_are_known_where_storage_is_asked(make_run: MakeRun) -> None:
     storage: Any = Files()
-    cancelling.note_cancelled("job-a", 0, "1", storage)
+    states.note_cancelled("job-a", 0, "1", storage)
     elsewhere = CancelledTasks("job-a", 0, storage)
     assert has(elsewhere, "1", BY_PERSON)
     assert has(elsewhere, "1", TERMINATED)
@@ -268,7 +268,7 @@ def test_tasks_that_a_person_ended_are_known_where_storage_is_asked(make_run: Ma
     storage: Any = Files()
     run = make_run("job-a", [{}, {}, {}])
     (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())
-    cancelling.note_cancelled(run.id, 0, "1", storage)
+    states.note_cancelled(run.id, 0, "1", storage)
     ended = {"state": "completed", "executionInfo": BY_PERSON}
     tasks = [{"id": name, **ended} for name in ("1", "2")]
     account: Any = SimpleNamespace(tasks=lambda *_: tasks)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pool import refused
 
-from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.submission import State, Submission
 from fairway_runner.engines.outage import Unavailable

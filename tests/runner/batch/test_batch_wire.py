@@ -9,7 +9,7 @@ import pytest
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import WARN, Budget, IdleGpu, Output, Receiver, RunPlan, Staged, TaskSpec
 from fairway_core.target import Target
-from fairway_runner.engines.azure.storage import Storage
+from fairway_runner.engines.azure_storage import Storage
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder, is_ending
 from fairway_runner.jobs.job import Job
 

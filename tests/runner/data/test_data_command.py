@@ -12,8 +12,8 @@ import pytest
 from azure.core.exceptions import ServiceResponseError
 from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
 
-from fairway_runner.data.transfer import BLOCK
-from fairway_runner.engines.azure.storage import Storage
+from fairway_runner.data_transfer import BLOCK
+from fairway_runner.engines.azure_storage import Storage
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ from fairway_core.findings import Finding
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote.engine import RemoteEngine
-from fairway_runner.engines.slurm.engine import is_unfit
+from fairway_runner.engines.slurm import is_unfit
 
 NOW = 1_000_000.0
 ACCESS: dict[str, dict[str, Any]] = {

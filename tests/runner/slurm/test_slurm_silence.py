@@ -22,7 +22,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.outage import Absence, clock
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.slurm.engine import SlurmEngine
+from fairway_runner.engines.slurm import SlurmEngine
 from fairway_runner.runs.store import Run
 
 TARGET = Target.model_validate(

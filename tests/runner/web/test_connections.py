@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 from running import MakeRun
 
-from fairway_web import guard, server
+from fairway_web import app, server
 
 pytestmark = pytest.mark.integration
 
@@ -91,7 +91,7 @@ def test_many_silent_connections_keep_nobody_out(
 def test_body_that_does_not_come_is_refused(
     url: str, connect: Callable[[bytes], socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "_PATIENCE", 0.2)
+    monkeypatch.setattr(app, "_PATIENCE", 0.2)
     head = f"POST /api/v1/check HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n"
     head += f"Authorization: Bearer {_token()}\r\nContent-Length: 9\r\n\r\n{{"
     with connect(head.encode()).makefile("rb") as answer:

@@ -81,9 +81,9 @@ def test_a_picture_is_made_once_for_a_file(
         made.append(title)
         return ""
 
-    monkeypatch.setattr("fairway_web.environments.load_environment", lambda file: file)
-    monkeypatch.setattr("fairway_web.environments.draw", draw)
-    monkeypatch.setattr("fairway_web.environments.svg", lambda _: "<svg/>")
+    monkeypatch.setattr("fairway_web.actions.load_environment", lambda file: file)
+    monkeypatch.setattr("fairway_web.actions.draw", draw)
+    monkeypatch.setattr("fairway_web.actions.svg", lambda _: "<svg/>")
     for _ in range(2):
         answer = client.get("/api/v1/environments/mine/diagram")
         assert (answer.content, answer.headers["content-type"]) == (b"<svg/>", "image/svg+xml")

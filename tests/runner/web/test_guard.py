@@ -15,10 +15,10 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
-from fairway_web import guard
+from fairway_web import app
 from fairway_web.api import document
+from fairway_web.app import LARGEST_BODY, Guard
 from fairway_web.auth import ByToken
-from fairway_web.guard import LARGEST_BODY, Guard
 from fairway_web.roles import Person, Role
 from fairway_web.server import on_loopback
 
@@ -63,7 +63,7 @@ def test_every_answer_says_what_may_run_and_health_tells_nothing(
 
 
 def test_a_person_has_a_number_of_requests_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "_MOST_REQUESTS", 2)
+    monkeypatch.setattr(app, "_MOST_REQUESTS", 2)
     told: list[tuple[str, int]] = []
 
     async def answered() -> None:

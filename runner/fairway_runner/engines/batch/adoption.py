@@ -9,33 +9,25 @@ import os
 import shutil
 import tarfile
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from fairway_agent import state_files
-from fairway_agent.state_files import RunState
+from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.files import write_json
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.azure.storage import OUTPUTS
+from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client, states
-from fairway_runner.engines.batch.cancelling import CancelledTasks
-from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.batch.client import CONCURRENCY, Account
+from fairway_runner.engines.batch.states import CancelledTasks
 from fairway_runner.engines.batch.submission import RECORD, State, metadata_of
 from fairway_runner.engines.batch.task_files import reopen_logs
-from fairway_runner.runs.folder import RunFolder
+from fairway_runner.runs.folder import RunFolder, RunFolders
 from fairway_runner.runs.records import read_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from fairway_agent.state_files import TaskState
-    from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.engines.batch.client import Account
-    from fairway_runner.runs.folder import RunFolders
-
 
 _WANTED = (*states.SELECT, "environmentSettings")
 
@@ -85,8 +77,7 @@ def _tasks(
         if number is None:
             continue  # somebody has added it by hand
         settings = {str(each["name"]): each for each in task.get("environmentSettings") or ()}
-        first = settings.get("FAIRWAY_FIRST", {}).get("value") or 0
-        found[number] = (task, int(first))
+        found[number] = (task, int(settings.get("FAIRWAY_FIRST", {}).get("value") or 0))
     return found
 
 
@@ -212,5 +203,4 @@ def _rename(folder: Path, run: str, job: Mapping[str, Any]) -> None:
     facts = json.loads((folder / "run.json").read_bytes())
     facts |= {"id": run, "created": states.seconds(job.get("creationTime")) or facts["created"]}
     (folder / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
-    plan = replace(read_plan(folder), run=run)
-    (folder / "plan.json").write_text(plan.text(), encoding="utf-8")
+    (folder / "plan.json").write_text(replace(read_plan(folder), run=run).text(), encoding="utf-8")

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import cached_property
@@ -18,22 +19,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from azure.batch import BatchClient
-from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.credentials import AzureNamedKeyCredential, TokenCredential
 from azure.core.pipeline.policies import RetryPolicy, SansIOHTTPPolicy
 from azure.core.rest import HttpRequest
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure.calls import Calls, ServiceError
-from fairway_runner.engines.azure.sdk import token_credential, transport
+from fairway_runner.engines.azure_calls import Calls, ServiceError
+from fairway_runner.engines.azure_sdk import token_credential, transport
 from fairway_runner.engines.engine import account_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from azure.core.credentials import TokenCredential
-
     from fairway_core.target import Target
-
 
 CONCURRENCY = 32
 """Number of requests that are sent at once where many things are asked."""
@@ -140,8 +136,7 @@ class Account:
             *("id", "state", "creationTime", "executionInfo", "metadata", "poolInfo"),
             *("priority", "previousState", "stateTransitionTime"),
         ]
-        wanted = f"executionInfo/poolId eq '{self.pool}'"
-        jobs = self.client.list_jobs(filter=wanted, select=select)
+        jobs = self.client.list_jobs(filter=f"executionInfo/poolId eq '{self.pool}'", select=select)
         return self.calls.pages("the list of jobs", jobs)
 
     def task_counts(self, job_id: str) -> Mapping[str, int]:
@@ -161,10 +156,6 @@ class Account:
     def disable_job(self, job_id: str) -> None:
         """Lets no more tasks of a job begin; what runs goes on."""
         self.order("no more tasks", "POST", f"/jobs/{job_id}/disable", disableTasks="wait")
-
-    def delete_job(self, job_id: str) -> None:
-        """Deletes a job and what the nodes hold of it; that takes a while."""
-        self.order("the removal of a job", "DELETE", f"/jobs/{job_id}")
 
     def order(self, what: str, method: str, path: str, **body: Any) -> None:
         """Asks for something that goes on after the answer. The SDK's own methods start a thread
@@ -207,8 +198,7 @@ class Account:
 
     def running_tasks(self, job_id: str) -> list[str]:
         """The ids of a job's tasks that run now."""
-        wanted = "state eq 'running'"
-        tasks = self.client.list_tasks(job_id, filter=wanted, select=["id"])
+        tasks = self.client.list_tasks(job_id, filter="state eq 'running'", select=["id"])
         return [str(task["id"]) for task in self.calls.pages("tasks", tasks)]
 
     def task(self, job_id: str, task_id: str) -> Mapping[str, Any]:

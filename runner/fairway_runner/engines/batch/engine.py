@@ -3,37 +3,182 @@
 from __future__ import annotations
 
 import os
+import shlex
+import tempfile
+import threading
 import time
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState
-from fairway_core.findings import UserError
-from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.azure.storage import Storage
-from fairway_runner.engines.batch import adoption, cancelling, client, outputs, pools
+from fairway_core.findings import Finding, UserError
+from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_storage import Storage
+from fairway_runner.engines.batch import adoption, client, outputs, pools, states
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.submission import State, Submission, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, reopen_logs
-from fairway_runner.engines.engine import Engine, inside_words, no_progress
+from fairway_runner.engines.engine import (
+    Engine,
+    Node,
+    Progress,
+    Secrets,
+    inside_words,
+    new_key,
+    no_progress,
+)
+from fairway_runner.engines.remote import bastion
+from fairway_runner.engines.remote.connection import ended_as_by_ctrl_c, on_terminal
 from fairway_runner.engines.remote.submission_state import queue_tasks_again
 from fairway_runner.runs.records import FINAL_STATES, read_plan, read_retry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from fairway_agent.spec import Staged
-    from fairway_core.findings import Finding
     from fairway_runner.engines.batch.schedules import BatchSchedules
-    from fairway_runner.engines.engine import Node, Progress, Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.outputs import KeptOutput
+    from fairway_runner.runs.results import KeptOutput
+
+_LIFE = timedelta(hours=1)
+_RENEWAL = 20 * 60.0  # seconds
+_SSH_PORT = 22
+
+
+def shell(account: Account, node: str | None, command: Sequence[str], *, forward: str) -> int:
+    """Opens it, or runs the command there; UserError for no such node, or a pool without access."""
+    name = node or _any_node(account)
+    host, port, way = _address(account, name)
+    user = f"fairway-{os.urandom(4).hex()}"
+    private, public = new_key(user)
+    with ended_as_by_ctrl_c(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
+        key = Path(folder, "key")
+        key.touch(mode=0o600)
+        key.write_bytes(private)
+        options: Any = {"name": user, "isAdmin": True, **_access(public)}
+        with ExitStack() as ends:
+            ends.callback(_delete_user, account, name, user)
+            try:
+                account.calls.call(
+                    f"a user on {name}",
+                    lambda: account.client.create_node_user(account.pool, name, options),
+                )
+            except ServiceError:
+                ends.pop_all()  # there is none, or it expires: what was refused is to be said
+                raise
+            with _renewed(account, name, user, public):
+                return on_terminal(_words(key, user, host, port, command, forward, way))
+
+
+@contextmanager
+def _renewed(account: Account, node: str, user: str, public: str) -> Iterator[None]:
+    """Keeps the user from expiring while the connection lasts."""
+    done = threading.Event()
+
+    def again() -> None:
+        options: Any = _access(public)
+        account.client.replace_node_user(account.pool, node, user, options)
+
+    def renew() -> None:
+        while not done.wait(_RENEWAL):
+            # One that fails is made good by the next: a life has three of them.
+            with suppress(UserError):
+                account.calls.call(f"a user on {node}", again)
+
+    threading.Thread(target=renew, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _words(
+    key: Path,
+    user: str,
+    host: str,
+    port: int,
+    command: Sequence[str],
+    forward: str,
+    way: dict[str, str],
+) -> list[str]:
+    options = {
+        "IdentityFile": str(key),
+        "IdentitiesOnly": "yes",
+        # Nodes come and go with their host keys; the way to them is the account's own answer.
+        "StrictHostKeyChecking": "accept-new",
+        "UserKnownHostsFile": str(key.with_name("known_hosts")),
+        "LogLevel": "ERROR",
+        "ConnectTimeout": "20",
+        "ServerAliveInterval": "30",
+        **way,
+    }
+    words = ["ssh", *(word for each in options.items() for word in ("-o", "=".join(each)))]
+    words += ["-p", str(port), "-l", user]
+    if forward:
+        words += ["-N", "-o", "ExitOnForwardFailure=yes", "-L", forward]
+    elif not command:
+        words.append("-t")
+    return [*words, "--", host, *([shlex.join(command)] if command else [])]
+
+
+def _any_node(account: Account) -> str:
+    for node in account.nodes():
+        if str(node["state"]).lower() in pools.USABLE:
+            return str(node["id"])
+    message = f"the pool `{account.pool}` has no nodes now"
+    hint = f"start one: fairway pool resize {account.target.name} 1"
+    raise UserError.of("no-node", message, hint)
+
+
+def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
+    """Host and port of the node's ssh server, and ssh's settings for the way there."""
+    client = account.client
+    try:
+        facts = account.calls.call(f"the node {node}", lambda: client.get_node(account.pool, node))
+    except ServiceError as error:
+        if error.is_missing:
+            raise pools.unknown_node(account, node) from None
+        raise
+    try:
+        settings: Any = account.calls.call(
+            f"the way to {node}", lambda: client.get_node_remote_login_settings(account.pool, node)
+        )
+        mapped, port = settings.get("remoteLoginIPAddress"), settings.get("remoteLoginPort")
+    except ServiceError as error:
+        if error.status not in (400, 404, 409):
+            raise
+        mapped, port = None, None
+    if mapped and port:
+        return str(mapped), int(port), {}
+    host = str(facts.get("ipAddress") or "")
+    if not host:
+        message = f"the node `{node}` has no address now; it is {str(facts['state']).lower()}"
+        raise UserError.of("no-node", message, f"see: fairway nodes list {account.target.name}")
+    bastion.require_tools(account.target.reach)
+    return host, _SSH_PORT, bastion.settings(account.target.reach, host)
+
+
+def _access(public: str) -> dict[str, str]:
+    """The key of a user, and when it expires."""
+    expiry = (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
+    return {"sshPublicKey": public, "expiryTime": expiry}
+
+
+def _delete_user(account: Account, node: str, user: str) -> None:
+    try:
+        account.calls.call(
+            f"the end of a user on {node}",
+            lambda: account.client.delete_node_user(account.pool, node, user),
+        )
+    except ServiceError as error:
+        if not error.is_missing:
+            raise
 
 
 @dataclass
@@ -56,7 +201,6 @@ class BatchEngine(Engine):
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Both services too."""
         services = self.account.calls, self.storage.calls
         with super().within(seconds), services[0].within(seconds), services[1].within(seconds):
             yield
@@ -111,17 +255,15 @@ class BatchEngine(Engine):
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
-        """Copies what is new in storage, and what is left of the logs."""
         self._poller.refresh([run], logs=True)
         outputs.collect(run, self.storage, tasks, arrived)
 
     def cancel(self, run: RunFolder) -> None:
-        """Terminates the run's job; a submission that was cut off has nothing more coming."""
         self.refresh([run])
         if run.state in FINAL_STATES:
             return
         state = State.read(run)
-        if not cancelling.end_early(self.account, job_id_of(run), read_plan(run.folder).grace):
+        if not states.end_early(self.account, job_id_of(run), read_plan(run.folder).grace):
             counts = {"cancelled": run.record.tasks}
             state_files.write(run.folder, RunState("cancelled", ended=time.time(), tasks=counts))
             return
@@ -131,30 +273,27 @@ class BatchEngine(Engine):
         self.wait(run)
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
-        """Tells the task, and terminates it where it waits or begins again."""
         state = State.read(run)
         if state is None or not state.complete:
             message = f"{run.id} is not fully submitted yet, and can only be ended as a whole"
             raise UserError.of("cut-off-submission", message, f"fairway submit --resume {run.id}")
         name = run.task_name(task)
-        cancelling.note_cancelled(run.id, state.submission, name, self.storage)
-        cancelling.end_task(self.account, state.job, name, read_plan(run.folder).grace)
+        states.note_cancelled(run.id, state.submission, name, self.storage)
+        states.end_task(self.account, state.job, name, read_plan(run.folder).grace)
         self.refresh([run])
 
     def remove(self, run: RunFolder) -> None:
-        """Deletes the run's jobs, its key, and what it kept in storage."""
         state = State.read(run) or State(client.job_id(run.id), 0)
         jobs = {client.job_id(run.id, i) for i in range(state.submission + 1)}
         for job in sorted(jobs | {state.job}):
             try:
-                self.account.delete_job(job)
+                self.account.order("the removal of a job", "DELETE", f"/jobs/{job}")
             except ServiceError as error:
                 if not error.is_missing and error.code != "JobBeingDeleted":
                     raise
         outputs.delete_stored(run.id, self.storage)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
-        """Reads the account's jobs and the records that lie beside their outputs."""
         with self.account.calls.soon(), self.storage.calls.soon():
             adoption.adopt(store, self.account, self.storage)
         return ()
@@ -165,7 +304,6 @@ class BatchEngine(Engine):
         return f"the pool cannot grow: {errors[0]}" if errors else ""
 
     def nodes(self) -> list[Node]:
-        """The pool's nodes."""
         with self.account.calls.soon():
             return pools.nodes(self.account)
 
@@ -180,14 +318,11 @@ class BatchEngine(Engine):
             pools.resize(self.account, nodes)
 
     def schedules(self) -> BatchSchedules:
-        """Job schedules of the account, for this pool."""
         from fairway_runner.engines.batch.schedules import BatchSchedules
 
         return BatchSchedules(self.account, self.storage, self.target)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """Through the pool's remote login settings, as a user who is there for a while."""
-        from fairway_runner.engines.batch.login import shell
 
         return shell(self.account, node, command, forward=forward)
 
@@ -215,7 +350,6 @@ class BatchEngine(Engine):
         return self.shell(hosts[node], inside_words(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:
-        """Looks at account, storage, pool and nodes."""
         with self.account.calls.soon(), self.storage.calls.soon():
             return pools.examine(self.account, self.storage)
 

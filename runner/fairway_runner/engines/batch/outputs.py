@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -9,25 +10,19 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.spec import Staged
 from fairway_boot.files import read_json, write_json
-from fairway_runner.engines.azure.storage import CODE, OUTPUTS
+from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
-from fairway_runner.engines.engine import no_progress
+from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.engines.outage import gone_input
-from fairway_runner.runs.outputs import expected, files_of
 from fairway_runner.runs.records import read_plan
+from fairway_runner.runs.results import KeptOutput, expected, files_of
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_agent.state_files import TaskState
     from fairway_core.target import Target
-    from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.engines.engine import Progress
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.outputs import KeptOutput
-
 
 _FACTS = "outputs.json"
 _FOLDER = "outputs/"

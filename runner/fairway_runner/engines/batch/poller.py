@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
-from fairway_agent.state_files import TIMED_OUT, RunState, TaskState
-from fairway_runner.engines.azure.calls import ServiceError
+from fairway_agent.state_files import TIMED_OUT, Over, RunState, TaskState
+from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import pools, states
-from fairway_runner.engines.batch.cancelling import CancelledTasks
-from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.batch.client import CONCURRENCY, Account
 from fairway_runner.engines.batch.outputs import note_empty
-from fairway_runner.engines.batch.states import add_endings, add_shares
+from fairway_runner.engines.batch.states import CancelledTasks, add_endings, add_shares
 from fairway_runner.engines.batch.submission import State, job_id_of
 from fairway_runner.engines.batch.task_files import TaskFiles, follow_logs, logs_are_complete
 from fairway_runner.runs.records import known_state, known_task, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from fairway_agent.state_files import Over
-    from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.runs.folder import RunFolder
-
 
 _SETUP_LOG = 8 << 20  # bytes
 
@@ -147,8 +142,7 @@ class Poller:
         tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
         tasks = dict(Counter(tasks) + Counter(state.done))
         before = known_state(run.folder) or RunState()
-        now = states.run_state(tasks, ended=False)
-        return replace(before, state=now, tasks=tasks, ended=None)
+        return replace(before, state=states.run_state(tasks, ended=False), tasks=tasks, ended=None)
 
     def _known_to_batch(
         self, run: RunFolder, job: Mapping[str, Any], state: State

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.spec import CANCEL
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.azure.storage import CODE, OUTPUTS
+from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.states import seconds
 from fairway_runner.engines.engine import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from fairway_core.target import Target
-    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.jobs.job import Job
-
 
 # Nodes on which a task may start sooner or later.
 USABLE = frozenset(
@@ -176,8 +173,7 @@ def resize(account: Account, nodes: int) -> None:
         raise UserError.of("autoscaled-pool", message, hint)
     kind = "targetLowPriorityNodes" if target.spot else "targetDedicatedNodes"
     options = {kind: nodes, "nodeDeallocationOption": "taskcompletion"}
-    path = f"/pools/{account.pool}/resize"
-    account.order(f"{nodes} nodes", "POST", path, **options)
+    account.order(f"{nodes} nodes", "POST", f"/pools/{account.pool}/resize", **options)
 
 
 def unknown_node(account: Account, node: str) -> UserError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -20,18 +21,14 @@ from fairway_agent.batch.notifications import FILE as ENDING
 from fairway_agent.outputs import BROUGHT
 from fairway_core import local_disks
 from fairway_core.catalog import vm_size
-from fairway_runner.engines.azure.storage import CODE, OUTPUTS
+from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from fairway_agent.resources import Wanted
     from fairway_agent.spec import Output, RunPlan, TaskSpec
     from fairway_core.target import Target
-    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.jobs.job import Container, Job
-
 
 # Docker's own 64 MB make MPI and data loaders crash.
 _SHARED_MEMORY = "8g"

@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure.calls import ServiceError
+from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.request_builder import is_ending, with_hidden
 from fairway_runner.engines.batch.submission import State, Submission, metadata_of
-from fairway_runner.engines.schedules import Schedule
+from fairway_runner.engines.schedules import Recurrence, Schedule
 from fairway_runner.runs.folder import RunFolders
 from fairway_runner.submit import snapshot as code
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
-    from fairway_runner.engines.azure.storage import Storage
+    from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.engines.batch.client import Account
-    from fairway_runner.engines.schedules import Recurrence
     from fairway_runner.submit.prepare import PreparedRun
-
 
 # What a job's manager task may have of an ordinary task's properties.
 _OF_A_MANAGER = (

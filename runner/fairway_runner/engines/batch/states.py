@@ -1,12 +1,14 @@
-"""States of a job and its tasks: Batch's words, and what tasks report of themselves."""
+"""States of a job and its tasks in Batch's words and their own, and how they are ended early."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent import state_files
@@ -17,14 +19,14 @@ from fairway_agent.resources import SHARE_FILE, Lent, ranges
 from fairway_agent.spec import WARN
 from fairway_agent.state_files import IO_ERROR, TIMED_OUT, Over, TaskState, end_state
 from fairway_boot.files import read_json
+from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client
-from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.batch.client import CONCURRENCY, Account
 from fairway_runner.engines.batch.request_builder import reports_endings
 from fairway_runner.runs.records import known_state, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from fairway_runner.engines.batch.task_files import TaskFiles
 
     Report = TypeVar("Report")
@@ -266,3 +268,108 @@ def _read(
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         found = zip(tasks, pool.map(read, tasks), strict=True)
         return {number: report for number, report in found if report is not None}
+
+
+_FILE = "wd/fairway.running"
+_PAUSE = 0.3
+_MARGIN = 15.0  # seconds beyond the grace, for the way there and for what is kept
+
+# What Batch says where somebody has ended the job, or has kept it from starting more, already.
+_ENDED = frozenset({"JobBeingTerminated", "JobCompleted", "JobBeingDeleted"})
+_DISABLED = frozenset({"JobDisabled", "OperationInvalidForCurrentState"})
+
+
+def end_early(account: Account, job_id: str, grace: float) -> bool:
+    """Ends the job; False where there is none. It is being terminated when this returns."""
+    try:
+        try:
+            account.disable_job(job_id)
+        except ServiceError as error:
+            if error.code not in _DISABLED:
+                raise
+        _end_tasks(account, job_id, grace)
+        account.terminate_job(job_id, CANCELLED)
+    except ServiceError as error:
+        if error.is_missing:
+            return False
+        if error.code not in _ENDED:
+            raise
+    return True
+
+
+def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
+    """Ends one task of a job: asked first, where it runs, and terminated where it waits, begins
+    again, or is not done when its grace is over. One that has ended stays as it is."""
+    end, begun = time.monotonic() + grace + _MARGIN, None
+    try:
+        account.let_end(job_id, account.task(job_id, task))
+        while True:
+            found = account.task(job_id, task)
+            state, info = str(found["state"]).lower(), found.get("executionInfo") or {}
+            start = [info.get(name) for name in ("startTime", "retryCount", "requeueCount")]
+            if state == "completed":
+                return
+            is_asked = begun is not None and begun == start
+            if state != "running" or (begun is not None and not is_asked) or time.monotonic() > end:
+                break
+            if not is_asked and _ask(account, job_id, task):
+                begun = start
+            time.sleep(_PAUSE)
+        account.terminate_task(job_id, task)
+    except ServiceError as error:
+        if not error.is_missing and error.code != "TaskCompleted":
+            raise
+
+
+def _ask(account: Account, job_id: str, task: str) -> bool:
+    """Asks a running task to end; whether it could be asked."""
+    try:
+        account.delete_task_file(job_id, task, _FILE)
+    except ServiceError as error:
+        if error.is_missing or error.status == 409:  # it has not begun, or its node is gone
+            return False
+        raise
+    return True
+
+
+def _end_tasks(account: Account, job_id: str, grace: float) -> None:
+    """Asks the running tasks, also those that begin only now, and waits until they have ended or
+    their grace is over. It goes by the list: Batch's counts may lag (see Get Task Counts)."""
+    asked: set[str] = set()
+
+    def ask(task: str) -> None:
+        if _ask(account, job_id, task):
+            asked.add(task)
+
+    end = time.monotonic() + grace + _MARGIN
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        while running := account.running_tasks(job_id):
+            list(pool.map(ask, set(running) - asked))
+            if time.monotonic() >= end:
+                return
+            time.sleep(_PAUSE)
+
+
+def note_cancelled(run: str, submission: int, task: str, storage: Storage) -> None:
+    """Notes in storage that a person has ended a task: Batch itself does not tell."""
+    storage.upload(OUTPUTS, f"{client.cancelled_folder(run, submission)}{task}", b"")
+
+
+@dataclass
+class CancelledTasks:
+    """Tasks that a person has ended, each by itself, of one submission of a run."""
+
+    run: str
+    submission: int
+    storage: Storage
+
+    def has(self, task: Mapping[str, Any]) -> bool:
+        """True if the task is cancelled. The notes are read once, and only if need be."""
+        is_ended = is_ended_early(task.get("executionInfo") or {})
+        return is_ended and str(task["id"]) in self._noted
+
+    @cached_property
+    def _noted(self) -> frozenset[str]:
+        folder = client.cancelled_folder(self.run, self.submission)
+        found = self.storage.blobs(OUTPUTS, folder)
+        return frozenset(blob.name.removeprefix(folder) for blob in found)

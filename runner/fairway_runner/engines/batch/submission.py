@@ -11,9 +11,11 @@ import hashlib
 import random
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.records import JsonRecord
@@ -21,8 +23,8 @@ from fairway_boot.files import NO_ANSWER, write_json
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import engine
-from fairway_runner.engines.azure.calls import ServiceAway, ServiceError
-from fairway_runner.engines.azure.storage import CODE, OUTPUTS
+from fairway_runner.engines.azure_calls import ServiceAway, ServiceError
+from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.outage import Unavailable
@@ -30,11 +32,6 @@ from fairway_runner.jobs.job import Job
 from fairway_runner.runs.records import known_as, read_last, read_plan, read_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    from fairway_runner.engines.azure.storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder
 
@@ -277,8 +274,7 @@ class Submission:
     def _cut_off(self, error: ServiceError) -> UserError:
         message = f"{self.accepted:,} of {self.total:,} tasks were accepted, and nothing is lost"
         hint = f"resume it with: fairway submit --resume {self.run.id}"
-        more = Finding("cut-off-submission", message, hint)
-        return error.with_findings([*error.findings, more])
+        return error.with_findings([*error.findings, Finding("cut-off-submission", message, hint)])
 
 
 _LATER = "try again later"

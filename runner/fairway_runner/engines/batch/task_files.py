@@ -10,28 +10,25 @@ that was completed ended, so that one that was cut off leaves nothing twice.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.records import Fields, JsonRecord
 from fairway_agent.spec import FIGURES
 from fairway_boot.files import alone, write_json
-from fairway_runner.engines.azure.calls import ServiceError
-from fairway_runner.engines.azure.storage import OUTPUTS
+from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client
-from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.batch.client import CONCURRENCY, Account
 from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.records import known_as, read_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from fairway_agent.state_files import TaskState
-    from fairway_runner.engines.azure.storage import Storage
-    from fairway_runner.engines.batch.client import Account
     from fairway_runner.runs.folder import RunFolder
 
 _CHUNK = 8 << 20

@@ -24,11 +24,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fairway_core.fields import Reach
 
 # Seconds until ssh gives a new connection up: az starts, asks Azure, and then connects.

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 STRANGE = "nothing was taken from its answer; is it still the same host?"
 """The hint where a cluster has sent something of another shape."""
 
-
 # Seconds for one command on the host: what takes longer hangs, as file systems do.
 COMMAND_TIMEOUT = 300.0
 _INTERRUPTED = 130
@@ -88,7 +87,6 @@ class Connection:
         return self.execute(Command(words, input, deadline, timeout, into))
 
     def execute(self, command: Command) -> Ended:
-        """See `run`."""
         raise NotImplementedError
 
     def require_answer(self, *, deadline: float) -> None:
@@ -142,7 +140,6 @@ class Here(Connection):
 
     @property
     def name(self) -> str:
-        """See `Connection.name`."""
         return "this host"
 
     def execute(self, command: Command) -> Ended:
@@ -273,7 +270,6 @@ _PIECE = 1 << 16
 COPY_TIMEOUT = (
     86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
 )
-
 
 UNPACK = 'mkdir -p "$1" && exec tar --no-same-owner -xzf - -C "$1"'
 """Bash for a host: writes the files that come as a tar file into the folder `$1`.

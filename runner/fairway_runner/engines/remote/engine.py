@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Unfit
+from fairway_agent.records import JsonRecord, Unfit
 from fairway_agent.shared.reports import (
     CancelRequest,
     Done,
+    Health,
+    NodeReport,
     NodesReport,
+    NodesRequest,
     RunsReport,
     RunsRequest,
     SubmitReport,
@@ -23,33 +28,32 @@ from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.machine import Machine
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.dev import TEMPLATE
-from fairway_runner.engines.engine import Engine, Node, inside_words, no_progress, unready
+from fairway_runner.engines.engine import (
+    Engine,
+    Node,
+    Progress,
+    Secrets,
+    inside_words,
+    no_progress,
+    unready,
+)
 from fairway_runner.engines.outage import Refused, StillUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, of_shell
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
-from fairway_runner.runs.records import read_json, read_plan
+from fairway_runner.runs.records import SESSION, read_json, read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from fairway_agent.records import JsonRecord
-    from fairway_agent.shared.reports import Health, NodeReport, NodesRequest
     from fairway_core.target import KubernetesAccess, SlurmAccess, SshAccess, Target
-    from fairway_runner.engines.engine import Progress, Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.outputs import KeptOutput
-
+    from fairway_runner.runs.results import KeptOutput
 
 R = TypeVar("R", bound="JsonRecord")
 A = TypeVar("A", bound="SshAccess | SlurmAccess | KubernetesAccess")
-
 
 _MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
 _LEAST_FREE = 1 << 30  # bytes
@@ -105,7 +109,7 @@ class RemoteEngine(Engine, Generic[A]):
         launcher that starts its ranks there by itself: only what starts once a node is put into a
         container. Programs are looked for when a task starts: a job may load them as modules."""
         is_spread = job.container is not None and job.nodes > 1
-        if is_spread and job.template not in (*_ONCE_A_NODE, TEMPLATE):
+        if is_spread and job.template not in (*_ONCE_A_NODE, SESSION):
             message = f"`{job.template}` cannot start ranks in containers on several nodes here"
             hint = f"use one node, or one of the launchers {', '.join(_ONCE_A_NODE)}"
             raise UserError.of("no-containers", message, hint)
@@ -146,7 +150,6 @@ class RemoteEngine(Engine, Generic[A]):
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> None:
-        """One command on the host for all of them."""
         self.mirror.refresh(runs, logs=logs, samples=samples)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
@@ -164,7 +167,6 @@ class RemoteEngine(Engine, Generic[A]):
         return is_mine and self.place_of(other) == self.place_of(self.target)
 
     def begin_connection(self) -> None:
-        """Begins the connection to the host."""
         with suppress(UserError, OSError):
             self.remote_host.connection.begin()
 
@@ -173,8 +175,7 @@ class RemoteEngine(Engine, Generic[A]):
         if self._shares_folder(run):
             return run.id
         message = f"`after`: {run.id} runs on `{run.record.target}`, not on this cluster"
-        hint = f"wait for it first: fairway wait {run.id}"
-        raise UserError.of("foreign-run", message, hint)
+        raise UserError.of("foreign-run", message, f"wait for it first: fairway wait {run.id}")
 
     def _shares_folder(self, run: RunFolder) -> bool:
         """True if a run is in the same shared folder."""
@@ -183,7 +184,6 @@ class RemoteEngine(Engine, Generic[A]):
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
-        """Copies the outputs from the shared folder."""
         names = [f"tasks/{run.task_name(index)}/outputs" for index in tasks]
         host = self.remote_host
         # rsync expands a `~` no more once its arguments are protected: it begins at home.
@@ -191,7 +191,6 @@ class RemoteEngine(Engine, Generic[A]):
         host.connection.download(there, names, run.folder, deadline=self.deadline)
 
     def cancel(self, run: RunFolder) -> None:
-        """Tells the host, which ends what runs on all nodes."""
         if submission_state.is_final(run):
             return
         self.request_end(run)
@@ -199,7 +198,6 @@ class RemoteEngine(Engine, Generic[A]):
         self.wait(run)
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
-        """The host notes it, and tells the process that has the task."""
         self.request_end(run, task=run.task_name(task))
 
     def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
@@ -208,11 +206,9 @@ class RemoteEngine(Engine, Generic[A]):
         self.ask("runs.cancel", CancelRequest(run.id, last.submission, task=task, kill=kill), Done)
 
     def remove(self, run: RunFolder) -> None:
-        """Removes its folder from the shared one."""
         self.remote_host.call(f"{SHARED}.runs.runs", RunsRequest(remove=run.id), RunsReport)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
-        """Makes a folder for each run of the shared folder that is of this target."""
         return self.mirror.adopt(store, self.target)
 
     def main_host(self, run: RunFolder) -> str:
@@ -225,7 +221,6 @@ class RemoteEngine(Engine, Generic[A]):
         raise UserError.of("not-started", f"{run.id} has no node yet", hint)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """See `Engine.enter`."""
         names = (run.task_status(task).node or "").split(",")
         if node >= len(names) or not names[node]:
             raise self.no_node_yet(run, task)
@@ -389,7 +384,6 @@ class ScheduledEngine(RemoteEngine[A]):
         self.wait(run)
 
     def nodes(self) -> list[Node]:
-        """As the scheduler lists them, with Slurm those that are not there yet included."""
         return [
             Node(
                 *(node.name, node.state, node.address, node.run, node.reason),
@@ -400,5 +394,4 @@ class ScheduledEngine(RemoteEngine[A]):
         ]
 
     def order(self, action: str, node: str) -> None:
-        """Has the scheduler do it."""
         self.look(action=action, node=self.find_node(node).name)

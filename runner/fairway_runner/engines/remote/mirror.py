@@ -8,8 +8,10 @@ import os
 import re
 import time
 import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
@@ -19,6 +21,7 @@ from fairway_agent.shared.reports import (
     MOST,
     ReceiveReport,
     ReceiveRequest,
+    RunReport,
     RunRequest,
     RunsReport,
     RunsRequest,
@@ -32,30 +35,15 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE
 from fairway_runner.runs.figures import is_node_name
-from fairway_runner.runs.folder import MIRROR_LOCK, TakenId
+from fairway_runner.runs.folder import MIRROR_LOCK, RunFolder, RunFolders, TakenId
 from fairway_runner.runs.records import RunRecord, is_run_id, known_state, known_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from fairway_agent.shared.reports import RunReport
     from fairway_core.target import Target
     from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.engines.remote.submission_state import Submission
-    from fairway_runner.runs.folder import RunFolder, RunFolders
-
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-def check_names(report: RunReport, run: RunFolder) -> None:
-    """Unfit where a report names a task or setup that the run does not have, or an odd node."""
-    for name in (*report.tasks, *report.logs):
-        if name != "setup" and run.index_of(name) is None:
-            raise Unfit(f"{run.id} has no task `{shown(name)}`")
-    if not all(map(is_node_name, report.samples)):
-        raise Unfit("a node has an invalid name")
 
 
 def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
@@ -266,7 +254,11 @@ class Mirror:
         try:
             for run_id, run in runs.items():
                 if (report := answer.runs.get(run_id)) is not None:
-                    check_names(report, run)
+                    for name in (*report.tasks, *report.logs):
+                        if name != "setup" and run.index_of(name) is None:
+                            raise Unfit(f"{run.id} has no task `{shown(name)}`")
+                    if not all(map(is_node_name, report.samples)):
+                        raise Unfit("a node has an invalid name")
         except Unfit as error:
             raise self.remote.strange(error) from None
         return answer

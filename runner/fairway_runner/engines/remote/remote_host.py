@@ -7,11 +7,12 @@ each call is one command on the host, whatever it looks at.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.main import MARK, OLD_PYTHON, OLDEST
 from fairway_agent.quick import dataclass
-from fairway_agent.records import Unfit
+from fairway_agent.records import JsonRecord, Unfit
 from fairway_boot.files import NO_ANSWER
 from fairway_core import archives
 from fairway_core.findings import UserError
@@ -20,17 +21,15 @@ from fairway_runner.engines.remote import ssh
 from fairway_runner.engines.remote.connection import (
     COMMAND_TIMEOUT,
     STRANGE,
+    Connection,
+    Ended,
     Here,
     is_here,
     last_line,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fairway_agent.records import JsonRecord
     from fairway_core.fields import Reach
-    from fairway_runner.engines.remote.connection import Connection, Ended
 
 R = TypeVar("R", bound="JsonRecord")
 
@@ -72,8 +71,7 @@ class RemoteHost:
     ) -> R:
         """Calls a function there, `MODULE.VERB`, perhaps twice; returns its answer. UserError
         if the host refuses, gives no answer, or one of another type."""
-        name = archives.agent_digest()
-        words = ["sh", "-c", _CALL, "sh", self.shared, name, called]
+        words = ["sh", "-c", _CALL, "sh", self.shared, archives.agent_digest(), called]
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         if ended.code == _NO_BUNDLE:

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -43,8 +43,6 @@ from fairway_runner.engines.remote.connection import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_core.fields import Reach
 
 Program = Callable[[], list[str]]
@@ -137,7 +135,6 @@ class Ssh(Connection):
         return f"{self.user}@{self.host}" if self.user else self.host
 
     def begin(self) -> None:
-        """See `Connection.begin`."""
         if not self._connecting.acquire(blocking=False):
             return  # another thread connects
         try:
@@ -147,7 +144,6 @@ class Ssh(Connection):
             self._connecting.release()
 
     def execute(self, command: Command) -> Ended:
-        """See `Connection.run`."""
         line = shlex.join(command.words)
         program = lambda: [*self.command("-T"), "--", self.name, line]  # noqa: E731
         return self.run_with_retry(program, command)
@@ -194,7 +190,6 @@ class Ssh(Connection):
             super().upload(folder, to, deadline=deadline)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
-        """See `Connection.download`."""
         to.mkdir(parents=True, exist_ok=True)
         listed = b"".join(f"{name}\0".encode() for name in names)
         options = ["--recursive", "--files-from=-", "--from0", "--ignore-missing-args", "--"]
@@ -225,7 +220,6 @@ class Ssh(Connection):
         return self.has_rsync
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """See `Connection.interactive`."""
         if self._untried and not self.reached:
             with suppress(UserError):  # the terminal says what is wrong
                 self.run(["true"], deadline=_CONNECT_TIMEOUT)
@@ -374,8 +368,7 @@ class Ssh(Connection):
 
     def _options(self, patience: float = math.inf) -> list[str]:
         seconds = math.ceil(min(_CONNECT_TIMEOUT, patience))  # a Bastion has its own
-        way = bastion.settings(self.reach, self.host)
-        options = {**_OPTIONS, "ConnectTimeout": seconds, **way}
+        options = {**_OPTIONS, "ConnectTimeout": seconds, **bastion.settings(self.reach, self.host)}
         return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
     @property

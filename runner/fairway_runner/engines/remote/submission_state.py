@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
@@ -16,13 +18,9 @@ from fairway_runner.engines.outage import gone_input
 from fairway_runner.runs.records import known_as, known_state, known_task, read_plan, read_retry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from fairway_agent.spec import Chained
     from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder
-
 
 _FILE = "engine.json"
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
 from fairway_runner.quantities import number
-from fairway_runner.runs.figures import mean
+from fairway_runner.runs.figures import Sample, mean
 from fairway_runner.runs.metrics import Series, axis_of
-from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, read
+from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, Report, Row, read
 from fairway_runner.runs.report.svg import Scale, chart, label, line, polyline, scale_of, tag, text
 from fairway_runner.runs.results import metric_name
 from fairway_runner.runs.view import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from markupsafe import Markup
 
-    from fairway_runner.runs.figures import Sample
-    from fairway_runner.runs.report.data import Report, Row
     from fairway_runner.runs.store import Run
-
 
 SIZE = (520.0, 300.0)
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 508.0, 14.0, 256.0
@@ -337,16 +333,14 @@ def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
 
     values = sorted({value_of(row) for row in rows})
     # Values that people choose for a sweep, such as 0.01, 0.1, 1, are often powers.
-    is_log = values[0] > 0 and values[-1] / values[0] >= 20
-    scale = scale_of(values, _BOTTOM, _TOP, log=is_log)
+    scale = scale_of(values, _BOTTOM, _TOP, log=values[0] > 0 and values[-1] / values[0] >= 20)
     marks = values if len(values) <= _MOST_LABELS else scale.ticks()
     ticks = [(scale(v), label(v)) for v in marks]
     return _Axis(name, "param", lambda row: scale(value_of(row)), ticks)
 
 
 def _metric_axis(name: str, rows: Sequence[Row]) -> _Axis:
-    values = [row.metrics[name] for row in rows if name in row.metrics]
-    scale = scale_of(values, _BOTTOM, _TOP)
+    scale = scale_of([row.metrics[name] for row in rows if name in row.metrics], _BOTTOM, _TOP)
 
     def height(row: Row) -> float | None:
         return scale(row.metrics[name]) if name in row.metrics else None

@@ -6,7 +6,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from fairway_runner.quantities import duration, money, number
@@ -24,8 +24,6 @@ from fairway_runner.runs.report.data import MOST_CURVES, SHADES, Report, read
 from fairway_runner.runs.view import iso, run_facts, shown, target_facts
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from fairway_runner.runs.store import Run
 
 

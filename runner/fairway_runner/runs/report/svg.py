@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 def tag(name: str, *children: str, **attributes: str | float) -> Markup:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
 from fairway_core.documents import Document, FieldError, Model
 from fairway_core.suggestions import did_you_mean
-from fairway_runner.jobs.job_fields import Identifier, ParamValue
-from fairway_runner.jobs.sweep.models import Combinations, Sweep, too_many
-from fairway_runner.jobs.sweep.values import MOST_POINTS, values_of
+from fairway_runner.jobs.job_fields import Identifier, ParamValue, Scalar
+from fairway_runner.jobs.sweep_models import (
+    Combinations,
+    Generator,
+    Permutations,
+    Random,
+    Sweep,
+    too_many,
+)
+from fairway_runner.jobs.sweep_values import MOST_POINTS, Range, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from fairway_core.yaml_text import DataPath
-    from fairway_runner.jobs.job_fields import Scalar
-    from fairway_runner.jobs.sweep.models import Generator, Permutations, Random
-    from fairway_runner.jobs.sweep.values import Range
 
     Point = dict[str, ParamValue]
     Listed = Mapping[str, Sequence[str] | None]
@@ -37,20 +40,20 @@ def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Poi
     key, value = generator.key, generator.value
     if key not in ("files", "python"):
         return _GENERATORS[key](value)
-    from fairway_runner.jobs.sweep import sources  # of no use to most sweeps
+    from fairway_runner.jobs import sweep_sources  # of no use to most sweeps
 
     if key == "python":
-        return sources.function_points(value, folder)
+        return sweep_sources.function_points(value, folder)
     if isinstance(value, str):
-        return sources.file_points(sources.matching_files(value, folder))
+        return sweep_sources.file_points(sweep_sources.matching_files(value, folder))
     if value.input not in listed:
         message = f"the files of the input `{value.input}` are listed for a target"
         raise FieldError(message, "name it: --target NAME", ("input",))
     names = listed[value.input]
     if names is None:
-        return sources.file_points([value.pattern])
+        return sweep_sources.file_points([value.pattern])
     where = f"the input `{value.input}`"
-    return sources.file_points(sources.matching_names(value.pattern, names, where))
+    return sweep_sources.file_points(sweep_sources.matching_names(value.pattern, names, where))
 
 
 def _combined(combine: Callable[..., Iterable[Any]], axes: Axes) -> Iterator[Point]:

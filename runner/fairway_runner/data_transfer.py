@@ -22,9 +22,8 @@ from fairway_runner.runs.records import writing
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties
 
-    from fairway_runner.data.blobs import BlobPath
-    from fairway_runner.engines.azure.storage import Storage
-
+    from fairway_runner.data_blobs import BlobPath
+    from fairway_runner.engines.azure_storage import Storage
 
 T = TypeVar("T")
 
@@ -217,7 +216,7 @@ class Upload:
 
     def _kept_blocks(self, name: str) -> set[str]:
         """The blocks that an upload which was cut off has left."""
-        from fairway_runner.engines.azure.calls import ServiceError
+        from fairway_runner.engines.azure_calls import ServiceError
 
         blob = self._storage.container(self._at.container).get_blob_client(name)
         try:

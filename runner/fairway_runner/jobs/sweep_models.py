@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_runner.jobs.job_fields import Identifier, Scalar, written_like
-from fairway_runner.jobs.sweep.values import (
+from fairway_runner.jobs.sweep_values import (
     MOST_POINTS,
     Axis,
     Called,
@@ -22,8 +22,6 @@ from fairway_runner.jobs.sweep.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fairway_core.yaml_text import DataPath
 
 
@@ -31,8 +29,7 @@ def _pattern(value: str) -> str:
     if not [part for part in value.split("/") if part not in ("", ".")]:
         raise FieldError("the pattern names no file", "for example data/*.csv")
     if ".." in value.split("/"):
-        message = "`..` leads out of the job's folder"
-        raise FieldError(message, "write the files' absolute path")
+        raise FieldError("`..` leads out of the job's folder", "write the files' absolute path")
     return value
 
 
@@ -60,7 +57,6 @@ FunctionReference = Annotated[
     ),
 ]
 """`module:function`; the module lies in the job's folder."""
-
 
 # Beyond this a count is only called large: nobody reads its digits.
 _COUNTABLE = 10**15
@@ -99,8 +95,7 @@ class _OneList(Model):
     def _has_one_parameter(self) -> _OneList:
         names = list(self.__pydantic_extra__)
         if not names:
-            hint = "for example {pair: [a, b, c], length: 2}"
-            raise FieldError("it names no parameter", hint)
+            raise FieldError("it names no parameter", "for example {pair: [a, b, c], length: 2}")
         if len(names) > 1:
             message = f"it names two parameters, `{names[0]}` and `{names[1]}`"
             raise FieldError(message, "keep one of them", (names[1],))

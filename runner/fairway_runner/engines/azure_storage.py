@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure.calls import Calls, ServiceError
+from fairway_runner.engines.azure_calls import Calls, ServiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from azure.storage.blob import BlobProperties, BlobServiceClient, ContainerClient
 
     from fairway_core.target import Target
+
 
 OUTPUTS, CODE = "outputs", "code"
 """The containers: what tasks keep, and what they are made of (private to the account)."""
@@ -38,7 +38,7 @@ class Storage:
         """The SDK's client; UserError where neither target nor environment names an account."""
         from azure.storage.blob import BlobServiceClient
 
-        from fairway_runner.engines.azure.sdk import token_credential
+        from fairway_runner.engines.azure_sdk import token_credential
 
         url = self.target.storage.account_url if self.target.storage else ""
         given = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
@@ -60,7 +60,7 @@ class Storage:
         return BlobServiceClient(url, token_credential(), **self._options(url))
 
     def _options(self, url: str) -> dict[str, Any]:
-        from fairway_runner.engines.azure.sdk import transport
+        from fairway_runner.engines.azure_sdk import transport
 
         return {"transport": transport(self.target, url, self.calls.deadline), "retry_total": 0}
 

@@ -1,4 +1,4 @@
-"""Starts a run on this machine and ends it early."""
+"""The engine `local`: this machine's own MPI, watched over by a detached supervisor."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.engine import Engine, Node, inside_words
+from fairway_runner.engines.engine import Engine, Node, Secrets, inside_words
 from fairway_runner.engines.outage import gone_input
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from fairway_agent.spec import Chained
     from fairway_agent.state_files import RunState
     from fairway_core.target import Target
-    from fairway_runner.engines.engine import Secrets
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.outputs import KeptOutput
+    from fairway_runner.runs.results import KeptOutput
 
 
 def search_path() -> str:
@@ -111,7 +109,6 @@ class LocalEngine(Engine):
         }
 
     def task_environment(self, ranks: int) -> dict[str, str]:
-        """Returns the variables for ranks that share cores."""
         if ranks == 1 or "OMPI_MCA_mpi_yield_when_idle" in os.environ:
             return {}
         # Ranks that share cores must let others run while they wait: 100 times faster. Few ranks
@@ -122,12 +119,10 @@ class LocalEngine(Engine):
         """Its folder; UserError where it runs elsewhere."""
         if not runs_here(run.record.engine):
             message = f"`after`: {run.id} runs on `{run.record.target}`, not on this machine"
-            hint = f"wait for it first: fairway wait {run.id}"
-            raise UserError.of("foreign-run", message, hint)
+            raise UserError.of("foreign-run", message, f"wait for it first: fairway wait {run.id}")
         return str(run.folder)
 
     def waits_for(self, other: Target) -> bool:
-        """True if the other target is this machine too."""
         return runs_here(other.engine)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
@@ -168,11 +163,9 @@ class LocalEngine(Engine):
         _supervise(run, lock, secrets, retry=retry)
 
     def wait(self, run: RunFolder) -> None:
-        """Until nobody holds the run's lock any more."""
         run.await_lock()
 
     def cancel(self, run: RunFolder) -> None:
-        """Tells the run's supervisor to end; what a lost run left behind is ended too."""
         status = _tell(run, signal.SIGUSR1)
         if status.goes_on and status.supervisor is not None:
             self.wait(run)
@@ -180,23 +173,18 @@ class LocalEngine(Engine):
             _end_all(run)
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
-        """Notes it, and has the run's supervisor look."""
         from fairway_agent import control
 
-        known = control.read(run.folder)
-        control.cancel(run.folder, known.submission, run.task_name(task))
+        control.cancel(run.folder, control.read(run.folder).submission, run.task_name(task))
         _tell(run, signal.SIGHUP)
 
     def nodes(self) -> list[Node]:
-        """This machine."""
         return [Node("localhost", "idle", "127.0.0.1")]
 
     def main_host(self, run: RunFolder) -> str:
-        """This machine."""
         return "localhost"
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """All nodes are this machine."""
         words = inside_words(run.id, run.task_name(task), command, sys.executable)
         # In a session of its own: what is left of a run is ended by its sessions.
         if os.isatty(0) and os.isatty(1):

@@ -10,6 +10,7 @@ import math
 import numbers
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib.machinery import PathFinder
@@ -21,20 +22,17 @@ from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import unfit_character
-from fairway_runner.jobs.job_fields import IDENTIFIER
+from fairway_runner.jobs.job_fields import IDENTIFIER, ParamValue
 from fairway_runner.jobs.project_files import (
     require_inside,
     require_no_function,
     require_relative,
     walk,
 )
-from fairway_runner.jobs.sweep.values import MOST_POINTS
+from fairway_runner.jobs.sweep_values import MOST_POINTS
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from fairway_runner.jobs.job_fields import ParamValue
 
 
 def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
@@ -281,8 +279,7 @@ class _UserCode:
         if line_at is not None:
             file, line = line_at
             linecache.checkcache(file)
-            text = linecache.getline(file, line).rstrip("\r\n")
-            location = Location.of_line(file, line, text)
+            location = Location.of_line(file, line, linecache.getline(file, line).rstrip("\r\n"))
         message = f"`{self._reference}`: {message}"
         return UserError([Finding("sweep-function", message, hint, location=location)])
 

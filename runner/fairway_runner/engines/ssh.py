@@ -1,26 +1,23 @@
-"""Runs on a plain scale set or a single VM, over OpenSSH and a folder that its nodes share."""
+"""Plain scale sets and single VMs: the local engine seen through a connection."""
 
 from __future__ import annotations
 
 import secrets
 import shlex
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.shared.reports import Done, NodesRequest, SubmitRequest
+from fairway_agent.shared.reports import Done, Health, NodeReport, NodesRequest, SubmitRequest
 from fairway_core.findings import Finding, Severity
 from fairway_core.target import SshAccess
 from fairway_runner.engines.engine import Node
 from fairway_runner.engines.remote.engine import RemoteEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fairway_agent.shared.reports import Health, NodeReport
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
-
 
 # Seconds: the run's copy of its code may be many small files on a slow file system.
 _START_TIMEOUT = 1800.0
@@ -40,7 +37,6 @@ class SshEngine(RemoteEngine[SshAccess]):
     }
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
-        """Starts its supervisor on the main host."""
         request = SubmitRequest(run.id, submission.submission, code)
         self.ask("runs.submit", request, Done, timeout=_START_TIMEOUT)
         return ()
@@ -51,7 +47,6 @@ class SshEngine(RemoteEngine[SshAccess]):
         return f"the job needs {job.nodes} nodes, and {up} are up" if up < job.nodes else ""
 
     def nodes(self) -> list[Node]:
-        """As they announced themselves."""
         return [
             Node(
                 name=node.name,
@@ -82,7 +77,6 @@ class SshEngine(RemoteEngine[SshAccess]):
         return connection.interactive(["bash", "-c", line], forward=f"{port}:{socket}")
 
     def nodes_request(self, **asked: Any) -> NodesRequest:
-        """The nodes that the main host has heard of."""
         return NodesRequest(self.target.name, queue=self.access.queue or "", **asked)
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Places in a storage account: their addresses, listings, and staging from them on a cluster."""
+"""Files between this machine and the storage account of a target."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fairway_core.target import Target
-    from fairway_runner.engines.azure.storage import Storage
-
+    from fairway_runner.engines.azure_storage import Storage
 
 _CONTAINER = re.compile(r"[a-z0-9](-?[a-z0-9]){2,62}")
 
@@ -48,8 +47,7 @@ def blob_path(text: str) -> BlobPath:
     name, colon, rest = text.partition(":")
     container, _, path = rest.partition("/")
     if not colon or not container:
-        message = f"`{text}` does not name a container of a target"
-        raise UserError.of("bad-place", message, _FORM)
+        raise UserError.of("bad-place", f"`{text}` does not name a container of a target", _FORM)
     if character := unfit_character(rest):
         hint = f"names in storage are UTF-8; see what there is: fairway data ls {name}:{container}"
         raise UserError.of("bad-place", f"`{rest}` holds the character {character}", hint)

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,6 @@ from fairway_runner.runs.records import read_json
 from fairway_runner.submit.snapshot import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from fairway_runner.runs.folder import RunFolder
     from fairway_runner.runs.store import Run
 

@@ -1,24 +1,21 @@
-"""Begins the steps of a run, one after the other, and sees what becomes of them.
-
-What follows the run does that, a command or a server; steps that can wait on their targets are
-submitted before their time has come. A step is begun by submitting its run under an ID that follows
-from that of the whole, which submits nothing twice wherever it was cut off.
-"""
+"""Runs of several steps, each of which is a run of its own on its own target."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot import files
-from fairway_runner.engines.engine import Engine
+from fairway_runner.engines.engine import Engine, Secrets
 from fairway_runner.engines.outage import Refused
-from fairway_runner.engines.steps.workflow import WorkflowState
-from fairway_runner.runs.folder import require_one_job
+from fairway_runner.engines.workflow import WorkflowState
+from fairway_runner.runs.folder import RunFolder, require_one_job
 from fairway_runner.runs.records import (
     FINAL_STATES,
     STEPS_CANCELLED,
@@ -30,12 +27,7 @@ from fairway_runner.submit.rerun import retry as run_again
 from fairway_runner.submit.submission import resume
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from fairway_core.findings import UserError
-    from fairway_runner.engines.engine import Secrets
-    from fairway_runner.runs.folder import RunFolder
 
 
 @dataclass
@@ -63,7 +55,6 @@ class StepsEngine(Engine):
             self._look(run, logs=logs, begins=False)
 
     def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
-        """Updates the run's state, and begins each step whose time has come."""
         self._look(run, logs=logs, begins=True)
 
     def cancel(self, run: RunFolder) -> None:
@@ -82,11 +73,9 @@ class StepsEngine(Engine):
             self._go_on(workflow, begins=False)
 
     def main_host(self, run: RunFolder) -> str:
-        """UserError: each step has its own."""
         return require_one_job(run).id
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """UserError: each step has tasks of its own."""
         return len(require_one_job(run).id)
 
     def _look(self, run: RunFolder, *, logs: bool, begins: bool) -> None:

@@ -20,13 +20,12 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.outage import LEAST
 from fairway_runner.engines.remote.bastion import is_private
 from fairway_runner.engines.remote.connection import Command
-from fairway_runner.engines.remote.ssh import shared
+from fairway_runner.engines.remote.ssh import Ssh, shared
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
     from fairway_core.target import Target
-    from fairway_runner.engines.remote.ssh import Ssh
 
 
 _FAILED = "open failed: "  # what OpenSSH says of a connection that the far side could not make
@@ -121,7 +120,6 @@ class _GatewayAdapter(HTTPAdapter):
         super().__init__(pool_connections=HOSTS, pool_maxsize=KEPT)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        """See HTTPAdapter."""
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = _pools(self._gateway)
 

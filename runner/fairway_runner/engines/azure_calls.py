@@ -1,8 +1,4 @@
-"""Calls to a service that may fail for a while: asked again until they succeed or time is up.
-
-The SDK's own policy gives up after three tries, and where it does not it tries for ever; here
-one deadline holds for every call, with waits that grow and differ from client to client.
-"""
+"""Calls to a service that may fail for a while: asked again until they succeed or time is up."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -29,14 +26,12 @@ from azure.core.exceptions import (
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import outage as command_line
-from fairway_runner.engines.azure.sdk import how_to_sign_in, sign_in_again, why_not_signed_in
-from fairway_runner.engines.outage import Patient, Silence, TargetUnavailable
+from fairway_runner.engines.azure_sdk import how_to_sign_in, sign_in_again, why_not_signed_in
+from fairway_runner.engines.outage import Patient, Silence, TargetUnavailable, Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from fairway_runner.engines.outage import Watched
 
 T = TypeVar("T")
 
@@ -48,7 +43,6 @@ SOON = 30.0
 """Seconds for which a service that is away is asked by a command that only looks."""
 
 _START = "start the simulator: bin/batch-simulator --background, and then: source ./sim.env"
-
 
 # What storage says to somebody whom it knows. Source: Azure documentation, troubleshoot 403 errors
 # in Azure Blob Storage.
@@ -70,7 +64,6 @@ _KNOWN_TO_IT = {
         ),
     ),
 }
-
 
 _REFUSED = {
     "PoolNotFound": "deploy the environment, or read its targets again: fairway targets sync",

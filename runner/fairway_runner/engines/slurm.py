@@ -1,12 +1,13 @@
-"""Runs on a cluster that Slurm schedules, over OpenSSH and a folder that its nodes share."""
+"""Runs on a cluster that Slurm schedules."""
 
 from __future__ import annotations
 
 import secrets as random
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairway_agent.quick import dataclass
-from fairway_agent.shared.reports import NodesRequest, SubmitRequest
+from fairway_agent.shared.reports import Health, NodeReport, NodesRequest, SubmitRequest
 from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity
@@ -14,13 +15,9 @@ from fairway_core.target import SlurmAccess
 from fairway_runner.engines.remote.engine import ScheduledEngine, job_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from fairway_agent.shared.reports import Health, NodeReport
     from fairway_runner.engines.remote.submission_state import Submission
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
-
 
 # With what the scheduler of a Fairway environment begins the reasons that it gives.
 _OURS = ("fairway:", "Azure:")
@@ -80,11 +77,9 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
         return connection.interactive(relay, forward=f"{here}:{socket}")
 
     def nodes_request(self, **asked: Any) -> NodesRequest:
-        """The nodes of the partition."""
         return NodesRequest(self.access.partition, **asked)
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
-        """Reports the partition, the jobs that Slurm holds, and unfit nodes."""
         partition = self.access.partition
         if (state := health.available) != "up":
             why = next((node.reason for node in nodes if node.reason.startswith(_OURS)), "")
@@ -106,7 +101,6 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
                 yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
-        """Returns the request to Slurm."""
         from fairway_core.catalog import vm_size
 
         size = vm_size(self.target.vm_size) if self.target.vm_size else None

@@ -8,15 +8,17 @@ import shutil
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.files import NO_ANSWER, NO_CONNECTION
 from fairway_core.documents import Document
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner import worker
 from fairway_runner.engines.capabilities import runs_here
@@ -26,6 +28,7 @@ from fairway_runner.jobs.project_files import sent_before
 from fairway_runner.jobs.steps import read_steps, step_run
 from fairway_runner.runs.records import (
     STEPS_CANCELLED,
+    StepRecord,
     is_step_of,
     known_state,
     known_task,
@@ -47,12 +50,7 @@ from fairway_runner.submit.submission import (
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from fairway_core.findings import Finding
     from fairway_runner.runs.folder import RunFolder
-    from fairway_runner.runs.records import StepRecord
 
 
 def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
@@ -255,8 +253,7 @@ class WorkflowState:
                 started=started,
                 tasks=counts,
             )
-        ends = Counter(state.state for state in began)
-        state = state_files.end_state(ends)
+        state = state_files.end_state(Counter(state.state for state in began))
         if self.is_cancelled and counts["succeeded"] < len(self.states):
             state = "cancelled"
         ended = max((each.ended for each in self.states if each.ended), default=None)
@@ -297,8 +294,7 @@ class WorkflowState:
             if unmet := self._unmet(step):
                 self._leave_out(index, unmet)
                 return
-        folder = self.run.task_folder(index)
-        _show_log(folder, own)
+        _show_log(self.run.task_folder(index), own)
         state = TaskState(
             status.state,
             attempt=0 if begun else None,

@@ -8,18 +8,21 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, Discriminator, FiniteFloat, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    FiniteFloat,
+    GetCoreSchemaHandler,
+    Tag,
+    model_validator,
+)
 from pydantic_core import core_schema
 
 from fairway_agent.quick import dataclass
 from fairway_core.documents import FieldError, Model
 from fairway_runner.jobs.job_fields import ParamValue, Scalar
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-
 
 T = TypeVar("T")
 

@@ -1,1 +1,0 @@
-"""Files between this machine and the storage account of a target."""

@@ -1,1 +1,0 @@
-"""The clients of Azure's services that engines and `fairway data` share."""

@@ -1,1 +1,0 @@
-"""The engine `local`: this machine's own MPI, watched over by a detached supervisor."""

@@ -1,1 +1,0 @@
-"""Runs on a cluster that Slurm schedules."""

@@ -1,1 +1,0 @@
-"""Plain scale sets and single VMs: the local engine seen through a connection."""
