@@ -61,7 +61,6 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
         ["env", *(f"{name}={value}" for name, value in found.items()), *words],
         input=token.encode(),
         capture_output=True,
-        check=False,
     )
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]

@@ -82,11 +82,11 @@ def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str
     with _kept_image(image) as file:
         # Containers whose starter is gone, whose number ends their name; none of the user's own.
         listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
-        listed = subprocess.run(listing, env=environment, stdout=subprocess.PIPE, check=False)
+        listed = subprocess.run(listing, env=environment, stdout=subprocess.PIPE)
         for name in listed.stdout.decode().split():
             if not Path("/proc", name.rpartition("-")[2]).exists():
                 words = [*podman, "rm", "--force", name]
-                subprocess.run(words, env=environment, capture_output=True, check=False)
+                subprocess.run(words, env=environment, capture_output=True)
         if subprocess.call([*podman, "image", "exists", image], env=environment) == 0:
             return
         words = [*podman, "pull", "--quiet", image]
@@ -104,7 +104,7 @@ answers this user, and Podman where it works."""
 _NO_TOOL = 4
 _MODULE = "fairway_agent.container"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_ANSWER_TIME = 30.0  # seconds in which Docker's daemon answers
+_PATIENCE = 30.0  # seconds in which Docker's daemon answers
 # Docker's asks its daemon; Podman has none.
 _ASKED = {"docker": "version", "podman": "--version"}
 
@@ -390,9 +390,7 @@ def for_enroot(image: str) -> str:
 
 def _answers(program: str, asked: str) -> bool:
     try:
-        done = subprocess.run(
-            [program, asked], capture_output=True, check=False, timeout=_ANSWER_TIME
-        )
+        done = subprocess.run([program, asked], capture_output=True, timeout=_PATIENCE)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

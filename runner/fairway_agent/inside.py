@@ -96,9 +96,7 @@ def chosen(processes: list[Process], rank: int | None) -> list[Process]:
     wanted = rank if rank is not None else min(known, default=None)
     way = [each for each in processes if wanted is None or not known or each.rank == wanted][:1]
     while way:
-        below = [
-            each for each in processes if each.parent == way[0].pid and each.name not in _WAITING
-        ]
+        below = [one for one in processes if one.parent == way[0].pid and one.name not in _WAITING]
         if not below:
             break
         way.insert(0, below[0])
@@ -171,7 +169,7 @@ def _as_root() -> None:
     sudo = shutil.which("sudo")
     if os.geteuid() == 0 or sudo is None:
         return
-    if subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode == 0:
+    if subprocess.run([sudo, "-n", "true"], capture_output=True).returncode == 0:
         os.execv(sudo, [sudo, "-n", *sys.orig_argv])  # noqa: S606 - as above
 
 

@@ -27,9 +27,7 @@ LOG = "notify.log"
 
 _TEAMS = (".webhook.office.com", ".logic.azure.com", ".api.powerplatform.com")
 # Whether the package is installed, as on this machine, or lies in a folder.
-_PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from fairway_agent.notify import main; main()"
-)
+_PROGRAM = "import sys; sys.path[:0] = sys.argv[1:]; from fairway_agent.notify import main; main()"
 _SUBJECT = 150  # letters; the text has all of them
 _CARD = "application/vnd.microsoft.card.adaptive"
 
@@ -154,9 +152,7 @@ _MAIL_PORT, _TLS_PORT = 25, 465
 _TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: another try may succeed
 
 
-def deliver(
-    orders: Sequence[Mapping[str, Any]], pauses: Sequence[float] | None = None
-) -> list[str]:
+def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = None) -> list[str]:
     """Carries all of them out, those that failed once more after each pause; why some were not
     taken. An order is `{"url": …, "body": …}` or `{"server": …, …}`, as `notify` makes them."""
     left, lost = list(orders), []

@@ -47,9 +47,7 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
 def empty(written: Path, outputs: Mapping[str, Output]) -> tuple[str, ...]:
     """The outputs that have no file below `written`, of those that are kept after success."""
     wanted = {name: each for name, each in outputs.items() if each.when != "failure"}
-    return tuple(
-        name for name, each in wanted.items() if next(_chosen(written, each), None) is None
-    )
+    return tuple(name for name, one in wanted.items() if next(_chosen(written, one), None) is None)
 
 
 def said_empty(names: Collection[str]) -> str:

@@ -7,7 +7,7 @@ import resource
 import signal
 import sys
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
@@ -81,10 +81,9 @@ def taken() -> int | None:
 @cache
 def _sizes(_process: int) -> int | None:
     # It stays open: a sweep renders templates for each of its tasks.
-    try:
+    with suppress(OSError):
         return os.open("/proc/self/statm", os.O_RDONLY)
-    except OSError:
-        return None
+    return None
 
 
 @contextmanager

@@ -122,9 +122,7 @@ def _folders(mark: str) -> Iterator[str]:
 def sessions_with(variable: str) -> set[int]:
     """The sessions of processes that were started with a variable, as `NAME=value`."""
     meant = os.fsencode(variable)
-    return sessions_of_all(
-        int(name) for name, text in _each("environ") if meant in text.split(b"\0")
-    )
+    return sessions_of_all(int(pid) for pid, text in _each("environ") if meant in text.split(b"\0"))
 
 
 def sessions_where(is_meant: Callable[[str], bool]) -> set[int]:
@@ -247,17 +245,15 @@ class Guard:
     """A second process that ends a task's processes when their supervisor is killed. It learns of
     sessions through a pipe, and of the supervisor's end by that pipe's."""
 
-    def __init__(
-        self, inherited: Iterable[int], grace: float, is_mark: Callable[[str], bool]
-    ) -> None:
-        """Forks the guard; `inherited` are descriptors that it must not keep open, and `is_mark`
+    def __init__(self, others: Iterable[int], grace: float, is_mark: Callable[[str], bool]) -> None:
+        """Forks the guard; `others` are descriptors that it must not keep open, and `is_mark`
         knows the variables of all processes that are to be ended."""
         reading, self._writing = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
                 os.setsid()
-                for descriptor in (*inherited, self._writing):
+                for descriptor in (*others, self._writing):
                     os.close(descriptor)
                 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                     signal.signal(number, signal.SIG_IGN)

@@ -127,9 +127,7 @@ class Reconciliation(ABC):
         self.now = time.time()
         self.over = self.control.limit
         self.cancelled = self.control.is_cancelled or self.over is not None
-        self.final = {
-            index: state for state, indices in self.control.final.items() for index in indices
-        }
+        self.final = {index: state for state, some in self.control.final.items() for index in some}
         self.begun: set[str] = set()
         with suppress(FileNotFoundError):  # the run may be removed meanwhile
             self.begun = {each.name for each in (folder / "tasks").iterdir()}

@@ -249,7 +249,7 @@ def _nvidia(root: Path) -> Iterator[Gpu]:
         return
     try:
         done = subprocess.run(
-            _QUERY, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False
+            _QUERY, capture_output=True, text=True, errors="replace", timeout=_PATIENCE
         )
     except (OSError, subprocess.TimeoutExpired):
         return

@@ -58,7 +58,21 @@ def prepare(environment: Mapping[str, str]) -> None:
     does: see `slurm.allocation`.
     """
     if LEASE in environment:
-        _end_leftovers(f"{LEASE}={environment[LEASE]}")
+        from fairway_agent import processes  # who copies files looks at none
+        from fairway_boot.cluster import own_name
+
+        own = f"{LEASE}={environment[LEASE]}"
+        name, mine = own_name(), _share_of(own)
+
+        def is_left(variable: str) -> bool:
+            if not variable.startswith(f"{LEASE}=") or variable == own:
+                return False
+            theirs = _share_of(variable)
+            # Where one of the two has the whole node, the other cannot be there.
+            is_same = mine is None or theirs is None or not mine.isdisjoint(theirs)
+            return is_same and name in variable.rpartition("#")[2].split(",")
+
+        processes.end(processes.sessions_where(is_left) - {os.getsid(0)}, _GRACE)
     # Slurm's tasks remove their own, and may have made one before they have a process.
     keep = CORES in environment and LEASE not in environment
     make(Path(environment["FAIRWAY_SCRATCH_DIR"]), keep=keep)
@@ -80,23 +94,6 @@ def make(folder: Path, *, keep: bool = False) -> None:
         if other == folder or not (keep or other.name in alive):
             shutil.rmtree(other, ignore_errors=True)
     folder.mkdir(mode=0o700)
-
-
-def _end_leftovers(own: str) -> None:
-    from fairway_agent import processes
-    from fairway_boot.cluster import own_name
-
-    name, mine = own_name(), _share_of(own)
-
-    def is_left(variable: str) -> bool:
-        if not variable.startswith(f"{LEASE}=") or variable == own:
-            return False
-        theirs = _share_of(variable)
-        # Where one of the two has the whole node, the other cannot be there.
-        is_same = mine is None or theirs is None or not mine.isdisjoint(theirs)
-        return is_same and name in variable.rpartition("#")[2].split(",")
-
-    processes.end(processes.sessions_where(is_left) - {os.getsid(0)}, _GRACE)
 
 
 def _share_of(variable: str) -> set[int] | None:

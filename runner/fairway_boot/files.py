@@ -58,12 +58,11 @@ def alone(lock: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def try_lock(lock: Path, *, shared: bool = False) -> int | None:
-    """The descriptor that holds a lock file, until it is closed; None where somebody has it. Of
-    those that hold it `shared` there may be several."""
+def try_lock(lock: Path) -> int | None:
+    """The descriptor that holds a lock file, until it is closed; None where somebody has it."""
     descriptor = open_lock(lock)
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         return None

@@ -8,6 +8,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Any
@@ -151,8 +152,10 @@ def _open(request: urllib.request.Request, authority: str, timeout: float) -> HT
     try:
         found: HTTPResponse = urllib.request.build_opener(*handlers).open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
+        wait = None
         with error:
-            wait = _seconds(error.headers.get("Retry-After"))
+            with suppress(ValueError):  # it may be a date, which Azure does not send here
+                wait = max(0.0, float(error.headers.get("Retry-After") or ""))
             raise _failure(error.code, error.reason, error.read(), wait) from None
     return found
 
@@ -167,11 +170,3 @@ def _failure(status: int, reason: str, text: bytes, retry_after: float | None) -
         error = {"code": str(error), "message": body.get("error_description", "")}
     code, message = error.get("code", f"HTTP {status}"), error.get("message", reason)
     return Failure(status, str(code), str(message), retry_after)
-
-
-def _seconds(text: str | None) -> float | None:
-    """A Retry-After in seconds; None for a date, which Azure does not send here."""
-    try:
-        return max(0.0, float(text or ""))
-    except ValueError:
-        return None

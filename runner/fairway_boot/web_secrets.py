@@ -29,18 +29,16 @@ _OIDC = "oidc.conf"
 
 def main(arguments: Sequence[str]) -> int:
     """Answers with 0, or with 1 where the vault gives none or something else."""
-    settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    vault = KeyVault(
-        settings["vault"], Metadata(identity={"client_id": settings["client_id"]}).bearer
-    )
+    given = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    vault = KeyVault(given["vault"], Metadata(identity={"client_id": given["client_id"]}).bearer)
     folder = Path(arguments[1])
     try:
-        found = files_of(vault, settings["certificate"], settings["secret"], folder)
+        found = files_of(vault, given["certificate"], given["secret"], folder)
     except Failure as failure:
         sys.stderr.write(f"{failure}\n")
         return 1
     if write(found, folder):
-        subprocess.run(settings["changed"], check=True)
+        subprocess.run(given["changed"], check=True)
     return 0
 
 
@@ -67,15 +65,13 @@ def certificate_of(value: str, name: str) -> tuple[str, str]:
         except binascii.Error:
             packed = b""
         command = ["openssl", "pkcs12", "-nodes", "-passin", "pass:"]
-        done = subprocess.run(command, input=packed, capture_output=True, check=False)
+        done = subprocess.run(command, input=packed, capture_output=True)
         if done.returncode:
             raise Failure(0, "BadCertificate", f"{name} holds neither PEM nor PKCS #12")
         value = done.stdout.decode("utf-8", "replace")
     blocks: dict[str, list[str]] = {}
-    for found in _BLOCK.finditer(value.replace("\r\n", "\n").rstrip() + "\n"):
-        blocks.setdefault("key" if found[1].endswith("PRIVATE KEY") else found[1], []).append(
-            found[0]
-        )
+    for one in _BLOCK.finditer(value.replace("\r\n", "\n").rstrip() + "\n"):
+        blocks.setdefault("key" if one[1].endswith("PRIVATE KEY") else one[1], []).append(one[0])
     chain, keys = blocks.get("CERTIFICATE", []), blocks.get("key", [])
     if not chain or len(keys) != 1:
         raise Failure(0, "BadCertificate", f"{name} holds no certificate with its key")

@@ -53,9 +53,7 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
         text = (files(package) / path).read_text(encoding="utf-8")
         tree = ast.parse(text)
         body = _Constants(tree).visit(tree).body
-        known = {
-            each.name: each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)
-        }
+        known = {one.name: one for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
         if node := known.get(name):
             found[name] = node
             for base in map(ast.unparse, getattr(node, "bases", ())):
@@ -386,9 +384,7 @@ def checks() -> str:
 def live_checks() -> str:
     """A table of the checks that ask Azure."""
     rows = ["| check | severity | looks at | reads, under the subscription |", "|---|---|---|---|"]
-    rows += [
-        f"| `{id_}` | {one.severity} | {one.text} | {one.reads} |" for id_, one in LIVE.items()
-    ]
+    rows += [f"| `{id_}` | {it.severity} | {it.text} | {it.reads} |" for id_, it in LIVE.items()]
     return "\n".join(rows)
 
 

@@ -109,10 +109,9 @@ def lose(host: str) -> None:
 
 def lost_nodes(folder: Path) -> list[str]:
     """The nodes of the task of a folder that could not be reached, each once."""
-    try:
+    with suppress(FileNotFoundError):
         return list(dict.fromkeys((folder / LOST_NODES).read_text(encoding="utf-8").split()))
-    except FileNotFoundError:
-        return []
+    return []
 
 
 def unreachable(hosts: Iterable[str]) -> list[str]:

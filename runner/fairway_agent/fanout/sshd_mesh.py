@@ -151,9 +151,7 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
         # It goes into the background only when it listens.
         # What looks for the task's own programs on this node is to leave it out.
         marked = {**os.environ, SERVICE: "1"}
-        done = subprocess.run(
-            words, check=False, stdin=subprocess.DEVNULL, capture_output=True, env=marked
-        )
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=marked)
         if done.returncode == 0:
             return port
         errors = (folder / "sshd.log").read_text(errors="replace") + done.stderr.decode()
@@ -194,7 +192,6 @@ def _ask(words: Sequence[str], timeout: float | None = None) -> subprocess.Compl
     for an answer, and which may take as long as it likes."""
     return subprocess.run(
         words,
-        check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout,

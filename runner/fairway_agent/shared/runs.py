@@ -337,9 +337,7 @@ def reports(
     return found
 
 
-def _report(
-    folder: Path, asked: messages.RunRequest, budget: list[int]
-) -> messages.RunReport | None:
+def _report(folder: Path, asked: messages.RunRequest, room: list[int]) -> messages.RunReport | None:
     # The run's own state first: what is final there is final in all that is read after it.
     state = state_files.read_run(folder)
     if state is None and not (folder / "plan.json").is_file():
@@ -360,11 +358,11 @@ def _report(
             status = replace(status, log_size=log.stat().st_size if log.exists() else 0)
         tasks[name] = status
     files = ((name, _folder(folder, name) / "log.txt") for name in asked.logs)
-    logs, more = messages.pieces_of(files, asked.logs, budget)
+    logs, more = messages.pieces_of(files, asked.logs, room)
     if asked.samples is None:
         return messages.RunReport(state, tasks, logs, more=more)
     files = ((each.stem, each) for each in sorted((folder / FIGURES).glob("*.jsonl")))
-    samples, more_samples = messages.pieces_of(files, asked.samples, budget)
+    samples, more_samples = messages.pieces_of(files, asked.samples, room)
     return messages.RunReport(state, tasks, logs, samples, more or more_samples)
 
 

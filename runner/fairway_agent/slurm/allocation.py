@@ -102,10 +102,9 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
 @cache
 def _has_pyxis() -> bool:
     """True if srun supports containers: the plugin adds the option to its help."""
-    try:
+    with suppress(commands.Refused):
         return "--container-image" in commands.run(["srun", "--help"])
-    except commands.Refused:
-        return False
+    return False
 
 
 _HERE, _PREPARE = "fairway_agent.slurm.allocation", "fairway_agent.prepare"
@@ -181,11 +180,9 @@ class SlurmNodes(SharedNodes):
 
     def _step(self, task: Task, words: list[str]) -> None:
         """Runs what ends something on the other nodes, and goes on where one does not answer."""
-        quiet = subprocess.DEVNULL
+        null = subprocess.DEVNULL
         try:
-            subprocess.call(
-                words, env=_for_step(), stdin=quiet, stderr=quiet, timeout=_STEP_PATIENCE
-            )
+            subprocess.call(words, env=_for_step(), stdin=null, stderr=null, timeout=_STEP_PATIENCE)
         except subprocess.TimeoutExpired:
             names = ", ".join(host.name for host in task.hosts[1:])
             line = f"fairway: what was left on {names} may go on: no answer in time"

@@ -73,12 +73,10 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
     found, left = [], sorted(names)
     while left:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
-        listed = commands.run(
+        said = commands.run(
             ["squeue", "-h", "-r", "-t", "all", "--name", ",".join(some), "-o", _FIELDS]
         )
-        found += [
-            line.split("|", _LAST) for line in listed.splitlines() if line.count("|") >= _LAST
-        ]
+        found += [line.split("|", _LAST) for line in said.splitlines() if line.count("|") >= _LAST]
     lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
     whys: dict[str, str] = {}  # why the scheduler has nodes of a partition rest
     if lacking:

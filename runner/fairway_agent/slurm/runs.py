@@ -17,7 +17,7 @@ from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from fairway_agent.control import Control, Part
@@ -135,9 +135,7 @@ class _Reconciliation(Reconciliation):
 
     WATCH: ClassVar = Watch
 
-    def __init__(
-        self, folder: Path, known: Control, jobs: Mapping[tuple[str, int], Element]
-    ) -> None:
+    def __init__(self, folder: Path, known: Control, jobs: dict[tuple[str, int], Element]) -> None:
         super().__init__(folder, known)
         self.jobs = jobs
 

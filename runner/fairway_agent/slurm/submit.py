@@ -216,19 +216,17 @@ def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, b
         control.note_part(folder, number, new)
 
 
-def _found(
-    folder: Path, part: Part, submission: int, partition: str, listed: Iterable[Element]
-) -> str:
+def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterable[Element]) -> str:
     """The job among those `listed` that an earlier try has submitted for this part; "" for none."""
     here = set(partition.split(","))
-    comment = part.comment(folder.name, submission)
+    comment = part.comment(folder.name, number)
     for element in listed:
         # The run may have left another partition, where its job is about to end, or has ended; one
         # of this try that began has left its trace.
         is_here = bool(here & set(element.partition.split(",")))
         if element.comment == comment and is_here and element.state not in ENDED:
             return element.job
-    trace = folder / "jobs" / f"{part.stage}-{part.number}-{submission}"
+    trace = folder / "jobs" / f"{part.stage}-{part.number}-{number}"
     return trace.read_text(encoding="ascii").strip() if trace.exists() else ""
 
 

@@ -110,11 +110,9 @@ class SshNodes(SharedNodes):
 
     def reach(self, task: Task, path: str) -> dict[str, str]:
         """With a container the script of one node is in it, and of several what it starts there."""
-        inside = container.entry(task.run_folder)
+        words = container.entry(task.run_folder)
         count = len(task.addresses())
-        return launchers.contract(
-            self.WAY, path, nodes=count, inside=inside, contained=bool(inside)
-        )
+        return launchers.contract(self.WAY, path, nodes=count, inside=words, contained=bool(words))
 
 
 if __name__ == "__main__":

@@ -327,7 +327,6 @@ def _devices(host: Host) -> Devices | None:
     if host.is_near:
         return devices_of.look()
     said = remote_exec.printed(host.address, processes.program(devices_of.__name__))
-    try:  # a login shell may print more before it
+    with suppress(ValueError, RecursionError, Unfit):
         return Devices.from_json(json.loads(said.strip().rpartition("\n")[2]))
-    except (ValueError, RecursionError, Unfit):
-        return None
+    return None

@@ -155,9 +155,9 @@ def nodes(shared: Path, request: messages.NodesRequest, _: object) -> messages.N
     """The nodes, with the run on each. With `health` each is connected to."""
     queue = queue_of(request.queue, shared, request.group)
     used, known = users(queue, request.group), known_hosts(queue, request.group)
-    has_ssh = shutil.which("ssh") is not None
+    ssh = shutil.which("ssh") is not None
     asked = [host.address for host in known if host.is_fresh and not host.is_near]
-    gone = remote_exec.unreachable(asked) if request.health and has_ssh else []
+    gone = remote_exec.unreachable(asked) if request.health and ssh else []
     found = tuple(
         messages.NodeReport(
             name=host.name,
@@ -171,23 +171,20 @@ def nodes(shared: Path, request: messages.NodesRequest, _: object) -> messages.N
         )
         for host in known
     )
-    return messages.NodesReport(
-        found, runs.health(shared, has_ssh=has_ssh) if request.health else None
-    )
+    return messages.NodesReport(found, runs.health(shared, has_ssh=ssh) if request.health else None)
 
 
 def main() -> None:
     """The supervisor; see the module's docstring for its arguments."""
-    from fairway_agent import access  # what is asked about runs needs none of these
+    # What is asked about runs needs none of these.
     from fairway_agent.ssh.attempt import SshNodes
     from fairway_agent.supervisor import supervise
+    from fairway_agent.task.scheduled import read_secrets
 
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     try:
         plan = job_facts.read_shared_plan(folder, retry="retry" in sys.argv[4:])
-        if plan.secrets:
-            # Into this process's memory, and from there into that of the tasks.
-            os.environ.update(access.secrets_of(folder))
+        read_secrets(folder, plan)
         target = job_facts.of_target(folder)
         place = queue_of(target.queue, folder.parents[1], target.name)
         queue = Queue(place, target.name, folder.name)

@@ -28,10 +28,9 @@ _OVERTAKEN = "OperationPreempted"
 
 @dataclass(frozen=True)
 class Instance:
-    """A VM of a scale set: its number there, its unique id, and how far Azure has come with it."""
+    """A VM of a scale set: its number there, and how far Azure has come with it."""
 
     id: str
-    vm: str
     state: str
 
     @property
@@ -74,16 +73,10 @@ class ScaleSetClient:
         """All instances that there are, whatever their state."""
         found, url = [], f"{self._url}/virtualMachines?api-version={_API}"
         while url:
-            body = self._send_to("GET", url).body
+            body = self._send("GET", url).body
             for row in body.get("value", []):
-                properties = row.get("properties", {})
-                found.append(
-                    Instance(
-                        id=str(row["instanceId"]),
-                        vm=str(properties.get("vmId", "")).lower(),
-                        state=str(properties.get("provisioningState", "")),
-                    )
-                )
+                state = str(row.get("properties", {}).get("provisioningState", ""))
+                found.append(Instance(str(row["instanceId"]), state))
             url = body.get("nextLink") or ""
         return found
 
@@ -104,7 +97,7 @@ class ScaleSetClient:
         while time.monotonic() < deadline:
             if url:
                 try:
-                    if _finished(self._send_to("GET", url).body):
+                    if _finished(self._send("GET", url).body):
                         return
                 except Failure as failure:
                     if failure.status not in (*_FORBIDDEN, _GONE) and failure.code != _OVERTAKEN:
@@ -116,20 +109,14 @@ class ScaleSetClient:
             time.sleep(self._settings.poll)
         raise Failure(0, "NoEnd", f"Azure was not done after {self._settings.patience:.0f} s")
 
-    def _send(self, method: str, path: str, body: object = None) -> Answer:
-        return self._send_to(method, f"{self._url}{path}?api-version={_API}", body)
-
-    def _send_to(self, method: str, url: str, body: object = None) -> Answer:
-        # Also to the operation that an answer names: a token goes to Azure and nowhere else.
-        if not url.startswith(f"{self._settings.arm}/"):
+    def _send(self, method: str, where: str, body: object = None) -> Answer:
+        """Sends to a path of the scale set, or to the address that an answer has named."""
+        url = where if "://" in where else f"{self._url}{where}?api-version={_API}"
+        arm, authority = f"{self._settings.arm}/", self._settings.authority
+        if not url.startswith(arm):  # a token goes to Azure and nowhere else
             raise Failure(0, "ForeignUrl", f"{url} is not at {self._settings.arm}")
-        return send(
-            method,
-            url,
-            headers=self._metadata.bearer(f"{self._settings.arm}/"),
-            body=body,
-            authority=self._settings.authority,
-        )
+        headers = self._metadata.bearer(arm)
+        return send(method, url, headers=headers, body=body, authority=authority)
 
 
 def _finished(operation: dict[str, Any]) -> bool:
@@ -173,7 +160,7 @@ class Capacity:
             _log.error("%s: %s", self._name, failure)
         if self.make_do(reason) == []:
             with opened(self._settings, self._name) as registry:
-                registry.hold.served()
+                registry.hold.shortages = 0
 
     def release(self, names: list[str]) -> None:
         """Deletes the instances of these nodes, and any that an earlier call left over."""

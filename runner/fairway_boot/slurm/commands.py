@@ -40,7 +40,6 @@ def run(words: Sequence[str], *, stdin: str = "", timeout: float = TIMEOUT) -> s
             text=True,
             errors="replace",
             timeout=timeout,
-            check=False,
         )
     except FileNotFoundError:
         message = f"`{words[0]}` is not on the login host's PATH"

@@ -114,11 +114,9 @@ def _requeue(settings: Settings, job: str) -> None:
 
 def _jobs(settings: Settings, name: str) -> dict[str, str]:
     """The comments of the jobs on this node by their ids, each element of an array by its own."""
-    states = "running,configuring,suspended,completing"
-    text = commands.tell(
-        settings, "squeue", "-h", "-w", name, "-t", states, "-o", "%A %k", timeout=10
-    )
-    found = (line.partition(" ") for line in text.splitlines() if line.strip())
+    live = "running,configuring,suspended,completing"
+    out = commands.tell(settings, "squeue", "-h", "-w", name, "-t", live, "-o", "%A %k", timeout=10)
+    found = (line.partition(" ") for line in out.splitlines() if line.strip())
     return {job: comment for job, _, comment in sorted(found)}
 
 

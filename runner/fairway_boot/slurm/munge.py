@@ -71,13 +71,11 @@ def trusted_user(settings: Settings) -> int:
 
 
 def _run(settings: Settings, program: str, text: bytes) -> bytes:
-    command = [f"{settings.bin}/{program}" if settings.bin else program]
+    words = [f"{settings.bin}/{program}" if settings.bin else program]
     if settings.munge_socket:
-        command.append(f"--socket={settings.munge_socket}")
+        words.append(f"--socket={settings.munge_socket}")
     try:
-        done = subprocess.run(
-            command, input=text, capture_output=True, check=False, timeout=_TIMEOUT
-        )
+        done = subprocess.run(words, input=text, capture_output=True, timeout=_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Refused(f"{program}: {error}") from None
     if done.returncode:

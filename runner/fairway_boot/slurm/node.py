@@ -131,9 +131,7 @@ def _look(settings: Settings) -> str:
     if not settings.check:
         return ""
     try:
-        done = subprocess.run(
-            settings.check, capture_output=True, text=True, check=False, timeout=_LONGEST
-        )
+        done = subprocess.run(settings.check, capture_output=True, text=True, timeout=_LONGEST)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the health check did not run: {error}"
     said = " ".join((done.stdout or done.stderr).split())

@@ -54,10 +54,6 @@ class Hold:
         self.reason = f"Azure: nodes missing: {refused}, since {since}, next try {again}: {reason}"
         return self.reason
 
-    def served(self) -> None:
-        """Azure made all that it was asked for."""
-        self.shortages = 0
-
     def missed(self, settings: Settings, count: int, trouble: str) -> str:
         """Instances never became nodes: a round more; answers with the reason for their nodes."""
         self._wait(settings, self.misses)
@@ -67,10 +63,6 @@ class Hold:
         then = "the partition is down" if self.closed else f"next try {_clock(self.until)}"
         self.reason = f"{what}, round {self.misses} of {_MOST_MISSES}: {then}"
         return self.reason
-
-    def joined(self) -> None:
-        """An instance became a node."""
-        self.misses = 0
 
     def open(self) -> None:
         """Somebody has put the partition up again: it is as if nothing had been."""

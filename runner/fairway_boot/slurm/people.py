@@ -2,7 +2,7 @@
 
 By Azure's metadata service everybody on the machine would get a token with which to read the munge
 key, so that a firewall rule keeps people's programs from it. A token that opens one vault opens all
-that the identity may read. So two programs answer as root in its place:
+that the identity may read. So two programs reply as root in its place:
 
     people tokens PORT      tokens for blobs and images, and never for vaults
     people secrets SOCKET   single secrets of the environment's vault, each for those alone whom the
@@ -57,22 +57,18 @@ class _TokenHandler(BaseHTTPRequestHandler):
         asked = urlsplit(self.path)
         resource = parse_qs(asked.query).get("resource", [""])[0].rstrip("/")
         if asked.path != _PATH or self.headers.get("Metadata") != "true":
-            self._refuse(
-                400, "BadRequest", "tokens are all that people's programs can ask for here"
-            )
+            self._deny(400, "BadRequest", "tokens are all that people's programs can ask for here")
         elif resource not in _RESOURCES:
-            self._refuse(
-                403, "Forbidden", f"people's jobs get no token for {resource} on this node"
-            )
+            self._deny(403, "Forbidden", f"people's jobs get no token for {resource} on this node")
         else:
             try:
                 token, until = self.metadata.token_until(resource)
             except Failure as failure:
-                self._refuse(failure.status or 502, failure.code, failure.message)
+                self._deny(failure.status or 502, failure.code, failure.message)
                 return
             self._answer(200, {"access_token": token, "expires_on": str(int(until))})
 
-    def _refuse(self, status: int, code: str, message: str) -> None:
+    def _deny(self, status: int, code: str, message: str) -> None:
         self._answer(status, {"error": {"code": code, "message": message}})
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
@@ -89,7 +85,7 @@ class _TokenHandler(BaseHTTPRequestHandler):
 
 def token_server(metadata: Metadata, port: int) -> ThreadingHTTPServer:
     """The service on this port of the loopback address."""
-    handler = type("TokenHandler", (_TokenHandler,), {"metadata": metadata})
+    handler = type("Handler", (_TokenHandler,), {"metadata": metadata})
     return ThreadingHTTPServer(("127.0.0.1", port), handler)
 
 
@@ -121,18 +117,16 @@ class _SecretHandler(StreamRequestHandler):
     name_of: Callable[[int], str]
 
     def handle(self) -> None:
-        """Answers one question, which is a line; so is the answer."""
+        """Answers one question, which is a line; so is the reply."""
         uid = struct.unpack(_PEER, _credentials(self.connection))[1]
         try:
             name = self.rfile.readline(_LONGEST).decode("ascii").strip()
-            answer: dict[str, Any] = {
-                "value": secret_for(type(self).name_of(uid), name, self.vault)
-            }
+            reply: dict[str, Any] = {"value": secret_for(type(self).name_of(uid), name, self.vault)}
             _log.info("user %d reads %s", uid, name)
         except (Refused, OSError, KeyError, UnicodeDecodeError) as error:
-            answer = {"error": str(error) or "there is no such user"}
-            _log.info("user %d is refused: %s", uid, answer["error"])
-        self.wfile.write(json.dumps(answer).encode() + b"\n")
+            reply = {"error": str(error) or "there is no such user"}
+            _log.info("user %d is refused: %s", uid, reply["error"])
+        self.wfile.write(json.dumps(reply).encode() + b"\n")
 
 
 def secret_server(
@@ -140,9 +134,7 @@ def secret_server(
 ) -> ThreadingUnixStreamServer:
     """The service at a socket, to which everybody may connect."""
     path.unlink(missing_ok=True)
-    handler = type(
-        "SecretHandler", (_SecretHandler,), {"vault": vault, "name_of": staticmethod(name_of)}
-    )
+    handler = type("Handler", (_SecretHandler,), {"vault": vault, "name_of": staticmethod(name_of)})
     found = ThreadingUnixStreamServer(str(path), handler)
     found.daemon_threads = True
     os.chmod(path, 0o666)  # noqa: PTH101, S103 - who asks is told by the kernel

@@ -165,7 +165,7 @@ def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozens
         for node, claim in registry.claims.items():
             if not claim.joined and states.get(node, _NOT_THERE).isdisjoint(_NOT_THERE):
                 claim.joined = True
-                registry.hold.joined()
+                registry.hold.misses = 0
         if registry.hold.closed and commands.partition_is_up(settings, name):
             _log.info("%s: the partition was opened again", name)
             registry.hold.open()

@@ -119,12 +119,10 @@ def begin() -> tuple[Settings, Metadata]:
     return settings, metadata_service(settings)
 
 
-def _unexpected(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
+def _unexpected(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
     if issubclass(kind, KeyboardInterrupt):
         return
-    logging.getLogger(__name__).critical("unexpected", exc_info=(kind, error, trace))
+    logging.getLogger(__name__).critical("unexpected", exc_info=(kind, error, tb))
 
 
 def metadata_service(settings: Settings) -> Metadata:

@@ -31,7 +31,6 @@ def ssh(
         Argument(
             metavar="[NODE] [-- COMMAND…]",
             help="A node and a command; by default a shell on the main host, or on any node.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -50,9 +49,7 @@ def ssh(
 def ssh_config(
     targets: Annotated[
         list[str],
-        Argument(
-            metavar="TARGET…", help="Names of targets.", autocompletion=arguments.complete_targets
-        ),
+        Argument(metavar="TARGET…", help="Targets.", autocompletion=arguments.complete_targets),
     ],
 ) -> None:
     """Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets.
@@ -67,9 +64,7 @@ def ssh_config(
 
 def exec_(
     run: arguments.RunArgument,
-    words: Annotated[
-        list[str], Argument(metavar="-- COMMAND…", help="The command to run.", show_default=False)
-    ],
+    words: Annotated[list[str], Argument(metavar="-- COMMAND…", help="The command to run.")],
     task: Annotated[
         str | None, Option(metavar="TASK", help="The task to join; by default the first running.")
     ] = None,
@@ -234,7 +229,6 @@ def stop(
         Argument(
             metavar="[RUN]",
             help="The session; by default the only one.",
-            show_default=False,
             autocompletion=arguments.complete_runs,
         ),
     ] = None,
@@ -246,10 +240,8 @@ def stop(
     session = chosen(run_store(), run)
     session.cancel()
     remove_host(session)
-    if json_:
-        print(json.dumps({"run_id": session.id, "state": session.state}))
-    else:
-        print(f"{session.id} {session.state}")
+    facts = {"run_id": session.id, "state": session.state}
+    print(json.dumps(facts) if json_ else " ".join(facts.values()))
 
 
 @dev.command("list")

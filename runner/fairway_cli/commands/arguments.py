@@ -162,7 +162,6 @@ EnvironmentArgument = Annotated[
     Argument(
         metavar="[ENVIRONMENT]",
         help="A file or a name; by default FAIRWAY_ENVIRONMENT, then the project's own.",
-        show_default=False,
         autocompletion=complete_environments,
     ),
 ]
@@ -207,12 +206,7 @@ SetOption = Annotated[
 ]
 TagOption = Annotated[
     list[str] | None,
-    Option(
-        "--tag",
-        metavar="TAG",
-        help="Tag to find the run by, as with `fairway list --tag`. Repeatable.",
-        autocompletion=complete_tags,
-    ),
+    Option("--tag", metavar="TAG", help="Tag of a run. Repeatable.", autocompletion=complete_tags),
 ]
 NoteOption = Annotated[str | None, Option("--note", metavar="TEXT", help="What the run is about.")]
 StateOption = Annotated[
@@ -243,7 +237,6 @@ _DeadlineOption = Annotated[
         metavar="SPAN",
         help="How long to keep retrying a failing service; by default 10m.",
         callback=_choose_deadline,
-        show_default=False,
     ),
 ]
 

@@ -153,11 +153,11 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
     service = PriceService(
         deadline=seconds, watch=lambda: silence.watch("Azure's price service", seconds)
     )
-    return AskedOrAtHand(CachedPrices(service), _say_away)
 
+    def say_away(error: UserError) -> None:
+        warn(*(replace(finding, severity=Severity.WARNING) for finding in error.findings))
 
-def _say_away(error: UserError) -> None:
-    warn(*(replace(finding, severity=Severity.WARNING) for finding in error.findings))
+    return AskedOrAtHand(CachedPrices(service), say_away)
 
 
 def _region(name: str | None, prices: Path | None) -> str | None:

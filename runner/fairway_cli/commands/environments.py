@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from fairway_core.environment.egress import Outbound
     from fairway_runner.live.doctor import Examined
     from fairway_runner.live.requirements import Offer
-    from fairway_runner.starter import Settings
 
 _QUESTIONS = {
     "location": "Azure region",
-    "engine": (
-        "Engine that runs the jobs (ssh: VMs of your own, slurm: a queue, batch: Azure Batch)"
-    ),
+    "engine": ("Engine that runs jobs (ssh: VMs of your own, slurm: a queue, batch: Azure Batch)"),
     "size": "VM size (fairway sizes lists them)",
     "nodes": "How many nodes, at most",
     "budget": "Monthly budget in USD, for alerts",
@@ -97,10 +94,6 @@ def init(
     settings = Settings.checked(name, folder, keys, given)
     for path in write_project(folder, settings):
         print(folder / path)
-    _print_next(folder, settings)
-
-
-def _print_next(folder: Path, settings: Settings) -> None:
     for finding in settings.known:
         print(f"\nnote: {finding.message}")
         print(f"  environments/{settings.name}.yaml has `fairway check` ignore `{finding.id}`")
@@ -237,10 +230,7 @@ def doctor(
     target: Annotated[
         str | None,
         Argument(
-            metavar="TARGET",
-            help="Check this target instead.",
-            show_default=False,
-            autocompletion=arguments.complete_targets,
+            metavar="TARGET", help="Check this target.", autocompletion=arguments.complete_targets
         ),
     ] = None,
     environment: Annotated[
@@ -327,10 +317,8 @@ def sizes(
     from fairway_core.catalog import vm_sizes
 
     sizes = select(vm_sizes().values(), rdma=rdma, gpu=gpu)
-    if json_:
-        print(json.dumps([size_facts(size) for size in sizes], indent=1))
-    else:
-        print(size_table(sizes))
+    facts = [size_facts(size) for size in sizes]
+    print(json.dumps(facts, indent=1) if json_ else size_table(sizes))
 
 
 class Kind(StrEnum):

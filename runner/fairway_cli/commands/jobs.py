@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 
 def submit(
-    job: Annotated[
-        str | None, Argument(metavar="JOB", help="The job file.", show_default=False)
-    ] = None,
+    job: Annotated[str | None, Argument(metavar="JOB", help="The job file.")] = None,
     target: TargetsOption = None,
     set_: SetOption = None,
     tag: TagOption = None,
@@ -192,9 +190,7 @@ def sweep(
 def templates(
     name: Annotated[
         str | None,
-        Argument(
-            metavar="[NAME]", help="Explain this template.", autocompletion=complete_templates
-        ),
+        Argument(metavar="[NAME]", help="Explain this one.", autocompletion=complete_templates),
     ] = None,
     json_: JsonOption = False,
 ) -> None:

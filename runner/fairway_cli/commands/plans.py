@@ -95,7 +95,6 @@ def review(
             metavar="[ENVIRONMENT|[STACK=]PLAN.json…]",
             help="Output of `terraform show -json`, one per stack; or a folder of them. Or an "
             "environment, by default FAIRWAY_ENVIRONMENT, then the project's own.",
-            show_default=False,
             autocompletion=arguments.complete_environments,
         ),
     ] = None,

@@ -146,18 +146,14 @@ def best(
     run: arguments.RunArgument,
     lowest: Annotated[
         bool | None,
-        Option(
-            "--min/--max",
-            help="Which value is best; by default what the job's `better:` says, or the "
-            "metric's name implies.",
-        ),
+        Option("--min/--max", help="By default as the job's `better:` or the metric's name says."),
     ] = None,
     metric: Annotated[
         str | None,
         Option(
             "--metric",
             "-m",
-            help="The metric, if the job has several.",
+            help="The metric, if there are several.",
             autocompletion=arguments.complete_metrics,
         ),
     ] = None,
@@ -220,7 +216,7 @@ def report(
         str | None,
         Option(
             metavar="METRIC",
-            help="Metric to measure scaling by; by default the first named per_second.",
+            help="Measure of scaling; by default per_second.",
             autocompletion=arguments.complete_metrics,
         ),
     ] = None,
@@ -245,9 +241,7 @@ _SHOWN = 20
 def fetch(
     run: arguments.RunArgument,
     task: arguments.TaskOption = None,
-    to: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Destination; by default ./RUN.")
-    ] = None,
+    to: Annotated[Path | None, Option(metavar="FOLDER", help="By default the folder RUN.")] = None,
     force: arguments.ForceOption = False,
     json_: arguments.JsonOption = False,
 ) -> None:

@@ -133,9 +133,7 @@ def tag(
     run: RunArgument,
     tags: Annotated[
         list[str] | None,
-        Argument(
-            metavar="[TAG]…", help="Tags to add.", show_default=False, autocompletion=complete_tags
-        ),
+        Argument(metavar="[TAG]…", help="Tags to add.", autocompletion=complete_tags),
     ] = None,
     remove: Annotated[
         list[str] | None,
@@ -162,11 +160,7 @@ def note(
     run: RunArgument,
     text: Annotated[
         str | None,
-        Argument(
-            metavar="[TEXT]",
-            help='The new note; "" for none. Without it the note is printed.',
-            show_default=False,
-        ),
+        Argument(metavar="[TEXT]", help='The new note; "" for none. Without it, it is printed.'),
     ] = None,
     json_: JsonOption = False,
 ) -> None:

@@ -15,9 +15,7 @@ from fairway_runner.quantities import span
 if TYPE_CHECKING:
     from fairway_runner.engines.schedules import Recurrence
 
-schedule = Typer(
-    add_completion=False, no_args_is_help=True, help="Run a job on a recurring schedule."
-)
+schedule = Typer(add_completion=False, no_args_is_help=True, help="Run a job on a schedule.")
 
 _NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")]
 

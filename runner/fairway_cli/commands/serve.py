@@ -40,7 +40,15 @@ def serve(
     fairway.yaml, which also lists the targets that Submitters may use.
     """
     settings = {"url": public_url, "tenant": tenant, "audience": audience}
-    _require_options_that_agree(behind_proxy, settings, socket, address, port, open_)
+    named = address is not None or any(settings.values())
+    at_port = bool(port) or address is not None
+    for is_wrong, message, hint in (
+        (behind_proxy and (open_ or (socket is not None and at_port)), *_WITH_PROXY),
+        (not behind_proxy and named, *_WITHOUT_PROXY),
+        (not behind_proxy and socket is not None and (port or open_), *_WITH_SOCKET),
+    ):
+        if is_wrong:
+            raise UserError.of("bad-value", message, hint)
     _require_extra()
     if behind_proxy:
         _serve_shared(settings, socket, address, port)
@@ -56,30 +64,19 @@ _PACKAGES = {
 }
 
 
-def _require_options_that_agree(
-    behind_proxy: bool,
-    settings: dict[str, str | None],
-    socket: Path | None,
-    address: str | None,
-    port: int,
-    open_: bool,
-) -> None:
-    """UserError where one option excludes another."""
-    if behind_proxy:
-        if open_ or (socket is not None and (port or address is not None)):
-            message = (
-                "--behind-proxy cannot be combined with --open, nor --socket with "
-                "--port or --address"
-            )
-            raise UserError.of("bad-value", message, "people open the address of the proxy")
-        return
-    if address is not None or any(settings.values()):
-        message = "--address, --public-url, --tenant and --audience are for --behind-proxy"
-        hint = "without it the server listens on loopback alone: add --behind-proxy, or leave them"
-        raise UserError.of("bad-value", message, hint)
-    if socket is not None and (port or open_):
-        message = "--socket cannot be combined with --port or --open"
-        raise UserError.of("bad-value", message, "a browser opens ports: leave --socket out")
+# Options that exclude one another, and the way out.
+_WITH_PROXY = (
+    "--behind-proxy cannot be combined with --open, nor --socket with --port or --address",
+    "people open the address of the proxy",
+)
+_WITHOUT_PROXY = (
+    "--address, --public-url, --tenant and --audience are for --behind-proxy",
+    "without it the server listens on loopback alone: add --behind-proxy, or leave them",
+)
+_WITH_SOCKET = (
+    "--socket cannot be combined with --port or --open",
+    "a browser opens ports: leave --socket out",
+)
 
 
 def _serve_one(socket: Path | None, port: int, open_: bool) -> None:

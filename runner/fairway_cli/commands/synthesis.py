@@ -15,9 +15,7 @@ from fairway_core.collector import collector_paused
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from fairway_stacks.app import WrittenStack
+    pass
 
 _STACKS = "FAIRWAY_STACKS"
 
@@ -49,35 +47,23 @@ def synth(
             raise UserError.of("unknown-stacks", message, "set it to `state`, or unset it")
         file = environment_file(environment)
         stacks = write_stacks(file, warn=warn, state=choice == "state", hcl=hcl)
-        _print(stacks, json_=json_)
+        facts, here = [], Path.cwd()
+        for stack in stacks:
+            name, count, folder = stack.name, stack.resources, stack.folder
+            facts.append({"stack": name, "resources": count, "folder": str(folder)})
+            if not json_:
+                near = folder.relative_to(here) if folder.is_relative_to(here) else folder
+                print(f"{name}: {count} resources -> {near}")
+        if json_:
+            print(json.dumps(facts, indent=1))
     ahead.join()
-
-
-def _print(stacks: Iterable[WrittenStack], *, json_: bool) -> None:
-    """Prints the stacks that were written, and their folders."""
-    if json_:
-        facts = [
-            {"stack": stack.name, "resources": stack.resources, "folder": str(stack.folder)}
-            for stack in stacks
-        ]
-        print(json.dumps(facts, indent=1))
-        return
-    for stack in stacks:
-        print(f"{stack.name}: {stack.resources} resources -> {_shown(stack.folder)}")
-
-
-def _shown(path: Path) -> Path:
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def diagram(
     environment: EnvironmentArgument = None,
     output: Annotated[
         Path | None,
-        Option(
-            "--output", "-o", metavar="FILE", help="FILE.md or FILE.svg; by default Markdown here."
-        ),
+        Option("--output", "-o", metavar="FILE", help="FILE.md or FILE.svg; default: Markdown."),
     ] = None,
 ) -> None:
     """Draw an environment: networks, clusters, file systems and connections.
@@ -129,9 +115,7 @@ def lock(
 
 
 def bindings(
-    types: Annotated[
-        list[str], Argument(metavar="TYPE…", help="A resource, as azurerm_lb, or data.TYPE.")
-    ],
+    types: Annotated[list[str], Argument(metavar="TYPE…", help="As azurerm_lb, or data.TYPE.")],
     into: Annotated[Path, Option(metavar="DIR", help="The package to write, new or again.")],
     schema: Annotated[
         Path | None, Option(metavar="FILE", help="Output of `terraform providers schema -json`.")

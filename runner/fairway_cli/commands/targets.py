@@ -22,15 +22,13 @@ targets = Typer(add_completion=False, invoke_without_command=True, help=_HELP)
 
 
 @targets.callback()
-def targets_group(
-    context: Context, offline: _OfflineOption = False, json_: JsonOption = False
-) -> None:
+def targets_group(ctx: Context, offline: _OfflineOption = False, json_: JsonOption = False) -> None:
     """List the targets that jobs can run on, or read them from a deployment.
 
     `local` is this machine. Others come from fairway.yaml, and from what `fairway targets
     sync` has read of an environment.
     """
-    if context.invoked_subcommand is None:
+    if ctx.invoked_subcommand is None:
         list_targets(offline, json_)
 
 
@@ -43,10 +41,7 @@ def list_targets(offline: _OfflineOption = False, json_: JsonOption = False) -> 
 
     known = list(all_targets().values())
     facts = target_facts(known, ask=not offline)
-    if json_:
-        print(json.dumps(facts, indent=1))
-    else:
-        print(target_table(facts))
+    print(json.dumps(facts, indent=1) if json_ else target_table(facts))
     warn_of_unready(each.target for each in known)
 
 
@@ -198,11 +193,7 @@ def report(
     ] = "HpcGenericFailure",
     description: Annotated[
         str | None,
-        Option(
-            metavar="TEXT",
-            help="What you saw; by default the reason for the drain.",
-            show_default=False,
-        ),
+        Option(metavar="TEXT", help="What you saw; by default the reason for the drain."),
     ] = None,
     timeout: Annotated[str, Option(metavar="SPAN", help="Longest wait for an answer.")] = "10m",
     json_: JsonOption = False,
@@ -212,6 +203,7 @@ def report(
     Drain the node first, and file the report while its VM is there. The subscription must be
     onboarded to Guest Health Reporting (preview).
     """
+    from fairway_core.catalog.faults import final_answers
     from fairway_runner.live.management import signed_in_to
     from fairway_runner.live.operations import file_report, follow_report, report_of
     from fairway_runner.targets.lookup import find_target
@@ -225,16 +217,9 @@ def report(
         said = follow_report(azure, name, seconds)
     if json_:
         print(json.dumps({"report": name, "answer": said}, indent=1))
-    _require_removed(name, said, timeout)
-    if not json_:
-        print(f"Azure has taken the host of {node} out of service")
-
-
-def _require_removed(name: str, said: str | None, timeout: str) -> None:
-    """UserError where Azure's last word is another one."""
-    from fairway_core.catalog.faults import final_answers
-
     if said == "NodeRemovedFromService":
+        if not json_:
+            print(f"Azure has taken the host of {node} out of service")
         return
     if said and said in final_answers():
         message = f"{final_answers()[said]} ({said}): report {name}"
@@ -244,14 +229,12 @@ def _require_removed(name: str, said: str | None, timeout: str) -> None:
     raise UserError.of("no-answer", message, hint, exit_code=5)
 
 
-pool = Typer(
-    add_completion=False, no_args_is_help=True, help="Change the number of nodes of a target."
-)
+pool = Typer(add_completion=False, no_args_is_help=True, help="Change a target's number of nodes.")
 
 
 @pool.callback()
 def pool_group() -> None:
-    """Change the number of nodes of a target."""
+    """Change a target's number of nodes."""
 
 
 @pool.command()
@@ -262,7 +245,5 @@ def resize(
 ) -> None:
     """Request a number of nodes, within the limits of the environment."""
     engine_of(target).resize(nodes)
-    if json_:
-        print(json.dumps({"target": target, "requested_nodes": nodes}))
-        return
-    print(f"requested {nodes} nodes for {target}; check progress: fairway nodes list {target}")
+    asked = f"requested {nodes} nodes for {target}; check progress: fairway nodes list {target}"
+    print(json.dumps({"target": target, "requested_nodes": nodes}) if json_ else asked)

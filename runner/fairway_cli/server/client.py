@@ -77,10 +77,9 @@ class Address:
 
 def is_loopback(host: str) -> bool:
     """True where everything that is sent there stays on this machine."""
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return host == "localhost"
 
 
 def token_for(address: Address) -> str:
@@ -104,15 +103,14 @@ def token_for(address: Address) -> str:
 
 def _recorded(address: Address) -> str:
     """The token that a server of this project has written down; "" where none has."""
-    try:
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, UserError):
         found = json.loads((find_project()[0] / ".fairway" / "serve.json").read_text("ascii"))
         known = Address.of(found["url"])
         # That of a socket has no port: which ones lead there, only who forwards them knows.
         has_port = urlsplit(found["url"]).port is not None
         is_it = has_port and is_loopback(known.host) and known.port == address.port
         return str(found["token"]) if is_it else ""
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, UserError):
-        return ""
+    return ""
 
 
 def _fitting(token: str, where: str) -> str:
@@ -296,10 +294,9 @@ def quoted(text: str) -> str:
 
 def found_beside(answer: Answer, sent: Sent = Sent()) -> list[Finding]:
     """The findings in a header, beside a list."""
-    try:
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return found_in(json.loads(answer.headers["findings"]), sent)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return []
+    return []
 
 
 def found_in(listed: list[dict[str, Any]], sent: Sent = Sent()) -> list[Finding]:

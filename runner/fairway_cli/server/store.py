@@ -191,9 +191,7 @@ class ServerEngine:
         finally:
             outage.choose(usual, offered=offered)
 
-    def collect(
-        self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
-    ) -> None:
+    def collect(self, run: RunFolder, tasks: list[int], arrived: Progress = no_progress) -> None:
         """Copies the outputs of these tasks; `arrived` is told how many of how many are there."""
         server, path = self.mirror.server, f"/runs/{quoted(run.id)}/outputs"
         names = {run.task_name(index): run.task_folder(index) for index in tasks}

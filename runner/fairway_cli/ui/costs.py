@@ -60,7 +60,7 @@ def print_costs(
         days = dict.fromkeys((source["oldest"], source["newest"]))
         print(f"prices from {source['source']}, of {' to '.join(days)}")
     if not facts["complete"]:
-        _print_unknown(facts, asked=asked, elsewhere=elsewhere)
+        _tell_unknown(facts, asked=asked, elsewhere=elsewhere)
 
 
 def _missing(facts: dict[str, Any]) -> str:
@@ -87,9 +87,7 @@ def _print_schedules(facts: dict[str, Any]) -> None:
             )
 
 
-def _print_unknown(
-    facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None
-) -> None:
+def _tell_unknown(facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None) -> None:
     """Prints the missing prices by region, and how to get them."""
     missing: dict[str, dict[str, None]] = {}
     for line in facts["resources"]:

@@ -125,7 +125,10 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
             return
         if sync is not None:
             try:
-                _send(sync)
+                if changes := sync.send():
+                    kinds = {"copied": changes.written, "removed": changes.removed}
+                    parts = [f"{len(some)} {kind}" for kind, some in kinds.items() if some]
+                    print(f"code: {', '.join(parts)}", flush=True)
                 told = ""
             except UserError as error:
                 if str(error) != told:
@@ -134,14 +137,6 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
         # Looking at very many files takes a tenth of the time at most; copying them any.
         looked = 0.0 if sync is None else sync.took
         time.sleep(max(_PAUSE, run.engine.pause, 9 * looked))
-
-
-def _send(sync: Sync) -> None:
-    changes = sync.send()
-    if changes:
-        parts = [f"{len(changes.written)} copied"] if changes.written else []
-        parts += [f"{len(changes.removed)} removed"] if changes.removed else []
-        print(f"code: {', '.join(parts)}", flush=True)
 
 
 @contextmanager

@@ -46,9 +46,7 @@ def run_table(runs: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def task_table(
-    tasks: Sequence[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]
-) -> str:
+def task_table(tasks: list[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]) -> str:
     """A line a task, with a column for each of these parameters and metrics."""
     known = ("node", "gpus", "cores", "reason")
     more = [name for name in known if any(task[name] for task in tasks)]
