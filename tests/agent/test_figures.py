@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from waiting import PATIENCE
 
-from fairway_agent.sampler import Machine, Sampling, sampler
+from fairway_agent.sampler import Machine, Sampling, node_name, sampler
+from fairway_boot.files import try_lock
 from fairway_boot.gpus import Gpus, dcgm_line, nvidia_line
 
 # As a node of two adapters for Ethernet, one of them behind the other, has them.
@@ -201,6 +203,23 @@ def lines_of(folder: Path, count: int) -> list[str]:
             return found
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
+
+
+def test_of_a_runs_samplers_on_a_node_one_writes_and_then_another(tmp_path: Path) -> None:
+    file = tmp_path / "figures" / f"{node_name()}.jsonl"
+    file.parent.mkdir()
+    lock = try_lock(file)
+    assert lock is not None
+    process = subprocess.Popen(sampler(tmp_path, 0.02), start_new_session=True)
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        assert file.read_text() == ""
+        os.close(lock)
+        lines_of(file.parent, 1)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
 
 
 def test_a_sampler_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
