@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-import tempfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -181,6 +180,8 @@ class Machine:
             self.tasks += 1
             self.used += min(ranks, self.cores)
             return []
+        import tempfile  # takes longer to import than all else here
+
         # Where it is noted which devices are lent, by all runs of this user.
         folder = owned(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
         share = lend(folder / "machine", self._devices, wanted)

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import stat
-import tempfile
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +78,8 @@ def open_lock(path: Path) -> int:
         # Linux, Documentation/admin-guide/sysctl/fs (protected_regular).
         with suppress(FileNotFoundError):
             return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        import tempfile  # takes longer to import than all else here
+
         descriptor, draft = tempfile.mkstemp(prefix=".", dir=path.parent)
         try:
             os.fchmod(descriptor, 0o666)

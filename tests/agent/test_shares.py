@@ -342,7 +342,7 @@ class TestNodes:
 class TestMachine:
     @pytest.fixture(autouse=True)
     def _here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
+        monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
         monkeypatch.setattr(resources, "look", lambda: NODE)
 
     def test_two_runs_of_a_user_share_it(self) -> None:
