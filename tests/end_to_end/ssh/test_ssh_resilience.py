@@ -68,9 +68,8 @@ def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
         assert again.returncode == 0, again.stderr
         assert fairway.within("wait", run).returncode == 0
         assert fairway.within("logs", run).stdout == "some code"
-    # The connection, a sign of life, the first question, Fairway's files, the question again, the
-    # code, the start.
-    assert killed == 7
+    # The connection, the first question, Fairway's files, the question again, the code, the start.
+    assert killed == 6
     assert fairway.within("wait", f"job-{killed}").returncode == 0
     assert done.read_text().split() == [f"job-{number}" for number in range(killed + 1)]
 
