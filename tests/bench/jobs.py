@@ -106,7 +106,8 @@ def _sweep(folder: Path) -> Pair:
     (run,) = (folder / ".fairway/runs").glob("sweep-*")
     contract = f"""
         export FAIRWAY_SCRATCH_DIR=$(mktemp -d) FAIRWAY_HOSTFILE={run}/tasks/0/hosts
-        export FAIRWAY_NODES=1 FAIRWAY_PROCESSES_PER_NODE=1 FAIRWAY_WORLD_SIZE=1
+        export FAIRWAY_RUN={run.name} FAIRWAY_TASK=0 FAIRWAY_NODES=1
+        export FAIRWAY_PROCESSES_PER_NODE=1 FAIRWAY_WORLD_SIZE=1
         export FAIRWAY_MPI_ARGS="--bind-to none" OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,sm
         export PATH={BIN}:$PATH
         exec bash "$1/launch.sh"
