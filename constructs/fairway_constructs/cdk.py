@@ -12,14 +12,14 @@ import inspect
 import json
 import os
 import sys
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from fairway_agent.quick import dataclass
 from fairway_constructs.addresses import Addresses, short_id
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
@@ -276,11 +276,20 @@ def _foreign(scope: Construct) -> Surroundings:
     return Surroundings(stack, inside.addresses, path, around, short=inside.short)
 
 
-@contextmanager
-def _own_id(scope: Construct, id: str) -> Iterator[None]:  # noqa: A002
-    """Says who has the id already, where cdktf refuses to make one more with it."""
+def _create(made: Construct, name: str, scope: Construct, id: str, *settings: object) -> None:  # noqa: A002
+    """Makes it as the constructor of cdktf's class does, but without holding each argument against
+    its annotation: that took longer than all else that Python does there.
+
+    Raises UserError for a scope that is none, and for an id that another in it has already.
+    """
+    if not isinstance(scope, Construct):
+        raise UserError.of(
+            "wrong-argument",
+            f"the scope of {name} is a {type(scope).__name__}, and no construct",
+            "pass a stack, or a construct",
+        )
     try:
-        yield
+        jsii.create(type(made), made, [scope, id, *settings])
     except RuntimeError:
         known: Surroundings | None = vars(scope).get("_inside")
         if known is None or id not in known.ids:
@@ -369,8 +378,7 @@ class Component(Construct):
             checked(cls)
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
-        with _own_id(scope, id):
-            super().__init__(scope, id)
+        _create(self, type(self).__name__, scope, id)
         self._inside = surroundings(scope).within(self, id)
 
     @property
@@ -405,18 +413,7 @@ class _Element(TerraformElement):
         self._attributes: dict[str, Any] = terraform_value(attributes)
         self._arguments = frozenset(attributes)
         given = {name: value for name, value in settings.items() if value is not None}
-        if not isinstance(scope, Construct):
-            raise UserError.of(
-                "wrong-argument",
-                f"the scope of {self.TYPE} is a {type(scope).__name__}, and no construct",
-                "pass a stack, or a construct",
-            )
-        with _own_id(scope, id):
-            # As the constructor of cdktf's class does it, but without holding each argument
-            # against its annotation: that took longer than all else that Python does here.
-            jsii.create(
-                type(self), self, [scope, id, {"terraformResourceType": self.TYPE, **given}]
-            )
+        _create(self, self.TYPE, scope, id, {"terraformResourceType": self.TYPE, **given})
         self._outside = surroundings(scope)
         self._inside = self._outside.within(self, id)
         kind = "data." if isinstance(self, TerraformDataSource) else ""
@@ -597,13 +594,12 @@ class Provider(TerraformProvider):
     ) -> None:
         self._attributes: dict[str, Any] = terraform_value(attributes)
         self._alias = alias
-        super().__init__(
-            scope,
-            id,
-            terraform_resource_type="azurerm",
-            terraform_provider_source=PROVIDER_SOURCE,
-            terraform_generator_metadata=_AZURERM,
-        )
+        settings = {
+            "terraformResourceType": "azurerm",
+            "terraformProviderSource": PROVIDER_SOURCE,
+            "terraformGeneratorMetadata": _AZURERM,
+        }
+        _create(self, "the provider", scope, id, settings)
 
     @property  # type: ignore[misc]  # cdktf's own has a setter, which does nothing
     @jsii.member(jsii_name="alias")

@@ -12,6 +12,7 @@ import pytest
 from tests.constructs.bindings.validator import validate
 
 import fairway_constructs as az
+from fairway_constructs.azurerm.provider import AzurermProvider, Features
 from fairway_constructs.cdk import CdktfApp
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
@@ -649,6 +650,18 @@ def test_argument_of_another_type_says_what_to_type(
     assert hint in finding.hint
     assert finding.location is not None
     assert "lambda lab" in finding.location.text
+
+
+@pytest.mark.parametrize("made", [az.Component, az.Resource, AzurermProvider])
+def test_scope_that_is_no_construct_is_refused(made: Any) -> None:
+    arguments: dict[Any, Any] = {
+        az.Component: {"id": "room"},
+        az.Resource: {"id": "group", "attributes": {}},
+        AzurermProvider: {"features": Features()},
+    }
+    own = type("Own", (made,), {"TYPE": "azurerm_own"})
+    with pytest.raises(UserError, match="is a SimpleNamespace, and no construct"):
+        own(SimpleNamespace(), **arguments[made])
 
 
 def test_partition_is_one_scale_set() -> None:
