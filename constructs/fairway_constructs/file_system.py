@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 from fairway_constructs.service import Service

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from fairway_agent.quick import dataclass
 from fairway_constructs import network_access
 from fairway_constructs.azurerm.network_security_group import SecurityRule
 

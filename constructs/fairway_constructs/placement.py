@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypedDict
 
+from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 from fairway_core.naming import NAME_TAG, ROLE_TAG, Naming
 

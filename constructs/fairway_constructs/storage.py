@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+from fairway_agent.quick import dataclass
 from fairway_constructs.azurerm.data_storage_container import DataStorageContainer
 from fairway_constructs.azurerm.storage_account import (
     BlobProperties,

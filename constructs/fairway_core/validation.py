@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fairway_agent.quick import dataclass
 from fairway_core.annotations import annotations_at, fields_at, value_hint
 from fairway_core.findings import Finding, Location
 from fairway_core.suggestions import did_you_mean, nearest

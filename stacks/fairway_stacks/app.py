@@ -12,10 +12,11 @@ import contextlib
 import json
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_core.findings import Severity, UserError
 from fairway_stacks.adoption import adopt
 

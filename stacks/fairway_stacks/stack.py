@@ -3,9 +3,9 @@ kept."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_constructs.cloud_init.mounts import machine_proxy
 from fairway_constructs.environment_stack import EnvironmentStack
 from fairway_stacks.state import keep_state

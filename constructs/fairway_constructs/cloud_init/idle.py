@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
+
+from fairway_agent.quick import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 
 if TYPE_CHECKING:

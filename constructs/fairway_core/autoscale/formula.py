@@ -9,9 +9,9 @@ formula for Batch" of Azure's documentation.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_core.autoscale.scenario import SAMPLE_DELAY
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
+from fairway_agent.quick import dataclass
 from fairway_core.documents import FieldError, Model, matching
 from fairway_core.environment.values import WIDEST_RANGE
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import Field
 
+from fairway_agent.quick import dataclass
 from fairway_core.annotations import annotations_at, fields_at
 from fairway_core.documents import Model
 from fairway_core.findings import Finding, Location, UserError

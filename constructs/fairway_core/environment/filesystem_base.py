@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from fairway_agent.quick import dataclass
 from fairway_core.documents import Model
 from fairway_core.environment.values import MountPath
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_core.documents import Document, read
 from fairway_core.environment.defaults import apply_defaults, once_each, substitute, typed_as
 from fairway_core.environment.keys import own_public_keys, read_public_keys, read_repository_key
