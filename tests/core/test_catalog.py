@@ -19,6 +19,7 @@ from fairway_core.catalog import (
     images,
     limit,
     reserved_ranges,
+    sizes,
     vm_size,
     vm_sizes,
 )
@@ -226,6 +227,13 @@ def test_limits_and_reserved_ranges_are_known_and_rows_cannot_be_changed() -> No
         vm_sizes()["Standard_X"] = SIZES[0]  # type: ignore[index]
     with pytest.raises(AttributeError):
         SIZES[0].vcpus = 1  # type: ignore[misc]
+
+
+def test_a_size_is_the_same_without_the_other_series() -> None:
+    alone = {size.name: sizes._rows_beside(size.name) for size in SIZES}
+    own = {name for name, rows in alone.items() if rows}
+    assert own >= {size.name for size in OFFERED if not size.constrained_from}
+    assert all(alone[name][name] == sizes._rows()[name] for name in own)
 
 
 class TestTopology:

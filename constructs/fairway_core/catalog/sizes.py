@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairway_core.catalog.tables import look_up, table
+from fairway_core.catalog.tables import look_up, table, text_of
 
 if TYPE_CHECKING:
     import datetime
@@ -143,7 +144,8 @@ def vm_size(name: str) -> VmSize:
     """
     described = _DESCRIBED.fullmatch(name)
     if described is None:
-        return _size(name, look_up(name, _rows(), "vm-size", "fairway sizes"))
+        rows = _rows_beside(name) or _rows()
+        return _size(name, look_up(name, rows, "vm-size", "fairway sizes"))
     like = vm_size(described["like"])
     changes = dict(each.split("=") for each in (described["with"] or "").split(", ") if each)
     values = {key: int(value) for key, value in changes.items()}
@@ -201,6 +203,8 @@ def _changed(name: str, text: str, like: VmSize, changes: Mapping[str, int]) -> 
 @cache
 def known_size(name: str) -> VmSize | None:
     """The size of that name in capitals or not, as Batch writes it; None for an unknown one."""
+    if name in _rows_beside(name):
+        return vm_size(name)
     found = next((row for row in _rows() if row.lower() == name.lower()), None)
     return vm_size(found) if found else None
 
@@ -214,8 +218,27 @@ def vm_sizes() -> Mapping[str, VmSize]:
 @cache
 def _rows() -> Mapping[str, dict[str, Any]]:
     """Each size's own values over those of its series."""
+    return _rows_of(table("vm_sizes"))
+
+
+def _rows_beside(name: str) -> Mapping[str, dict[str, Any]]:
+    """The rows of the series of a size that has a row of its own; none for any other.
+
+    To parse the table takes as long as all else that a command asks of a size, and of it no more
+    than one series is needed.
+    """
+    text = text_of("vm_sizes")
+    heading = re.search(rf"^\[series\.([\w-]+)\.sizes\.{re.escape(name)}\]", text, re.MULTILINE)
+    if heading is None:
+        return {}
+    part = rf"^\[series\.{heading[1]}\]$.*?(?=^\[series\.(?!{heading[1]}\.)|\Z)"
+    found = re.search(part, text, re.MULTILINE | re.DOTALL)
+    return _rows_of(tomllib.loads(found[0])) if found else {}
+
+
+def _rows_of(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
-    for series, shared in table("vm_sizes")["series"].items():
+    for series, shared in tables["series"].items():
         for name, own in shared["sizes"].items():
             row = {"series": series, "cores": own["vcpus"], **shared, **own}
             del row["sizes"]
