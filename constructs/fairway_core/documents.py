@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
@@ -404,8 +405,9 @@ def text_of(path: Path) -> str:
     if len(content) > _LARGEST_FILE:
         hint = "name a job or an environment; data does not belong in these files"
         raise UserError.of("file-too-large", f"{path}: larger than 1 MiB", hint)
+    content = content.removeprefix(BOM_UTF8)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1

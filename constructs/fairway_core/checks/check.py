@@ -13,6 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
@@ -98,8 +99,7 @@ class Check:
     def findings(self, parts: Mapping[str, Any]) -> Iterator[tuple[DataPath, str, Finding]]:
         """Yields the rule's findings wherever it applies, each with its path in the subject and the
         part of the text there that is meant."""
-        takes = inspect.signature(self.at or self.rule).parameters
-        given = {name: parts[name] for name in takes}
+        given = {name: parts[name] for name in _parameters(self.at or self.rule)}
         for start, arguments in self.at(**given) if self.at else [((), given)]:
             for fault in self.rule(**arguments):
                 path = (*start, *fault.path)
@@ -109,6 +109,12 @@ class Check:
                     fault.within,
                     Finding(self.id, fault.message, fault.hint, dotted, self.severity),
                 )
+
+
+@cache
+def _parameters(rule: Callable[..., object]) -> tuple[str, ...]:
+    """The parts of a subject that a rule takes: asked for each of an environment's stacks."""
+    return tuple(inspect.signature(rule).parameters)
 
 
 REGISTERED: dict[str, Check] = {}
