@@ -86,7 +86,17 @@ class ResourceChange:
             forcing = ", ".join(".".join(str(step) for step in path) for path in paths)
             return f"{forcing} cannot be changed in place"
         asked = self.raw.get("action_reason")
+        if asked == "replace_by_triggers" and (names := self._changed()):
+            return f"{', '.join(names)} {'changes' if len(names) == 1 else 'change'}"
         return _REASONS.get(asked, "") if isinstance(asked, str) else ""
+
+    def _changed(self) -> list[str]:
+        """Attributes with other values than before, as far as these are known."""
+        before = self.before
+        known = (name for name, value in self.after.items() if value is not None)
+        return sorted(
+            name for name in known if before.get(name, self.after[name]) != self.after[name]
+        )
 
     @property
     def because(self) -> str:

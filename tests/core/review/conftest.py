@@ -50,6 +50,8 @@ def resource(
     **fields: Any,
 ) -> dict[str, Any]:
     """One entry of `resource_changes`."""
+    change = {**(more or {})}
+    fields |= change.pop("resource", {})
     return {
         "address": address,
         "mode": "managed",
@@ -63,7 +65,7 @@ def resource(
             "after_unknown": {},
             "before_sensitive": {},
             "after_sensitive": {},
-            **(more or {}),
+            **change,
         },
         **fields,
     }

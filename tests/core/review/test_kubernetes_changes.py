@@ -1,4 +1,5 @@
-"""Changes of a deployed Kubernetes environment, each with what its review says."""
+"""Changes of a deployed Kubernetes environment, each with what its review says. Actions and reasons
+are those that azurerm 5.2.0 plans."""
 
 from __future__ import annotations
 
@@ -110,11 +111,66 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
                 "delete create",
                 pool(),
                 pool("Standard_D64s_v6"),
-                {"replace_paths": [["vm_size"]]},
+                {"resource": {"action_reason": "replace_by_triggers"}},
             )
         ],
         {"lost-nodes": 1},
-        ("would be destroyed and recreated, as vm_size cannot be changed in place", "USD an hour"),
+        ("would be destroyed and recreated, as vm_size changes: what runs", "USD an hour"),
+    ),
+    "a pool is of Spot nodes no longer": (
+        [
+            (
+                f"{POOL}-nd",
+                "delete create",
+                pool(priority="Spot", eviction_policy="Delete"),
+                pool(priority="Regular"),
+                {"replace_paths": [["priority"], ["eviction_policy"]]},
+            )
+        ],
+        {"lost-nodes": 1},
+        ("as priority, eviction_policy cannot be changed in place",),
+    ),
+    "a pool goes": (
+        [(f"{POOL}-nd", "delete", pool(), None), *blobs(files(ND, target("cpu")), ONE)],
+        {"lost-nodes": 1},
+        ("would be destroyed, as nothing asks for them any more", "LocalQueue training/cpu"),
+    ),
+    "a pool has fewer nodes at most": (
+        [(f"{POOL}-nd", "update", pool(max_count=4), pool(max_count=2))],
+        {},
+        ("USD an hour",),
+    ),
+    "the system has another size": (
+        [
+            (
+                CLUSTER,
+                "update",
+                {**CLOSED, "default_node_pool": [{"vm_size": "Standard_D4s_v6"}]},
+                {**CLOSED, "default_node_pool": [{"vm_size": "Standard_D8s_v6"}]},
+            )
+        ],
+        {"replaced-system-nodes": 1},
+        ("would be replaced, as vm_size changes: jobs go on",),
+    ),
+    "the API server leaves the internet": (
+        [
+            (
+                CLUSTER,
+                "delete create",
+                {**CLOSED, "private_cluster_enabled": False},
+                CLOSED,
+                {"replace_paths": [["private_cluster_enabled"]]},
+            ),
+            (
+                f"{POOL}-nd",
+                "delete create",
+                pool(),
+                pool(),
+                {"replace_paths": [["kubernetes_cluster_id"]]},
+            ),
+        ],
+        {"lost-cluster": 1, "lost-nodes": 1},
+        ("as private_cluster_enabled cannot be changed in place: every job in the cluster ends",),
     ),
     "a rule goes": (
         blobs(ONE, files(ND, was="training: not privileged", now="training: nothing")),

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 _CLUSTER = "azurerm_kubernetes_cluster"
 _RANGES = ("api_server_access_profile", "authorized_ip_ranges")
+# Attributes of the system's pool for whose change the provider makes it anew. Source: azurerm
+# documentation, azurerm_kubernetes_cluster, temporary_name_for_rotation.
+_ROTATED = (
+    *("vm_size", "zones", "os_disk_type", "os_disk_size_gb", "os_sku", "max_pods"),
+    "only_critical_addons_enabled",
+)
 # Attributes for whose change AKS makes nodes anew, one after another.
 _VERSIONS = {_CLUSTER: "kubernetes_version", NODE_POOL: "orchestrator_version"}
 
@@ -103,6 +109,35 @@ def upgraded_nodes(change: ResourceChange) -> Iterator[Fault]:
             f"the nodes of `{change.address}` would be replaced one by one, for Kubernetes {new} "
             f"in place of {old}: what runs on each ends",
             "apply it when nothing runs, or when jobs can start again from their checkpoints",
+        )
+
+
+@check("replaced-system-nodes", Severity.WARNING, Subject.PLAN, at=changed(_CLUSTER))
+def replaced_system_nodes(change: ResourceChange) -> Iterator[Fault]:
+    """Other nodes for the system of a Kubernetes cluster: what stands on them begins anew.
+
+    The provider moves it to a second pool while it makes the first one again. Jobs go on; their
+    head, the controllers of their runs and Kueue are away for minutes.
+
+    Wrong:
+        azurerm_kubernetes_cluster.kubernetes:
+          actions: [update]
+          before: {default_node_pool: [{vm_size: Standard_D4s_v6}]}
+          after: {default_node_pool: [{vm_size: Standard_D8s_v6}]}
+
+    Right:
+        azurerm_kubernetes_cluster.kubernetes:
+          actions: [update]
+          before: {default_node_pool: [{vm_size: Standard_D4s_v6, node_count: 2}]}
+          after: {default_node_pool: [{vm_size: Standard_D4s_v6, node_count: 3}]}
+    """
+    old, new = (first(side.get("default_node_pool")) for side in (change.before, change.after))
+    differ = [name for name in _ROTATED if new.get(name) is not None and old.get(name) != new[name]]
+    if change.updates and differ:
+        yield Fault(
+            f"the system's nodes of `{change.address}` would be replaced, as "
+            f"{', '.join(differ)} changes: jobs go on, and what directs them is away for minutes",
+            "apply it when nothing starts",
         )
 
 
