@@ -143,6 +143,10 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     found = getattr(import_module(_MODULES[name]), name)
+    if not isinstance(found, type) and found.__module__.startswith("fairway_core."):
+        from fairway_constructs.arguments import checked
+
+        found = checked(found)
     globals()[name] = found
     return found
 

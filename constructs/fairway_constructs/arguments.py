@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
+import math
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, wraps
 from importlib import import_module
-from inspect import Signature, getsource, signature
+from inspect import Signature, currentframe, signature
 from ipaddress import IPv4Network
 from linecache import getline
+from pathlib import Path
 from traceback import walk_stack
 from types import FunctionType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
+from pydantic import AfterValidator
+
+from fairway_core.documents import FieldError
+from fairway_core.environment.values import ip_range
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.validation import describe
@@ -26,7 +33,6 @@ _TOKENS = -1e200
 
 _HINTS = {
     "Image": 'write az.image("ubuntu-hpc-2404")',
-    "IPv4Network | str": "a range is its first address and its length: 10.40.0.0/16",
     "IPv4Network": 'write ipaddress.IPv4Network("10.40.0.0/16")',
     "Sequence[str]": 'write a list: ["…"]',
     "SubnetRef": 'write network.subnet("compute")',
@@ -36,7 +42,9 @@ _HINTS = {
 
 def checked(made: T) -> T:
     """Has a function, or a class and its public methods, raise UserError for an argument of another
-    type than annotated.
+    type than annotated, or one that a validator of its type refuses.
+
+    Any UserError that it raises then has the line of the program that called it.
 
     >>> @checked
     ... def double(*, nodes: int) -> int:
@@ -58,8 +66,14 @@ def checked(made: T) -> T:
 
     @wraps(made)
     def checking(*args: Any, **named: Any) -> Any:
-        _check(made, args, named)
-        return made(*args, **named)
+        given = _check(made, args, named)
+        try:
+            return made(*args, **named)
+        except FieldError as error:
+            finding = Finding("bad-argument", str(error), error.hint, _dotted(error.path))
+            raise UserError(_located([finding], given)) from None
+        except UserError as error:
+            raise error.with_findings(_located(error.findings, given)) from error.__cause__
 
     return checking  # type: ignore[return-value]  # it takes what `made` takes
 
@@ -69,7 +83,9 @@ def _signature(function: Callable[..., object]) -> Signature:
     return signature(function)
 
 
-def _check(function: Callable[..., object], args: tuple[Any, ...], named: dict[str, Any]) -> None:
+def _check(
+    function: Callable[..., object], args: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
     expected, module = _signature(function), function.__module__
     made = function.__qualname__.removesuffix(".__init__").rpartition("<locals>.")[2]
     hint = f"help({made}) lists its arguments"
@@ -84,50 +100,108 @@ def _check(function: Callable[..., object], args: tuple[Any, ...], named: dict[s
         if parameter.annotation is parameter.empty or parameter.kind is parameter.VAR_POSITIONAL:
             continue
         takes = str(parameter.annotation)
-        if not (
-            _fits_by_name(value, takes)
-            or _fits(value, _type(takes, module))
-            or _fits(value, _type(takes, module, imports=True))
-        ):
-            message = f"`{name}` of {made} takes `{takes}`, not {_described(value)}"
-            hint = _hint(value, takes, _strings(_type(takes, module, imports=True))) or hint
-            raise _refused("wrong-argument", message, hint, f"{_path(given)}.{name}".strip("."))
+        if _fits_by_name(value, takes):
+            continue
+        kind = _type(takes, module)
+        try:
+            if _fits(value, kind):
+                continue
+        except FieldError as error:
+            path = _dotted([_path(given), name, *error.path])
+            message, hint = f"`{name}` of {made}: {error}", error.hint or hint
+            refused = _refused("bad-argument", message, hint, path, hidden=error.secret)
+            raise refused from None
+        takes = _bare(takes, module)
+        message = f"`{name}` of {made} takes `{takes}`, not {_described(value)}"
+        hint = _hint(value, takes, _strings(kind)) or hint
+        raise _refused("wrong-argument", message, hint, _dotted([_path(given), name]))
+    return given
 
 
 def _fits_by_name(value: Any, takes: str) -> bool:
     """True if a plain annotation names the value's class, which needs no look at the types."""
     if value is None:
         return takes.endswith("None")
-    if "[" in takes or "IPv4Network" in takes:
+    if "[" in takes or "IPv4Network" in takes or isinstance(value, int | float):
         return False
     return not {each.__name__ for each in type(value).__mro__}.isdisjoint(takes.split(" | "))
 
 
-def _refused(id: str, message: str, hint: str, path: str) -> UserError:  # noqa: A002
-    """The error, at the line of the program that is nearest to it and none of the library's."""
-    outside = (
-        (frame.f_code.co_filename, line)
-        for frame, line in walk_stack(None)
-        if not frame.f_globals.get("__name__", "").startswith(("fairway_constructs.", "jsii."))
+def _bare(annotation: str, module: str) -> str:
+    """The annotation, with types in place of names for them such as `Email`."""
+    for name in re.findall(r"\w+", annotation):
+        if plain := plain_type(_named(name, module)):
+            annotation = re.sub(rf"\b{name}\b", plain, annotation)
+    return annotation
+
+
+def plain_type(kind: Any) -> str:
+    """The type that a name such as `Email` or `Zone` stands for; "" for what is a type itself.
+
+    >>> from fairway_core.fields import Count
+    >>> plain_type(Count), plain_type(Literal[1, 2]), plain_type(int)
+    ('int', 'Literal[1, 2]', '')
+    """
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    elif get_origin(kind) is not Literal:
+        return ""
+    return (
+        kind.__name__ if isinstance(kind, type) else re.sub(r"[a-z._]+\.(?=[A-Z])", "", str(kind))
     )
-    file, line = next(outside, ("", 0))
-    text = getline(file, line).rstrip("\n")
+
+
+def _dotted(path: Sequence[str | int]) -> str:
+    return ".".join(str(each) for each in path if each != "")
+
+
+def _refused(
+    id: str,  # noqa: A002
+    message: str,
+    hint: str,
+    path: str,
+    *,
+    hidden: bool = False,
+) -> UserError:
+    (finding,) = _located([Finding(id, message, hint)], {}, path)
+    if hidden and finding.location:
+        finding = replace(finding, location=finding.location.hidden)
+    return UserError([finding])
+
+
+def _located(
+    findings: Iterable[Finding], given: Mapping[str, Any], path: str = ""
+) -> list[Finding]:
+    """The findings, those without a location at the line of the program that called the library;
+    as they are where that is Fairway's own."""
+    frames = (
+        (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line)
+        for frame, line in walk_stack(currentframe())
+    )
+    outside = (each for each in frames if not each[0].startswith(("fairway_constructs.", "jsii.")))
+    module, file, line = next(outside, ("", "", 0))
+    text = "" if module.startswith("fairway_") else getline(file, line).rstrip("\n")
     location = Location.of_line(file, line, text) if text else None
-    if location is not None:
-        location = Location(file, line, location.column, text, location.length)
-    return UserError([Finding(id, message, hint, path, location=location)])
+    return [
+        each
+        if each.location or not (location or path)
+        else replace(
+            each,
+            path=path or _dotted([_path(given), each.path]),
+            location=location,
+        )
+        for each in findings
+    ]
 
 
 def _path(given: Mapping[str, Any]) -> str:
-    """The path of the construct that is made, or whose method is called."""
-    around = (given.get(each) for each in ("scope", "self"))
-    inside = next((vars(each)["_inside"] for each in around if "_inside" in _vars(each)), None)
-    path = [inside.stack.node.id, *inside.path] if inside else []
-    return "/".join([*path, *(str(given[each]) for each in ("id", "name") if each in given)])
-
-
-def _vars(value: object) -> Mapping[str, object]:
-    return getattr(value, "__dict__", {})
+    """The path of the construct that is made, or whose method is called; "" for a function."""
+    around = given.get("scope", given.get("self"))
+    inside = str(getattr(getattr(around, "node", None), "path", ""))
+    if not inside and "scope" not in given:
+        return ""
+    ids = [str(given[each]) for each in ("id", "name") if each in given]
+    return "/".join(filter(None, [inside, *ids]))
 
 
 class _Named:
@@ -142,64 +216,92 @@ _KNOWN |= {"Mapping": Mapping, "Sequence": Sequence}
 
 
 @cache
-def _type(annotation: str, module: str, *, imports: bool = False) -> Any:
-    """The type; with `imports` also of names that are imported for type checkers alone."""
-    names = [each.id for each in ast.walk(ast.parse(annotation)) if isinstance(each, ast.Name)]
-    known = {name: _named(name, module, imports=imports) for name in names}
-    return eval(annotation, known)  # noqa: S307  # of a signature of ours
+def _type(annotation: str, module: str) -> Any:
+    """The type, of names that a module has or imports for type checkers alone."""
+    names = re.findall(r"\b[A-Za-z_]\w*", annotation)
+    return eval(annotation, {name: _named(name, module) for name in names})  # noqa: S307  # ours
 
 
-def _named(name: str, module: str, *, imports: bool) -> Any:
+def _named(name: str, module: str) -> Any:
     for known in (vars(builtins), _KNOWN, vars(sys.modules[module])):
         if name in known:
             return known[name]
-    if not imports:
-        return type(name, (_Named,), {})
-    if name not in _imports(module):
+    origin, original = _imports(module).get(name, ("", ""))
+    if not origin:
         return Any
-    place, original = _imports(module)[name]
-    return getattr(import_module(place), original)
+    if origin.startswith("fairway_constructs.") and origin not in sys.modules:
+        return type(name, (_Named,), {})  # nobody has made one yet
+    return getattr(import_module(origin), original)
+
+
+_IMPORT = re.compile(r"^ +from (\S+) import (?:\(([^)]*)\)|(.+))$", re.M)
 
 
 @cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
-    """The names that the text of a module imports, each with its module and its name there."""
-    return {
-        each.asname or each.name: (node.module, each.name)
-        for node in ast.walk(ast.parse(getsource(sys.modules[module])))
-        if isinstance(node, ast.ImportFrom) and node.module
-        for each in node.names
-    }
+    """Names that a module imports within a block: the module and the name there, by each."""
+    text = Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")
+    pairs = (
+        (origin, each.split())
+        for origin, several, one in _IMPORT.findall(text)
+        for each in (several or one).split(",")
+    )
+    return {words[-1]: (origin, words[0]) for origin, words in pairs if words}
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """True if a type allows the value, or says nothing of it that can be checked."""
+    """True if a type allows the value, or says nothing of it that can be checked; FieldError where
+    a validator of it says what is wrong with the value."""
     origin, parts = get_origin(kind), get_args(kind)
     if hasattr(value, "creation_stack"):  # cdktf's: only Terraform will know its value
         return True
+    if origin is Annotated:
+        return _fits(value, parts[0]) and (_is_reference(value) or _is_accepted(value, kind))
     if origin in (Union, UnionType):
         if isinstance(value, str) and IPv4Network in parts and str in parts:
-            return _is_range(value)
-        return any(_fits(value, each) for each in parts)
+            return ip_range(value) is not None
+        # Validators last: none is asked about what another type allows.
+        last = sorted(parts, key=lambda each: hasattr(each, "__metadata__"))
+        return any(_fits(value, each) for each in last)
     if origin is Literal:
         return value in parts
+    if origin in (Mapping, dict, Sequence, Collection, Iterable, list, tuple):
+        return _holds(value, origin, parts)
+    return _is_one(value, kind)
+
+
+def _is_accepted(value: Any, kind: Any) -> bool:
+    """True, or FieldError of a validator of the type."""
+    for each in kind.__metadata__:
+        if isinstance(each, AfterValidator):
+            each.func(value)  # type: ignore[call-arg]  # none of ours asks for more
+        for bound in getattr(each, "metadata", ()):
+            least, most = getattr(bound, "ge", -math.inf), getattr(bound, "le", math.inf)
+            if not least <= value <= most:
+                word, limit = ("least", least) if value < least else ("most", most)
+                raise FieldError(f"{value} is no number of at {word} {limit}", f"write {limit}")
+    return True
+
+
+def _holds(value: Any, origin: Any, parts: Sequence[Any]) -> bool:
+    """True if a mapping or a list has items of these types."""
     if origin in (Mapping, dict):
         pairs = value.items() if isinstance(value, Mapping) else [(None, None)]
         return all(_fits(one, parts[0]) and _fits(other, parts[1]) for one, other in pairs)
     if origin is tuple and ... not in parts:
         fits = isinstance(value, tuple | list) and len(value) == len(parts)
         return fits and all(map(_fits, value, parts))
-    if origin in (Sequence, Collection, Iterable, list, tuple):
-        # Of two passes over a generator the second finds nothing, and sets have no order.
-        several = Sequence if origin in (list, tuple) else origin
-        if isinstance(value, str | bytes) or not isinstance(value, several):
-            return False
-        return not isinstance(value, Collection) or all(_fits(each, parts[0]) for each in value)
-    return _is_one(value, kind)
+    # Of two passes over a generator the second finds nothing, and sets have no order.
+    several = Sequence if origin in (list, tuple) else origin
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, several):
+        return False
+    return not isinstance(value, Collection) or all(_fits(each, parts[0]) for each in value)
 
 
 def _is_one(value: Any, kind: Any) -> bool:
-    if kind is float or (kind is int and isinstance(value, float) and value < _TOKENS):
+    if kind in (int, float) and (isinstance(value, bool) or not _is_finite(value)):
+        return False
+    if kind is float or (kind is int and _is_reference(value)):
         return isinstance(value, int | float)
     if get_origin(kind) is Callable:
         return callable(value)
@@ -212,12 +314,15 @@ def _is_one(value: Any, kind: Any) -> bool:
     return not isinstance(kind, type) or isinstance(value, kind)
 
 
-def _is_range(text: str) -> bool:
-    try:
-        IPv4Network(text)
-    except ValueError:
-        return False
-    return True
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _is_reference(value: Any) -> bool:
+    """True if only Terraform will know the value."""
+    if isinstance(value, str):
+        return "${" in value
+    return isinstance(value, float) and value < _TOKENS
 
 
 def _strings(kind: Any) -> list[str]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.file_system import Site
     from fairway_constructs.vault import CustomerManagedKey
+    from fairway_core.fields import Count
+    from fairway_core.resource_ids import SubnetId
 
 # Source: Azure documentation, mount an NFS Azure file share on Linux.
 _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
@@ -47,9 +49,9 @@ class AzureFiles(FileSystem, Service):
         name: str,
         *,
         path: str,
-        gib: int | None = None,
+        gib: Count | None = None,
         replication: Literal["LRS", "ZRS"] | None = None,
-        subnet_ids: Sequence[str] = (),
+        subnet_ids: Sequence[SubnetId] = (),
         customer_managed_key: CustomerManagedKey | None = None,
         lock: bool | None = None,
     ) -> None:

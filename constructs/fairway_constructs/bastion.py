@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fairway_constructs.identity import Grantee
     from fairway_constructs.network_access import Machines, SubnetRef
     from fairway_constructs.network_rules import Unnumbered
+    from fairway_core.resource_ids import ObjectId
 
 
 # Azure looks for the subnet by this name.
@@ -63,7 +64,7 @@ class Bastion(Component):
         virtual_network_name: str,
         addresses: IPv4Network,
         allowed: Sequence[IPv4Network | str] = (),
-        admins: Sequence[str] = (),
+        admins: Sequence[ObjectId] = (),
     ) -> None:
         super().__init__(scope, id)
         place = self.place

@@ -18,13 +18,13 @@ from fairway_constructs.azurerm.batch_account import (
     NetworkProfileNodeManagementAccessIpRule,
 )
 from fairway_constructs.cdk import Component
-from fairway_constructs.existing import parts_of_id
 from fairway_constructs.identity import give_role
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import client_config, unique_name
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.vault import key_vault
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.identity import Grantee
+    from fairway_core.resource_ids import ObjectId
 
 
 _KEPT_DAYS = 7
@@ -55,7 +56,7 @@ class BatchUserSubscription(Component):
         scope: Construct,
         id: str = "batch-subscription",  # noqa: A002
         *,
-        service_principal: str,
+        service_principal: ObjectId,
     ) -> None:
         super().__init__(scope, id)
         client = client_config(self)
@@ -202,7 +203,7 @@ class BatchAccount(IBatchAccount):
         Nothing of it is made, and its rules stay.
         """
         found = IBatchAccount(scope, id)
-        parts = parts_of_id("Batch account", account_id)
+        parts = parts_of("Batch account", account_id)
         found.id, found.name, found.mode = account_id, parts["name"], mode
         found.resource_group = parts["resource_group"]
         host = f"{found.name}.{location or found.place.location}.batch.azure.com"

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize
+    from fairway_core.fields import Count, Number
+    from fairway_core.resource_ids import ImageVersionId
 
 # Long enough for large VMs, which come slowly; after it Batch reports what it lacks.
 _RESIZE_TIMEOUT = "PT30M"
@@ -105,12 +107,12 @@ class BatchPool(TakesJobs):
         identity_id: str,
         size: VmSize,
         image: Image,
-        image_id: str | None = None,
-        minimum: int,
-        maximum: int,
+        image_id: ImageVersionId | None = None,
+        minimum: Number,
+        maximum: Number,
         spot: bool = False,
         mpi: bool = True,
-        task_slots: int = 1,
+        task_slots: Count = 1,
         autoscale: Autoscale | None = None,
         resized_by_hand: bool = False,
         mounts: Sequence[Mount] = (),
@@ -206,7 +208,7 @@ def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str
     }
 
 
-def _image(image: Image, image_id: str | None) -> StorageImageReference:
+def _image(image: Image, image_id: ImageVersionId | None) -> StorageImageReference:
     if image_id:
         return StorageImageReference(id=image_id)
     return StorageImageReference(

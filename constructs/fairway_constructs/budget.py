@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
+    from fairway_core.environment.services import Amount, Percents
+    from fairway_core.fields import Email
 
 # A budget must start in the month in which it is made, and may never start anew: so Terraform
 # takes the month when it makes it, and does not look at it again.
@@ -43,9 +45,9 @@ class Budget(Component):
         scope: Construct,
         id: str = "budget",  # noqa: A002
         *,
-        amount: float,
-        alerts: Sequence[int],
-        emails: Sequence[str],
+        amount: Amount,
+        alerts: Percents,
+        emails: Sequence[Email],
         resource_groups: Sequence[str] = (),
         tags: Mapping[str, str] | None = None,
     ) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment import Repair, Spot
+    from fairway_core.environment.node_rules import ScaleSetNodes
+    from fairway_core.fields import Count
 
 
 class Cluster(TakesJobs):
@@ -46,7 +48,7 @@ class Cluster(TakesJobs):
         name: str,
         *,
         size: str,
-        nodes: int = 1,
+        nodes: ScaleSetNodes = 1,
         network: INetwork | None = None,
         subnet: SubnetRef | None = None,
         image: str | None = None,
@@ -54,7 +56,7 @@ class Cluster(TakesJobs):
         identity: IIdentity | None = None,
         spot: Spot | None = None,
         repair: Repair | None = None,
-        os_gib: int | None = None,
+        os_gib: Count | None = None,
         monitored: bool = False,
     ) -> None:
         super().__init__(scope, name)

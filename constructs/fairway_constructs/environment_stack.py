@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.provider import (
@@ -17,6 +17,7 @@ from fairway_constructs.azurerm.provider import (
 )
 from fairway_constructs.cdk import Signature, Stack, Validation, refuse, surroundings
 from fairway_constructs.scope import place_in_group, place_of, put
+from fairway_core.catalog.limits import require_region
 from fairway_core.checks.check import Asked
 from fairway_core.checks.running import require_known
 from fairway_core.findings import UserError
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_constructs.placement import Placement
+    from fairway_core.environment.keys import SshKey
+    from fairway_core.environment.values import Location, Zone
     from fairway_core.naming import NameParts
+    from fairway_core.resource_ids import ResourceGroupId
 
 _FEATURES = Features(
     # Containers are made through the management plane: the account's own is closed to us.
@@ -74,15 +78,15 @@ class EnvironmentStack(Stack):
         scope: Construct,
         id: str,  # noqa: A002
         *,
-        location: str,
-        zone: Literal[1, 2, 3] | None = None,
+        location: Location,
+        zone: Zone | None = None,
         tags: Mapping[str, str] | None = None,
         environment: str | None = None,
         role: str = "",
         group_name: str | None = None,
-        resource_group: str | None = None,
+        resource_group: ResourceGroupId | None = None,
         proxy: MachineProxy | None = None,
-        ssh_keys: Sequence[str] = (),
+        ssh_keys: Sequence[SshKey] = (),
         protect: bool = True,
         naming: Naming | Callable[[NameParts], str] | str | None = None,
         deletes_deployed: bool = False,
@@ -91,9 +95,8 @@ class EnvironmentStack(Stack):
         ignore_checks: Collection[str] = (),
     ) -> None:
         require_known(ignore_checks)
-        if any("PRIVATE KEY" in key for key in ssh_keys):
-            hint = "give the public one, of the file whose name ends in .pub"
-            raise UserError.of("private-key", "a private key is in `ssh_keys`", hint)
+        if "unknown-region" not in ignore_checks:
+            require_region("location", location, 'if it does: ignore_checks=["unknown-region"]')
         super().__init__(scope, id)
         self.short_addresses = short_addresses
         add_provider(self, deletes_deployed=deletes_deployed)

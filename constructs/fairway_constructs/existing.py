@@ -1,30 +1,13 @@
-"""Resources that exist already: their ids are checked, and Terraform stops if one is not as
-described."""
+"""Resources that exist already: Terraform stops if one is not as described."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
-from fairway_core.documents import FieldError
-from fairway_core.findings import UserError
-from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Component
-
-
-def parts_of_id(kind: str, resource_id: str) -> dict[str, str]:
-    """The named parts of an id; UserError for the id of anything else.
-
-    >>> parts_of_id("resource group", "/subscriptions/00000000-0000-0000-0000-000000000000"
-    ...             "/resourceGroups/team")["name"]
-    'team'
-    """
-    try:
-        return parts_of(kind, resource_id)
-    except FieldError as error:
-        raise UserError.of("bad-id", str(error), error.hint) from None
 
 
 def stop_unless(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
     from fairway_constructs.storage import IStorage
     from fairway_core.environment.filesystem_base import FileSystem as FileSystemSpec
+    from fairway_core.fields import Count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +133,7 @@ class NfsExport(FileSystem):
     """
 
     def __init__(
-        self, scope: Construct, name: str, *, path: str, host: str, export: str, mbps: int
+        self, scope: Construct, name: str, *, path: str, host: str, export: str, mbps: Count
     ) -> None:
         spec = NfsExportSpec(kind="nfs", path=path, host=host, export=export, mbps=mbps)
         super().__init__(scope, f"nfs-export-{name}", spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtualMachineScaleSet
 from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
@@ -42,7 +42,7 @@ from fairway_constructs.nodes import (
 )
 from fairway_constructs.targets import TakesJobs, node_facts
 from fairway_core.autoscale import iso_duration
-from fairway_core.catalog import limit
+from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Repair, Spot
+    from fairway_core.environment.cluster import Idle
+    from fairway_core.environment.node_rules import ScaleSetNodes
+    from fairway_core.fields import Count
+    from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
 
 
 _NAME = "ApplicationHealthLinux"
@@ -142,21 +146,21 @@ class GpuCluster(TakesJobs):
         scope: Construct,
         name: str,
         *,
-        nodes: int,
+        nodes: ScaleSetNodes | Literal[0],
         size: VmSize,
         image: Image,
         subnet: SubnetRef,
         identity_id: str,
         mounts: Sequence[Mount] = (),
         spot: Spot | None = None,
-        image_id: str | None = None,
+        image_id: ImageVersionId | None = None,
         accept_terms: bool = False,
         local_os_disk: bool | None = None,
-        os_gib: int | None = None,
-        proximity_placement_group_id: str | None = None,
+        os_gib: Count | None = None,
+        proximity_placement_group_id: PlacementGroupId | None = None,
         monitored: bool = False,
         accounts: Accounts | None = None,
-        idle: float | None = None,
+        idle: Idle | None = None,
         repair: Repair | None = None,
         resized: bool = False,
         slurm: SlurmNode | None = None,
@@ -164,7 +168,8 @@ class GpuCluster(TakesJobs):
         spec = NodeSpec.of(locals())
         super().__init__(scope, f"cluster-{name}")
         place = self.place
-        _check_number(name, nodes, least=0 if resized else 1)
+        if not nodes and not resized:
+            raise FieldError(f"cluster `{name}` has no nodes", "write 1 or more", ("nodes",))
         check_image(name, spec)
         self._name, self._spec, self._nodes = name, spec, nodes
         host_prefix = place.name("computer_name_prefix", name)
@@ -268,16 +273,6 @@ def _restore(spot: Spot | None) -> SpotRestore | None:
     if spot is None or spot.restore is None:
         return None
     return SpotRestore(enabled=True, timeout=iso_duration(spot.restore))
-
-
-def _check_number(name: str, nodes: int, *, least: int) -> None:
-    most = limit("placement_group_vms")
-    if not least <= nodes <= most:
-        raise UserError.of(
-            "too-many-nodes",
-            f"cluster `{name}`: a placement group holds {least} to {most} nodes, not {nodes}",
-            "InfiniBand does not cross scale sets: make several clusters for separate jobs",
-        )
 
 
 def _interface(spec: NodeSpec) -> NetworkInterface:

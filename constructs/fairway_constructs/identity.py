@@ -9,13 +9,14 @@ from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
-from fairway_constructs.existing import parts_of_id
 from fairway_constructs.scope import client_config, unique_name
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_core.resource_ids import ObjectId
 
 
 def give_role(
@@ -127,7 +128,7 @@ class People(Principal):
         scope: Construct,
         name: str,
         *,
-        object_id: str,
+        object_id: ObjectId,
         principal_type: Literal["Group", "User"] = "Group",
     ) -> None:
         super().__init__(scope, f"people-{name}", name)
@@ -186,7 +187,7 @@ class Identity(IIdentity):
     def from_id(cls, scope: Construct, name: str, identity_id: str) -> IIdentity:
         """An existing identity of the subscription: the roles that it gets here alone are made."""
         found = IIdentity(scope, name)
-        parts = parts_of_id("managed identity", identity_id)
+        parts = parts_of("managed identity", identity_id)
         found.resource = DataUserAssignedIdentity(
             found, name, name=parts["name"], resource_group_name=parts["resource_group"]
         )

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fairway_constructs.file_system import Site
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment.filesystems_managed import Maintenance
+    from fairway_core.fields import Count
+    from fairway_core.resource_ids import ObjectId, StorageAccountId
 
 _OPTIONS = "noatime,flock,_netdev"
 
@@ -48,9 +50,9 @@ class BlobImport:
     Azure reads them as `service_principal`, an object id, once all of `ready` is made.
     """
 
-    account_id: str
+    account_id: StorageAccountId
     container_id: str
-    service_principal: str
+    service_principal: ObjectId
     ready: Sequence[ITerraformDependable] = ()
 
 
@@ -80,7 +82,7 @@ class Lustre(FileSystem, Service):
         name: str,
         *,
         path: str,
-        tib: int,
+        tib: Count,
         mbps_per_tib: Literal[40, 125, 250, 500] | None = None,
         maintenance: Maintenance | None = None,
         subnet: SubnetRef,

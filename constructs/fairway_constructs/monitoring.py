@@ -24,14 +24,17 @@ from fairway_constructs.azurerm.monitor_data_collection_rule_association import 
 )
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cdk import Component
-from fairway_constructs.existing import parts_of_id
 from fairway_constructs.scope import place_of
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_core.environment.services import LogDays
+    from fairway_core.fields import Email
+    from fairway_core.resource_ids import WorkspaceId
 
 
 _SAMPLED_EVERY = 60  # seconds
@@ -89,9 +92,9 @@ class Monitoring(IMonitoring):
         scope: Construct,
         id: str = "monitoring",  # noqa: A002
         *,
-        emails: Sequence[str],
-        retention_days: int = 30,
-        workspace_id: str | None = None,
+        emails: Sequence[Email],
+        retention_days: LogDays = 30,
+        workspace_id: WorkspaceId | None = None,
     ) -> None:
         super().__init__(scope, id)
         place = self.place
@@ -124,7 +127,7 @@ class Monitoring(IMonitoring):
         `Monitoring(workspace_id=)` makes the rest, for machines and alerts.
         """
         found = IMonitoring(scope, id)
-        parts_of_id("Log Analytics workspace", workspace_id)
+        parts_of("Log Analytics workspace", workspace_id)
         found.workspace_id = workspace_id
         return found
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.file_system import Site
     from fairway_constructs.network_access import SubnetRef
+    from fairway_core.fields import Count
 
 
 class NetApp(FileSystem, Service):
@@ -46,8 +47,8 @@ class NetApp(FileSystem, Service):
         *,
         path: str,
         service_level: Literal["Standard", "Premium", "Ultra", "Flexible"] | None = None,
-        tib: int | None = None,
-        mibps: int | None = None,
+        tib: Count | None = None,
+        mibps: Count | None = None,
         subnet: SubnetRef,
         clients: Sequence[IPv4Network] | None = None,
         lock: bool | None = None,

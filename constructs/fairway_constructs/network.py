@@ -20,7 +20,7 @@ from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.bastion import Bastion
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.egress import FirewallEgress, NatEgress
-from fairway_constructs.existing import parts_of_id, stop_unless
+from fairway_constructs.existing import stop_unless
 from fairway_constructs.network_access import InRange, SubnetRef
 from fairway_constructs.network_rules import DENY_THE_REST, NetworkRules, allow
 from fairway_constructs.private_endpoint import PrivateEndpoints
@@ -34,13 +34,15 @@ from fairway_core.environment.addresses import (
     subnet_plan,
 )
 from fairway_core.findings import UserError
-from fairway_core.resource_ids import network_of
+from fairway_core.resource_ids import network_of, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, Resource
     from fairway_core.environment import Dns, Firewall
+    from fairway_core.environment.addresses import Port
+    from fairway_core.resource_ids import ObjectId
 
 _OF_FILESYSTEMS = {role: each for role, each in SUBNETS.items() if each.filesystem}
 
@@ -97,7 +99,7 @@ class INetwork(Component):
         *,
         to: str,
         name: str,
-        port: str | Sequence[str],
+        port: Port | Sequence[Port],
         protocol: Literal["Tcp", "Udp", "*"] = "Tcp",
     ) -> None:
         """Lets ranges reach ports of the subnet of role `to`; `name` is that of the rule.
@@ -199,7 +201,7 @@ class Network(INetwork):
         egress: Literal["nat", "none"] | Firewall = "nat",
         service_endpoints: Sequence[str] = ("Microsoft.Storage",),
         bastion: bool = False,
-        admins: Sequence[str] = (),
+        admins: Sequence[ObjectId] = (),
         filesystems: Collection[str] = (),
         nfs_3: bool = False,
         dns: Dns | None = None,
@@ -208,7 +210,7 @@ class Network(INetwork):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        address_space = _checked_space(address_space)
+        address_space = check_space(IPv4Network(address_space))
         ranges = [IPv4Network(each) for each in allowed]
         surroundings(self).addresses.opened |= {
             "allowed": tuple(ranges),
@@ -285,7 +287,7 @@ class Network(INetwork):
 
         The rest is as of `from_subnets`.
         """
-        parts = parts_of_id("virtual network", network_id)
+        parts = parts_of("virtual network", network_id)
         by_id = {
             role: (f"{network_id}/subnets/{name}", range_)
             for role, (name, range_) in subnets.items()
@@ -313,11 +315,14 @@ class Network(INetwork):
         >>> network = Network.from_subnets(stack, "network", {"compute": (ID, "10.1.0.0/20")})
         ... # doctest: +SKIP
         """
+        if len({network_of(each).lower() for each, _ in subnets.values()}) > 1:
+            message = "the subnets are of several networks"
+            raise FieldError(message, "name subnets of one network", ("subnets",))
         found = INetwork(scope, id)
         ranges = {role: IPv4Network(addresses) for role, (_, addresses) in subnets.items()}
         found._nodes = tuple(ranges[role] for role in ("compute", "kubernetes") if role in ranges)
         for role, (subnet_id, _) in subnets.items():
-            parts = parts_of_id("subnet", subnet_id)
+            parts = parts_of("subnet", subnet_id)
             found._network_name, found._resource_group = parts["network"], parts["resource_group"]
             _verify(found, role, subnet_id, str(ranges[role]))
             found.subnets[role] = SubnetRef(subnet_id, ranges[role], nodes=found._nodes)
@@ -333,7 +338,7 @@ class Network(INetwork):
 
 def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
     """Fail the plan if the subnet has another range."""
-    parts = parts_of_id("subnet", subnet_id)
+    parts = parts_of("subnet", subnet_id)
     subnet = DataSubnet(
         scope,
         role,
@@ -351,16 +356,6 @@ def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
         value=subnet_id,
         description=f"Existing subnet for {role}",
     )
-
-
-def _checked_space(text: IPv4Network | str) -> IPv4Network:
-    """The range, where it holds all subnets that a network may ever have."""
-    space = IPv4Network(text)
-    try:
-        check_space(space)
-    except FieldError as error:
-        raise UserError.of("bad-address-space", str(error), error.hint) from None
-    return space
 
 
 def _delegation(service: str) -> list[Delegation]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.environment import Backup, Disks
+    from fairway_core.environment.nfs_server import NfsVersion
+    from fairway_core.fields import Count
 
 
 # How long a restore needs no copy from the vault; each day of it is a snapshot of every disk.
@@ -47,7 +49,7 @@ def back_up(
     name: str,
     *,
     machine_name: str,
-    keep_days: int,
+    keep_days: Count,
     at: str,
     depends_on: Sequence[ITerraformDependable] = (),
 ) -> None:
@@ -151,7 +153,7 @@ class NfsServer(FileSystem, Service):
         path: str,
         size: str | None = None,
         disks: Disks | None = None,
-        versions: Sequence[float] | None = None,
+        versions: Sequence[NfsVersion] | None = None,
         backup: Backup | None = None,
         clients: Sequence[IPv4Network] | None = None,
         monitored: bool = False,

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.virtual_network_peering import VirtualNetworkPeering
 from fairway_constructs.cdk import Component, surroundings
-from fairway_constructs.existing import parts_of_id
 from fairway_constructs.scope import place_of
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from fairway_constructs.azurerm.virtual_network import VirtualNetwork
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network import Network
+    from fairway_core.resource_ids import VirtualNetworkId
 
 
 class Peering(Component):
@@ -33,7 +34,7 @@ class Peering(Component):
         name: str,
         *,
         network: Network,
-        remote_id: str,
+        remote_id: VirtualNetworkId,
         both_ways: bool = True,
         gateway: bool = False,
         forwarded: bool = False,
@@ -66,7 +67,7 @@ def _other_half(
     scope: Component, name: str, virtual_network: VirtualNetwork, remote_id: str, gateway: bool
 ) -> VirtualNetworkPeering:
     place = place_of(scope)
-    other = parts_of_id("virtual network", remote_id)
+    other = parts_of("virtual network", remote_id)
     # Aliases are names in the whole stack, as addresses are.
     alias = name if scope.short_addresses else "-".join(surroundings(scope).path)
     provider = AzurermProvider(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_core.environment.values import Zone
 
 
 class Common(TypedDict):
@@ -43,7 +44,7 @@ class Placement:
     environment: str
     resource_group: str
     location: str
-    zone: int | None = None
+    zone: Zone | None = None
     tags: Mapping[str, str] | None = None
     group_id: str | None = None
     shared: bool = False

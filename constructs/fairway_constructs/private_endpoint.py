@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network_access import SubnetRef
+    from fairway_core.resource_ids import VirtualNetworkId
 
 
 class PrivateEndpoints(Component):
@@ -46,7 +47,7 @@ class PrivateEndpoints(Component):
         id: str = "private-endpoints",  # noqa: A002
         *,
         subnet: SubnetRef,
-        virtual_network_id: str,
+        virtual_network_id: VirtualNetworkId,
         existing_zones: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(scope, id)

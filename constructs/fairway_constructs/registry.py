@@ -9,11 +9,11 @@ from fairway_constructs.azurerm.container_registry import (
     NetworkRuleSet,
     NetworkRuleSetIpRule,
 )
-from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import unique_name
 from fairway_constructs.service import Diagnostics, Service
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.identity import Grantee
+    from fairway_core.environment.services import Retention
 
 # Manifests without a tag, which only a Premium one deletes.
 _KEPT_DAYS = 30
@@ -58,7 +59,7 @@ class Registry(IRegistry):
         id: str = "registry",  # noqa: A002
         *,
         sku: Literal["Basic", "Standard", "Premium"] = "Premium",
-        retention_days: int | None = None,
+        retention_days: Retention | None = None,
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         lock: bool | None = None,
@@ -100,7 +101,7 @@ class Registry(IRegistry):
         """
         found = IRegistry(scope, id)
         found.id = registry_id
-        name = parts_of_id("container registry", registry_id)["name"].lower()
+        name = parts_of("container registry", registry_id)["name"].lower()
         found.login_server = login_server or f"{name}.azurecr.io"
         return found
 

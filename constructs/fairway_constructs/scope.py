@@ -10,16 +10,20 @@ from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.cdk import Component, surroundings
-from fairway_constructs.existing import parts_of_id, stop_unless
+from fairway_constructs.existing import stop_unless
 from fairway_constructs.placement import Placement
 from fairway_core.findings import UserError
 from fairway_core.naming import Naming, unique_suffix
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_core.environment.keys import SshKey
+    from fairway_core.environment.values import Location, Zone
+    from fairway_core.resource_ids import ResourceGroupId
 
 
 T = TypeVar("T")
@@ -60,13 +64,13 @@ def place_in_group(
     *,
     environment: str,
     role: str = "",
-    location: str,
-    zone: int | None = None,
+    location: Location,
+    zone: Zone | None = None,
     tags: Mapping[str, str] | None = None,
     name: str | None = None,
-    existing: str | None = None,
+    existing: ResourceGroupId | None = None,
     proxy: MachineProxy | None = None,
-    ssh_keys: Sequence[str] = (),
+    ssh_keys: Sequence[SshKey] = (),
     protect: bool = True,
     naming: Naming | None = None,
 ) -> Placement:
@@ -121,7 +125,7 @@ class _ExistingGroup(Component):
     def __init__(self, scope: Construct, id: str, group_id: str) -> None:  # noqa: A002
         super().__init__(scope, id)
         self.id = group_id
-        self.name = parts_of_id("resource group", group_id)["name"]
+        self.name = parts_of("resource group", group_id)["name"]
         found = DataResourceGroup(self, "group", name=self.name).reference("id")
         stop_unless(
             self,

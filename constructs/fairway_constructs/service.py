@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairway_constructs.identity import Grantee
     from fairway_constructs.monitoring import IMonitoring
     from fairway_constructs.network import INetwork
+    from fairway_core.resource_ids import ObjectId
 
 
 @checked
@@ -37,7 +38,7 @@ class RoleAssignment:
     """
 
     role_definition_id_or_name: str
-    principal_id: str
+    principal_id: ObjectId
     description: str
     principal_type: Literal["Group", "ServicePrincipal", "User"] | None = None
 

@@ -45,6 +45,14 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, VmSize
     from fairway_core.environment import Spot
+    from fairway_core.environment.cluster import Idle
+    from fairway_core.fields import Count
+    from fairway_core.resource_ids import (
+        CapacityReservationId,
+        ImageVersionId,
+        ObjectId,
+        PlacementGroupId,
+    )
 
 
 _NAME = "AADSSHLoginForLinux"
@@ -116,16 +124,16 @@ class SingleVm(TakesJobs):
         identity_id: str,
         mounts: Sequence[Mount] = (),
         spot: Spot | None = None,
-        image_id: str | None = None,
+        image_id: ImageVersionId | None = None,
         accept_terms: bool = False,
         local_os_disk: bool | None = None,
-        os_gib: int | None = None,
-        proximity_placement_group_id: str | None = None,
-        capacity_reservation_group_id: str | None = None,
+        os_gib: Count | None = None,
+        proximity_placement_group_id: PlacementGroupId | None = None,
+        capacity_reservation_group_id: CapacityReservationId | None = None,
         monitored: bool = False,
         accounts: Accounts | None = None,
-        signed_in: Mapping[str, bool] | None = None,
-        idle: float | None = None,
+        signed_in: Mapping[ObjectId, bool] | None = None,
+        idle: Idle | None = None,
     ) -> None:
         spec = NodeSpec.of(locals())
         super().__init__(scope, f"cluster-{name}")

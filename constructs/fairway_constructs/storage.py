@@ -26,7 +26,6 @@ from fairway_constructs.azurerm.storage_management_policy import (
     RuleFilters,
     StorageManagementPolicy,
 )
-from fairway_constructs.existing import parts_of_id
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import unique_name
@@ -34,6 +33,7 @@ from fairway_constructs.service import Diagnostics, Service
 from fairway_core.catalog.tables import look_up
 from fairway_core.catalog.terraform_types import blob_host
 from fairway_core.naming import check_name
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from fairway_constructs.network import INetwork
     from fairway_constructs.vault import CustomerManagedKey
     from fairway_core.environment.storage import Replication
+    from fairway_core.fields import Count
+    from fairway_core.resource_ids import SubnetId
 
 
 _BLOB_TYPES = ("blockBlob", "appendBlob")
@@ -155,12 +157,12 @@ class Storage(IStorage):
         *,
         containers: Sequence[str],
         network: INetwork | None = None,
-        subnet_ids: Sequence[str] = (),
+        subnet_ids: Sequence[SubnetId] = (),
         allowed: Sequence[IPv4Network | str] = (),
         public: bool = False,
         replication: Replication | None = None,
         account: str | None = None,
-        expire_days: Mapping[str, int] | None = None,
+        expire_days: Mapping[str, Count] | None = None,
         customer_managed_key: CustomerManagedKey | None = None,
         account_keys: bool = False,
         lock: bool | None = None,
@@ -221,7 +223,7 @@ class Storage(IStorage):
         """
         found = IStorage(scope, id)
         found.id = account_id
-        found.host = blob_host(parts_of_id("storage account", account_id)["name"])
+        found.host = blob_host(parts_of("storage account", account_id)["name"])
         found.account_url = f"https://{found.host}/"
         for name in containers:
             DataStorageContainer(

@@ -11,12 +11,12 @@ from fairway_constructs.azurerm.key_vault import KeyVault, NetworkAcls
 from fairway_constructs.azurerm.resource_group_template_deployment import (
     ResourceGroupTemplateDeployment,
 )
-from fairway_constructs.existing import parts_of_id
 from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import client_config, place_of, unique_name
 from fairway_constructs.service import Diagnostics, Service
+from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +165,7 @@ class Vault(IVault):
         """An existing vault: nothing of it is made, and its rules stay."""
         found = IVault(scope, id)
         found.id = vault_id
-        name = parts_of_id("key vault", vault_id)["name"].lower()
+        name = parts_of("key vault", vault_id)["name"].lower()
         found.url = f"https://{name}.vault.azure.net/"
         return found
 

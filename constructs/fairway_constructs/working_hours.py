@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_core.environment import Schedule
+    from fairway_core.resource_ids import ObjectId
 
 
 # What is done to VMs and scale sets alike. No built-in role of both is as narrow.
@@ -285,7 +286,7 @@ class IdleStop(Component):
         scope: Construct,
         id: str = "idle-stop",  # noqa: A002
         *,
-        principal_id: str,
+        principal_id: ObjectId,
         clusters: Mapping[str, str],
     ) -> None:
         super().__init__(scope, id)

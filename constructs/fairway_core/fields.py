@@ -99,6 +99,12 @@ def between(least: int, most: int, what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+Count = Annotated[int, Field(ge=1)]
+"""A number of things, of which there is one."""
+Number = Annotated[int, Field(ge=0)]
+"""A number of things, of which there may be none."""
+
+
 def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> None:
     """FieldError for a number alone in what a person wrote: a model's own dump has such."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:

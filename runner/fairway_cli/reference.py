@@ -13,11 +13,13 @@ import json
 import re
 import sys
 from functools import cache, partial
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fairway_constructs
+from fairway_constructs.arguments import plain_type
 from fairway_core.checks import Subject, all_checks
 from fairway_core.checks.live import LIVE
 from fairway_core.environment.model import Environment
@@ -52,7 +54,7 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
         path = f"{module.replace('.', '/')}.py"
         text = (files(package) / path).read_text(encoding="utf-8")
         tree = ast.parse(text)
-        body = _Constants(tree).visit(tree).body
+        body = _Constants(tree, is_library=package == "fairway_constructs").visit(tree).body
         known = {one.name: one for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
         if node := known.get(name):
             found[name] = node
@@ -63,14 +65,21 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
 
 
 class _Constants(ast.NodeTransformer):
-    """Puts the values of a module's constants in place of their names."""
+    """Puts values of a module's constants in place of their names; in modules of the library also
+    types in place of names for them, which a section of a file may have as text too."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self._values = {
+    def __init__(self, tree: ast.Module, *, is_library: bool) -> None:
+        self._values: dict[str, ast.expr] = {
             ast.unparse(each.targets[0]): each.value
             for each in tree.body
             if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)
         }
+        for each in ast.walk(tree) if is_library else ():
+            if isinstance(each, ast.ImportFrom) and str(each.module).startswith("fairway_core."):
+                module = import_module(str(each.module))
+                for name in (alias.name for alias in each.names):
+                    if plain := plain_type(getattr(module, name)):
+                        self._values[name] = ast.parse(plain, mode="eval").body
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self._values.get(node.id, node) if isinstance(node.ctx, ast.Load) else node

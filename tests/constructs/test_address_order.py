@@ -21,6 +21,12 @@ from fairway_constructs.file_system import Site, from_section
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import AnyFileSystem, Schedule
 from fairway_core.environment.filesystems import optional_roles
+from fairway_core.environment.keys import NOBODYS_KEY
+
+PRINCIPAL = "11111111-1111-1111-1111-111111111111"
+ACCOUNT = (
+    f"/subscriptions/{PRINCIPAL}/resourceGroups/hub/providers/Microsoft.Storage/storageAccounts/hub"
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +69,7 @@ def _pool(scope: az.Construct, name: str) -> None:
 
 def _kubernetes(scope: az.Construct, name: str) -> az.KubernetesCluster:
     kubelet = az.KubernetesFoundation(
-        scope, f"{name}-foundation", storage_account_id="/account", name="manifests"
+        scope, f"{name}-foundation", storage_account_id=ACCOUNT, name="manifests"
     ).kubelet
     return az.KubernetesCluster(scope, name, subnet=SUBNET, kubelet=kubelet)
 
@@ -75,7 +81,7 @@ def _node_pool(scope: az.Construct, name: str) -> None:
 
 def _configuration(scope: az.Construct, name: str) -> None:
     inside = _group(scope, name)
-    foundation = az.KubernetesFoundation(inside, storage_account_id="/account", name="manifests")
+    foundation = az.KubernetesFoundation(inside, storage_account_id=ACCOUNT, name="manifests")
     az.KubernetesConfiguration(
         scope,
         name,
@@ -148,11 +154,11 @@ STATEMENTS: dict[str, Statement] = {
         "x", "Reader", on="/x", reason="reads"
     ),
     "Identity": lambda s, n: az.Identity(s, n).grant("x", "Reader", on="/x", reason="reads"),
-    "IdleStop": lambda s, n: az.IdleStop(s, n, principal_id="p", clusters={"box": "/box"}),
+    "IdleStop": lambda s, n: az.IdleStop(s, n, principal_id=PRINCIPAL, clusters={"box": "/box"}),
     "KubernetesCluster": _kubernetes,
     "KubernetesConfiguration": _configuration,
     "KubernetesFoundation": lambda s, n: az.KubernetesFoundation(
-        s, n, storage_account_id="/account", name="manifests"
+        s, n, storage_account_id=ACCOUNT, name="manifests"
     ),
     "KubernetesNodePool": _node_pool,
     "Monitoring": lambda s, n: az.Monitoring(s, n, emails=["a@example.com"]),
@@ -162,7 +168,7 @@ STATEMENTS: dict[str, Statement] = {
         s, n, network=az.Network(_group(s, n), address_space=SPACE), remote_id=HUB
     ),
     "PrivateEndpoints": lambda s, n: az.PrivateEndpoints(
-        s, n, subnet=SUBNET, virtual_network_id="/vnet"
+        s, n, subnet=SUBNET, virtual_network_id=HUB
     ).connect(s, n, service="blob", resource_id="/account"),
     "Registry": lambda s, n: az.Registry(s, n),
     "SingleVm": lambda s, n: az.SingleVm(s, n, **_nodes()),
@@ -181,7 +187,7 @@ PROGRAM = [(kind, f"{kind.lower()}-{which}") for kind in STATEMENTS for which in
 def _addresses(order: list[int]) -> dict[str, str]:
     """The path of the resource at each address, where the statements stand in that order."""
     stack = az.EnvironmentStack(
-        az.App(), "lab", location="westeurope", zone=2, ssh_keys=["ssh-ed25519 AAAA me"]
+        az.App(), "lab", location="westeurope", zone=2, ssh_keys=[NOBODYS_KEY]
     )
     for index in order:
         kind, name = PROGRAM[index]

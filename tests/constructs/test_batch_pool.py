@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Synthesize = Callable[..., dict[str, Any]]
 
+PRINCIPAL = "00000000-1111-2222-3333-444444444444"
 HOME = IPv4Network("203.0.113.0/24")
 VPN = IPv4Network("10.0.0.0/8")
 
@@ -81,7 +82,7 @@ def test_the_subscription_mode_comes_after_its_roles_and_a_closed_vault(
     synthesize: Synthesize,
 ) -> None:
     def build(stack: Stack) -> None:
-        first = BatchUserSubscription(stack, service_principal="batch-in-our-directory")
+        first = BatchUserSubscription(stack, service_principal=PRINCIPAL)
         BatchAccount(stack, user_subscription=first)
 
     own: dict[str, Any] = synthesize(build)["resource"]
@@ -92,7 +93,7 @@ def test_the_subscription_mode_comes_after_its_roles_and_a_closed_vault(
     assert account["key_vault_reference"] == reference
     roles = own["azurerm_role_assignment"]
     assert set(account["depends_on"]) == {f"azurerm_role_assignment.{name}" for name in roles}
-    assert {role["principal_id"] for role in roles.values()} == {"batch-in-our-directory"}
+    assert {role["principal_id"] for role in roles.values()} == {PRINCIPAL}
     assert all(role["description"] for role in roles.values())
     # The directory has known it for long.
     assert not any("skip_service_principal_aad_check" in role for role in roles.values())
@@ -129,7 +130,7 @@ def _resources(synthesize: Synthesize, *, own: bool = False, **arguments: Any) -
     }
 
     def build(stack: Stack) -> BatchPool:
-        first = BatchUserSubscription(stack, service_principal="p") if own else None
+        first = BatchUserSubscription(stack, service_principal=PRINCIPAL) if own else None
         account = BatchAccount(stack, user_subscription=first)
         return BatchPool(stack, "spot", account=account, **values)
 
@@ -292,7 +293,7 @@ def test_containers_are_pulled_by_the_nodes_identity(synthesize: Synthesize) -> 
     [
         ({"maximum": 0}, "pool `spot`: `maximum`: expected a number of at least 1, found the"),
         ({"minimum": 9}, "min 9 is above max 8"),
-        ({"minimum": -1}, "at least 0, found the number -1"),
+        ({"minimum": -1}, "-1 is no number of at least 0"),
         ({"maximum": 101}, "pool `spot`: a pool holds at most 100 nodes, not 101"),
         ({"own": True, "maximum": 81}, "holds at most 80 nodes"),
         ({"size": CPU, "mpi": False, "maximum": 2001}, "holds at most 2000"),
@@ -315,7 +316,10 @@ def test_the_largest_pools_are_taken(synthesize: Synthesize) -> None:
 
 
 def test_an_image_of_ones_own_takes_the_place_of_azures(synthesize: Synthesize) -> None:
-    own = "/subscriptions/0/resourceGroups/lab/providers/Microsoft.Compute/galleries/lab/images/a"
+    own = (
+        f"/subscriptions/{PRINCIPAL}/resourceGroups/lab/providers"
+        "/Microsoft.Compute/galleries/lab/images/a/versions/1.0.0"
+    )
     pool = _pool(synthesize, size="Standard_NC4as_T4_v3", mpi=False, image_id=own)
     assert pool["storage_image_reference"] == {"id": own}
     assert pool["node_agent_sku_id"] == "batch.node.ubuntu 22.04"

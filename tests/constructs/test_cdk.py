@@ -171,6 +171,7 @@ _APP = """\
 import sys
 import {library} as cdk
 import fairway_constructs as az
+from fairway_core.environment.keys import NOBODYS_KEY
 
 app = cdk.App(outdir=sys.argv[1])
 own = cdk.TerraformStack(app, "own")
@@ -178,7 +179,7 @@ az.AzurermProvider(own, storage_use_azuread=True)
 az.place_in_group(own, environment="own", location="westeurope")
 net = az.Network(own, "net", address_space="10.40.0.0/16")
 cdk.TerraformOutput(own, "network", value=net.virtual_network.id)
-lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2, ssh_keys=["ssh-ed25519 A me"])
+lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2, ssh_keys=[NOBODYS_KEY])
 nodes = az.Network(lab, "net", address_space="10.41.0.0/16", private_endpoints=True)
 box = az.Cluster(lab, "box", size="Standard_D8s_v6", nodes=1, network=nodes)
 az.Targets(lab, [box])

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 FILES: dict[str, Any] = {"gib": 1024, "path": "/home"}
 NETAPP: dict[str, Any] = {"tib": 4, "path": "/data"}
 LUSTRE: dict[str, Any] = {"tib": 48, "path": "/lustre"}
+GROUP = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
+ACCOUNT = f"{GROUP}/Microsoft.Storage/storageAccounts/hub"
+SUBNET_ID = f"{GROUP}/Microsoft.Network/virtualNetworks/hub/subnets/nodes"
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 COMPUTE = IPv4Network("10.40.0.0/17")
 SUBNET = SubnetRef("/s", COMPUTE, nodes=(COMPUTE,))
@@ -47,7 +50,7 @@ def _rules(resources: dict[str, Any], role: str) -> dict[str, Any]:
 
 
 class TestAzureFiles:
-    @pytest.mark.parametrize("subnet_ids", [[], ["/subnets/compute"]], ids=["endpoint", "subnet"])
+    @pytest.mark.parametrize("subnet_ids", [[], [SUBNET_ID]], ids=["endpoint", "subnet"])
     def test_azure_files_account_is_reachable_from_its_subnets_only(
         self, synthesize: Synthesize, subnet_ids: list[str]
     ) -> None:
@@ -127,7 +130,7 @@ class TestLustre:
         assert made[0].throughput_mbps == 12000
 
     def test_blobs_are_imported_once_it_may_read_them(self, synthesize: Synthesize) -> None:
-        given = {"account_id": "/account", "container_id": "/container"}
+        given = {"account_id": ACCOUNT, "container_id": "/container"}
         blobs = BlobImport(**given, service_principal=PRINCIPAL)
         resources = _resources(
             synthesize, lambda s: Lustre(s, "fast", subnet=SUBNET, blob_import=blobs, **LUSTRE)

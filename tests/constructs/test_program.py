@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from inspect import Parameter, isclass, signature
 from ipaddress import IPv4Network
 from types import SimpleNamespace
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+TEAM = "11111111-2222-3333-4444-555555555555"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 
 
@@ -205,6 +208,18 @@ def test_id_of_anything_else_is_refused(tmp_path: Path, kind: str, more: dict[st
     account = f"{GROUP}/Microsoft.Storage/storageAccounts/hubst"
     with pytest.raises(UserError, match=f"`{account}` is not the id of a .*\n  az "):
         getattr(az, kind).from_id(lab, "wrong", account, **more)
+
+
+def test_subnets_of_several_networks_are_refused(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    subnets = {
+        "compute": (f"{VNET}/subnets/nodes", "10.1.0.0/20"),
+        "storage": (f"{VNET}-two/subnets/files", "10.2.0.0/20"),
+    }
+    with pytest.raises(UserError) as caught:
+        az.Network.from_subnets(lab, "net", subnets)
+    (finding,) = caught.value.findings
+    assert (finding.id, finding.path) == ("bad-argument", "lab/net.subnets")
 
 
 def test_a_subnet_of_an_existing_network_opens_to_constructs(tmp_path: Path) -> None:
@@ -443,7 +458,9 @@ def test_file_servers_have_the_interfaces_of_verified_modules(tmp_path: Path) ->
     fast = az.Lustre(lab, "fast", path="/lustre", tib=48, subnet=net.subnet("lustre"))
     monitoring = az.Monitoring.from_id(lab, "logs", EXISTING["logs"][1])
     team = az.RoleAssignment(
-        role_definition_id_or_name="Reader", principal_id="11111111", description="Looks"
+        role_definition_id_or_name="Reader",
+        principal_id=TEAM,
+        description="Looks",
     )
     services: list[Any] = [home, data, volume, fast]
     for each in services:
@@ -534,10 +551,10 @@ def _takers() -> Iterator[tuple[str, Callable[..., object]]]:
     """Constructors and methods of each class of the library, and its functions."""
     for name in az.__all__:
         found = getattr(az, name)
-        if not found.__module__.startswith("fairway_constructs."):
-            continue
         if not isclass(found):
             yield name, found
+            continue
+        if not found.__module__.startswith("fairway_constructs."):
             continue
         for method, each in vars(found).items():
             function = getattr(each, "__func__", each)
@@ -571,6 +588,71 @@ def test_every_argument_of_every_construct_is_checked() -> None:
     assert count > 300
 
 
+@pytest.mark.parametrize("wrong", [-1, math.nan, [-1], {"of": -1}], ids=str)
+def test_no_argument_of_any_construct_takes_a_number_without_bounds(wrong: Any) -> None:
+    """One that Azure has no use for is refused at its line, before anything is made of it."""
+    faults = []
+    for taker, function in _takers():
+        parameters = signature(function).parameters
+        needed = [
+            name
+            for name, each in parameters.items()
+            if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
+        ]
+        for name, each in parameters.items():
+            # Of an interface of cdktf's nobody can tell who has it.
+            takes_anything = re.search("_empty|object|ITerraformDependable", str(each.annotation))
+            if takes_anything or each.kind is Parameter.VAR_POSITIONAL:
+                continue
+            try:
+                function(**{**dict.fromkeys(needed, TOKEN), name: wrong})
+            except UserError as error:
+                (finding,) = error.findings
+            except (AttributeError, LookupError, TypeError, ValueError):
+                faults.append(f"`{name}` of {taker}")
+                continue
+            assert finding.id in ("bad-argument", "wrong-argument"), (taker, name)
+            assert name in finding.path.rpartition("/")[2].split("."), (taker, name)
+    assert not faults
+
+
+@pytest.mark.parametrize(
+    ("call", "path"),
+    [
+        (lambda _: az.vm_size(5), "name"),  # type: ignore[arg-type]
+        (lambda _: az.image(None), "name"),  # type: ignore[arg-type]
+        (lambda lab: az.place_in_group(lab, environment="two", location="West Europe"), "location"),
+        (lambda lab: az.Budget(lab, amount=5, alerts=[80, 50], emails=["a@b.org"]), "alerts"),
+        (lambda lab: az.Budget(lab, amount=5, alerts=[50], emails=["me"]), "emails"),
+        (lambda lab: az.Monitoring(lab, emails=["a@b.org"], workspace_id=VNET), "workspace_id"),
+        (lambda lab: az.Network(lab, address_space="10.40.0.0/16", admins=["me"]), "admins"),
+        (lambda lab: az.AzureFiles(lab, "home", path="/home", subnet_ids=[VNET]), "subnet_ids"),
+        (lambda lab: az.Registry(lab, retention_days=400), "retention_days"),
+        (lambda lab: az.Registry(lab, allowed=["10.0.0.1/8"]), "allowed"),
+    ],
+)
+def test_value_of_another_form_is_refused_at_its_argument(
+    tmp_path: Path, call: Any, path: str
+) -> None:
+    _, lab = _lab(tmp_path)
+    with pytest.raises(UserError) as caught:
+        call(lab)
+    (finding,) = caught.value.findings
+    assert finding.path.rpartition(".")[2] == path
+    assert finding.location is not None
+    assert finding.location.file == __file__
+
+
+@pytest.mark.parametrize("port", ["99999", "0", "-1", "abc", "443-80", "1-2-3", "", "80,443"])
+def test_port_that_is_none_is_refused(tmp_path: Path, port: str) -> None:
+    _, lab = _lab(tmp_path)
+    net = az.Network(lab, address_space="10.40.0.0/16")
+    for ports in (port, ["443", port]):
+        with pytest.raises(UserError) as caught:
+            net.allow_from(["198.51.100.0/24"], to="management", name="Web", port=ports)
+        assert caught.value.findings[0].path == "lab/network/Web.port"
+
+
 def test_kubernetes_and_its_foundation_fit_in_one_stack_without_ids(tmp_path: Path) -> None:
     app, lab = _lab(tmp_path)
     pods = IPv4Network("10.244.0.0/16")
@@ -588,7 +670,7 @@ def test_kubernetes_and_its_foundation_fit_in_one_stack_without_ids(tmp_path: Pa
     [
         (
             lambda lab: az.Network(lab, address_space="rubbish"),
-            "`address_space` of Network takes `IPv4Network | str`, not the text `rubbish`",
+            "`address_space` of Network: `rubbish` is not an IPv4 range",
             "10.40.0.0/16",
         ),
         (
@@ -628,13 +710,13 @@ def test_kubernetes_and_its_foundation_fit_in_one_stack_without_ids(tmp_path: Pa
         ),
         (
             lambda lab: az.Storage(lab, containers=["abc"], replication="ZSR"),
-            "`replication` of Storage takes `Replication | None`, not the text `ZSR`",
+            "`replication` of Storage takes `Literal[",
             "did you mean `ZRS`?",
         ),
         (
             lambda lab: az.Network.from_subnets(lab, "net", {"compute": ("id", "10.1.0.1/16")}),
-            "`subnets` of Network.from_subnets takes",
-            "a range is its first address",
+            "`subnets` of Network.from_subnets: `10.1.0.1/16` does not start",
+            "did you mean `10.1.0.0/16`?",
         ),
         (lambda lab: az.Network(lab), "Network: missing a required", "help(Network)"),
     ],
@@ -665,21 +747,25 @@ def test_scope_that_is_no_construct_is_refused(made: Any) -> None:
 
 
 def test_partition_is_one_scale_set() -> None:
-    with pytest.raises(UserError, match="holds 100 nodes, not 101"):
+    with pytest.raises(UserError) as caught:
         az.SlurmPartition(size="Standard_HB176rs_v4", nodes=101)
+    assert caught.value.findings[0].path == "nodes"
 
 
 @pytest.mark.parametrize(
     ("arguments", "id_"),
     [
         ({"ignore_checks": ["unprotected-dat"]}, "unknown-check"),
-        ({"ssh_keys": ["-----BEGIN OPENSSH PRIVATE KEY-----"]}, "private-key"),
+        ({"ssh_keys": ["-----BEGIN OPENSSH PRIVATE KEY-----"]}, "bad-argument"),
         ({"zone": 9}, "wrong-argument"),
+        ({"location": "westeurop"}, "unknown-region"),
+        ({"resource_group": "hub"}, "bad-argument"),
     ],
 )
 def test_stack_with_a_mistake_is_refused(tmp_path: Path, arguments: Any, id_: str) -> None:
+    given = {"location": "eastus", **arguments}
     with pytest.raises(UserError) as caught:
-        az.EnvironmentStack(az.App(outdir=str(tmp_path)), "lab", location="eastus", **arguments)
+        az.EnvironmentStack(az.App(outdir=str(tmp_path)), "lab", **given)
     assert caught.value.findings[0].id == id_
 
 

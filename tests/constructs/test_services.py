@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     Synthesize = Callable[..., dict[str, Any]]
 
 
+VNET = (
+    "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
+    "/Microsoft.Network/virtualNetworks/hub"
+)
+
+
 def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
     return synthesize(lambda stack: Storage(stack, containers=["datasets", "code"], **arguments))
 
@@ -40,7 +46,7 @@ def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
 def test_storage_knows_no_keys_and_no_strangers_and_keeps_what_is_deleted(
     synthesize: Synthesize,
 ) -> None:
-    document = _storage(synthesize, subnet_ids=["/subnet"])
+    document = _storage(synthesize, subnet_ids=[f"{VNET}/subnets/nodes"])
     account = document["resource"]["azurerm_storage_account"]["storage"]
     for closed in (
         "shared_access_key_enabled",
@@ -55,7 +61,7 @@ def test_storage_knows_no_keys_and_no_strangers_and_keeps_what_is_deleted(
     assert account["network_rules"] == {
         "default_action": "Deny",
         "bypass": ["AzureServices"],
-        "virtual_network_subnet_ids": ["/subnet"],
+        "virtual_network_subnet_ids": [f"{VNET}/subnets/nodes"],
     }
     properties = account["blob_properties"]
     assert properties["versioning_enabled"] is True
@@ -318,7 +324,7 @@ class TestPrivateEndpoints:
 
     def test_a_zone_is_made_once_and_an_endpoint_for_each(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
-            endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id="/vnet")
+            endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
             for service in ("batch", "batch_node_management", "vault"):
                 endpoints.connect(
                     stack, service.replace("_", "-"), service=service, resource_id=f"/{service}"
@@ -331,7 +337,7 @@ class TestPrivateEndpoints:
             "privatelink.vaultcore.azure.net",
         }
         links = resources["azurerm_private_dns_zone_virtual_network_link"]
-        assert {link["virtual_network_id"] for link in links.values()} == {"/vnet"}
+        assert {link["virtual_network_id"] for link in links.values()} == {VNET}
         assert len(links) == 2
         endpoint = resources["azurerm_private_endpoint"]["batch-node-management-endpoint"]
         assert endpoint["subnet_id"] == "/subnet"
@@ -347,7 +353,7 @@ class TestPrivateEndpoints:
 
     def test_a_service_without_endpoints_is_refused(self, synthesize: Synthesize) -> None:
         def build(stack: Stack) -> None:
-            endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id="/vnet")
+            endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
             endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 
         with pytest.raises(UserError, match="unknown private link service"):

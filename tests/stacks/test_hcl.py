@@ -334,10 +334,11 @@ def test_what_cdktf_asks_of_synth_is_none_of_other_commands(words: list[str], se
 PROGRAM = """\
 import sys
 import fairway_constructs as az
+from fairway_core.environment.keys import NOBODYS_KEY
 
 app = az.App(outdir=sys.argv[1], hcl_output=len(sys.argv) > 2)
 lab = az.EnvironmentStack(
-    app, "lab", location="westeurope", zone=2, ssh_keys=["ssh-ed25519 AAAA me"],
+    app, "lab", location="westeurope", zone=2, ssh_keys=[NOBODYS_KEY],
     tags={'q"b': 'say "x" \\\\ [1]', "number": "17"},
 )
 net = az.Network(lab, "net", address_space="10.40.0.0/16", private_endpoints=True)

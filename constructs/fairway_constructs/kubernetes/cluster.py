@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from fairway_constructs.placement import Placement
     from fairway_core.environment.access import Researcher
     from fairway_core.environment.kubernetes import UpgradeWindow
+    from fairway_core.fields import Count
+    from fairway_core.resource_ids import ObjectId, WorkspaceId
     from fairway_core.target import NodeRange
 
 Outbound = Literal["userAssignedNATGateway", "userDefinedRouting"]
@@ -104,9 +106,9 @@ class KubernetesCluster(Service):
         version: str | None = None,
         tier: Literal["Free", "Standard"] | None = None,
         api_server: Literal["private", "allowed"] | None = None,
-        admins: Sequence[str] = (),
+        admins: Sequence[ObjectId] = (),
         system_size: str | None = None,
-        system_nodes: int | NodeRange | None = None,
+        system_nodes: Count | NodeRange | None = None,
         upgrades: UpgradeWindow | None = None,
         pod_range: IPv4Network | str | None = None,
         service_range: IPv4Network | str | None = None,
@@ -114,7 +116,7 @@ class KubernetesCluster(Service):
         allowed: Sequence[IPv4Network | str] = (),
         egress_address: str = "",
         placements: Mapping[str, str] | None = None,
-        workspace_id: str | None = None,
+        workspace_id: WorkspaceId | None = None,
         spot: bool = False,
     ) -> None:
         spec = Kubernetes.with_defaults(
@@ -210,7 +212,7 @@ def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
 
 
 def _identities(
-    tenant_id: str, admins: Sequence[str], control: IIdentity, kubelet: IIdentity
+    tenant_id: str, admins: Sequence[ObjectId], control: IIdentity, kubelet: IIdentity
 ) -> dict[str, Any]:
     """Returns who people, pods, Kubernetes and its nodes are: always somebody of Entra ID."""
     return {

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.registry import IRegistry
+    from fairway_core.resource_ids import StorageAccountId
 
 # What Flux does again by itself, in seconds: read the container, and undo what others have changed.
 _EVERY = 600
@@ -51,7 +52,7 @@ class KubernetesFoundation(Component):
         scope: Construct,
         id: str = "kubernetes-foundation",  # noqa: A002
         *,
-        storage_account_id: str,
+        storage_account_id: StorageAccountId,
         name: str,
         registry: IRegistry | None = None,
     ) -> None:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment.kubernetes import UpgradeWindow
+    from fairway_core.environment.values import Zone
+    from fairway_core.fields import Count, Number
+    from fairway_core.resource_ids import PlacementGroupId
     from fairway_core.target import NodeRange
 
 # AKS puts both on nodes of spare capacity; the provider wants them written out.
@@ -72,15 +75,15 @@ class KubernetesNodePool(TakesJobs):
         cluster: KubernetesCluster,
         subnet: SubnetRef,
         size: str,
-        nodes: int | NodeRange,
+        nodes: Number | NodeRange,
         spot: bool | SpotPool = False,
-        zones: Sequence[int] | None = None,
+        zones: Sequence[Zone] | None = None,
         os_disk: Literal["local", "managed"] | None = None,
-        os_disk_gib: int | None = None,
+        os_disk_gib: Count | None = None,
         infiniband: bool | None = None,
         labels: Mapping[str, str] | None = None,
         taints: Sequence[str] = (),
-        proximity_placement_group_id: str | None = None,
+        proximity_placement_group_id: PlacementGroupId | None = None,
         job_image: str = "",
         mounts: Sequence[Mount] = (),
         namespace: str = "fairway",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME
-from fairway_core.catalog import limit, vm_size
+from fairway_core.catalog import vm_size
 from fairway_core.environment.keys import read_repository_key
+from fairway_core.environment.node_rules import check_scale_set
 from fairway_core.environment.slurm import slurm_memory_mib
-from fairway_core.findings import UserError
 from fairway_core.slurm import (
     DISTRIBUTION,
     MICROSOFT,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init import Mount
     from fairway_core.catalog import VmSize
     from fairway_core.environment import Slurm
+    from fairway_core.environment.node_rules import ScaleSetNodes
 
 # A job's launch is good for as long, and a requeued job waits for as long.
 _CREDENTIAL_SECONDS = 30
@@ -53,17 +54,11 @@ class SlurmPartition:
     """
 
     size: str
-    nodes: int | NodeRange
+    nodes: ScaleSetNodes | NodeRange
     spot: bool = False
 
     def __post_init__(self) -> None:
-        most, asked = limit("placement_group_vms"), self.node_range.max
-        if asked > most:
-            raise UserError.of(
-                "too-many-nodes",
-                f"a partition is one scale set, which holds {most} nodes, not {asked}",
-                "make several partitions for separate jobs",
-            )
+        check_scale_set(self.node_range.max, ("nodes",))
 
     @property
     def node_range(self) -> NodeRange:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
-    from fairway_core.environment.slurm import SlurmRepository
+    from fairway_core.environment.slurm import Idle, SlurmRepository
+    from fairway_core.fields import Count
     from fairway_core.slurm.cluster import Qos
 
 
@@ -79,10 +80,10 @@ class SlurmScheduler(Component):
         subnet: SubnetRef,
         mounts: Sequence[Mount],
         size: str | None = None,
-        idle: float | None = None,
+        idle: Idle | None = None,
         packages: Literal["distribution", "microsoft"] | SlurmRepository = "distribution",
         accounting: bool = True,
-        account_shares: Mapping[str, int] | None = None,
+        account_shares: Mapping[str, Count] | None = None,
         qos: Mapping[str, Qos] | None = None,
         monitored: bool = False,
         accounts: Accounts | None = None,

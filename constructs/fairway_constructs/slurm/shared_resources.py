@@ -14,6 +14,7 @@ from fairway_constructs.vault import key_vault
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
+    from fairway_core.fields import Count
 
 _KEPT_DAYS = 90
 
@@ -43,7 +44,7 @@ class SlurmFoundation(Service):
         scope: Construct,
         id: str = "slurm",  # noqa: A002
         *,
-        disk_gib: int,
+        disk_gib: Count,
         egress_address: str = "",
         lock: bool | None = None,
     ) -> None:

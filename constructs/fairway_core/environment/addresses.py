@@ -89,6 +89,18 @@ _DIRECT_NAME = matching(
 )
 
 
+def _ports(text: str) -> str:
+    match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
+    if text != "*" and not (
+        match and 0 < int(match[1]) <= int(match[2] or match[1]) <= _LARGEST_PORT
+    ):
+        raise FieldError(f"`{text}` is no port", 'write "443", a range as "8000-8999", or "*"')
+    return text
+
+
+Port = Annotated[str, AfterValidator(_ports)]
+
+
 def _proxy_url(url: str) -> str:
     # Not repeated in the message: it may hold a password.
     if "@" in url:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from fairway_core.catalog import default_image, image, limit, vm_size
+from fairway_core.catalog import default_image, image, vm_size
 from fairway_core.cost.parts import Counts, Part, disks
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.node_rules import (
+    ScaleSetNodes,
     check_image,
     check_os_disk,
     fits_local_disk,
@@ -51,6 +52,9 @@ def _long_enough(seconds: float) -> float:
         )
         raise FieldError(f"{message}minutes", "for example `idle: 2h`")
     return seconds
+
+
+Idle = Annotated[Span, AfterValidator(_long_enough)]
 
 
 def _a_number(value: object) -> object:
@@ -238,7 +242,7 @@ class Cluster(Nodes, defer_build=True):
 
     engine: Literal["ssh"]
     """`ssh`: MPI over SSH, without a queue."""
-    nodes: Annotated[int, Field(ge=1, le=limit("placement_group_vms")), BeforeValidator(_a_number)]
+    nodes: Annotated[ScaleSetNodes, BeforeValidator(_a_number)]
     """The number of nodes."""
     capacity_reservation: CapacityReservationId | None = None
     """The id of an existing capacity reservation group, for a single VM."""
@@ -246,7 +250,7 @@ class Cluster(Nodes, defer_build=True):
     """Let Azure repair nodes whose hardware has failed; not for a single VM."""
     schedule: Schedule | None = None
     """When Azure stops the nodes by itself, and starts them again; without it they always run."""
-    idle: Annotated[Span, AfterValidator(_long_enough)] | None = None
+    idle: Idle | None = None
     """Stop the nodes after this long without a run, a login or work on the GPUs, for example 2h;
     `fairway nodes start` starts them again."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from fairway_core.documents import FieldError
+from fairway_core.environment.values import accepted_by
 from fairway_core.findings import UserError
 from fairway_core.project_folder import from_home
 
@@ -71,6 +73,15 @@ def read_repository_key(entry: str, *, folder: Path) -> str:
     if not text.startswith(_ARMOUR):
         raise UserError.of("no-repository-key", f"`{entry}` is no armoured public key", how)
     return text
+
+
+def _public_key(text: str) -> str:
+    if "PRIVATE KEY" in text:
+        raise FieldError("this is a private key", _how_to_make(""), secret=True)
+    return _checked(text, f"`{text}`")
+
+
+SshKey = Annotated[str, accepted_by(_public_key)]
 
 
 def _text_of(file: Path, encoding: str) -> str:

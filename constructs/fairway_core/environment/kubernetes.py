@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fairway_core.catalog import kubernetes_ends, limit, reserved_ranges, vm_size
+from fairway_core.catalog import kubernetes_ends, reserved_ranges, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
-from fairway_core.environment.node_rules import check_local_disk
+from fairway_core.environment.node_rules import check_local_disk, check_scale_set
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
     Range,
     SizeText,
+    Zone,
     most_nodes_path,
     offered_size,
     require_mounts,
@@ -206,7 +207,7 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
     """The number of nodes, or `{min, max}` between which AKS scales the pool."""
     spot: bool | SpotPool = False
     """Use Spot nodes: cheaper, but Azure may take them away at any time."""
-    zones: Annotated[tuple[Literal[1, 2, 3], ...], Field(min_length=1)] | None = None
+    zones: Annotated[tuple[Zone, ...], Field(min_length=1)] | None = None
     """The availability zones of the nodes; without it the environment's. Several are for sizes
     without InfiniBand, which does not leave a zone."""
     os_disk: Literal["local", "managed"] | None = None
@@ -236,15 +237,8 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
 
     @rule
     def _a_pool_holds_them(self) -> None:
-        rdma = vm_size(self.size).rdma
-        most = limit("placement_group_vms" if rdma else "kubernetes_pool_nodes")
-        if self.node_range.max > most:
-            what = " with InfiniBand" if rdma else ""
-            raise FieldError(
-                f"a node pool holds at most {most} nodes{what}, not {self.node_range.max}",
-                "make several clusters for separate jobs",
-                most_nodes_path(self.nodes),
-            )
+        most, rdma = self.node_range.max, vm_size(self.size).rdma
+        check_scale_set(most, most_nodes_path(self.nodes), infiniband=rdma)
 
     @rule
     def _infiniband_stays_in_a_zone(self) -> None:

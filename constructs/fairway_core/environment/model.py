@@ -30,7 +30,13 @@ from fairway_core.environment.slurm import Slurm, check_slurm
 from fairway_core.environment.state import LocalState, State
 from fairway_core.environment.storage import Storage
 from fairway_core.environment.tags import NamePatterns, Tags, check_tags
-from fairway_core.environment.values import EnvironmentName, Location, named, named_unlike_devices
+from fairway_core.environment.values import (
+    EnvironmentName,
+    Location,
+    Zone,
+    named,
+    named_unlike_devices,
+)
 from fairway_core.environment.web import Web, check_web
 from fairway_core.naming import Naming
 
@@ -122,7 +128,7 @@ class Environment(Model):
         return self.names.name(kind, self.name, *parts, region=self.location)
 
     @property
-    def zone_number(self) -> Literal[1, 2, 3] | None:
+    def zone_number(self) -> Zone | None:
         """The zone; None where nothing is put into one."""
         return None if self.zone == "none" else self.zone
 

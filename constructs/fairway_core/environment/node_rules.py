@@ -5,7 +5,9 @@ Each raises FieldError, whose path is that of the file's field, and so are the w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from fairway_core.catalog import default_image, limit, vm_size
 from fairway_core.documents import FieldError
@@ -26,6 +28,10 @@ _POOL_LIMITS = {
 }
 
 
+ScaleSetNodes = Annotated[int, Field(ge=1, le=limit("placement_group_vms"))]
+"""The number of nodes of a scale set with InfiniBand."""
+
+
 def check_image(
     size: VmSize, chosen: Image, *, own: bool, usual: Callable[[VmSize], Image] = default_image
 ) -> None:
@@ -34,6 +40,19 @@ def check_image(
     if not chosen.fits(size, own=own):
         hint = f"use `{usual(size).alias}`, or leave `image:` out"
         raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
+
+
+def check_scale_set(nodes: int, path: DataPath, *, infiniband: bool = True) -> None:
+    """One scale set has to hold the nodes of a cluster, or of a node pool: with InfiniBand in one
+    placement group."""
+    most = limit("placement_group_vms" if infiniband else "kubernetes_pool_nodes")
+    if nodes > most:
+        between = " with InfiniBand" if infiniband else ""
+        raise FieldError(
+            f"a scale set holds at most {most} nodes{between}, not {nodes}",
+            "make several clusters for separate jobs",
+            path,
+        )
 
 
 def check_os_disk(

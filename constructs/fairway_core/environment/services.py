@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -11,8 +12,8 @@ from fairway_core.environment.values import Location
 from fairway_core.fields import Days, Emails, between, each_once
 from fairway_core.resource_ids import RegistryId, ResourceGroupId, WorkspaceId
 
-# Azure's own range for a registry's retention, in days.
-_LONGEST_RETENTION = 365
+# Azure's own range, in days.
+Retention = Annotated[Days, between(1, 365, "a registry keeps manifests without a tag")]
 _USUAL_RETENTION = 30
 
 
@@ -30,7 +31,7 @@ class Registry(Model, defer_build=True):
     `NAME.azurecr.io`."""
     sku: Literal["Basic", "Standard", "Premium"] = "Premium"
     """The tier, which decides size, speed and features."""
-    retention: Days | None = None
+    retention: Retention | None = None
     """The time that manifests without a tag are kept, with Premium only; by default 30 days."""
 
     @rule
@@ -46,18 +47,10 @@ class Registry(Model, defer_build=True):
 
     @rule
     def _retention_is_offered(self) -> None:
-        if self.retention is None:
-            return
-        if self.sku != "Premium":
+        if self.retention is not None and self.sku != "Premium":
             raise FieldError(
                 f"a {self.sku} registry keeps manifests without a tag for ever",
                 "use `sku: Premium`, or leave `retention:` out",
-                path=("retention",),
-            )
-        if self.retention > _LONGEST_RETENTION:
-            raise FieldError(
-                f"a registry keeps manifests without a tag for at most {_LONGEST_RETENTION}d",
-                f"take {_LONGEST_RETENTION}d or less",
                 path=("retention",),
             )
 
@@ -133,6 +126,8 @@ class Policies(Model, defer_build=True):
 
 # Azure's own ranges: days that a workspace keeps logs, and alerts of one budget.
 _RETENTION_DAYS = (30, 730)
+Amount = Annotated[float, Field(ge=1)]
+LogDays = Annotated[Days, between(*_RETENTION_DAYS, "logs can be kept")]
 _MOST_BUDGET_ALERTS = 5
 _MOST_PERCENT = 1000
 
@@ -140,12 +135,17 @@ _MOST_PERCENT = 1000
 _ALERTS = "for example [50, 80, 100]"
 
 
-def _alerts(percents: tuple[int, ...]) -> tuple[int, ...]:
+def _alerts(percents: Sequence[int]) -> Sequence[int]:
+    if not 1 <= len(percents) <= _MOST_BUDGET_ALERTS:
+        raise FieldError(f"a budget has 1 to {_MOST_BUDGET_ALERTS} alerts", _ALERTS)
     if list(percents) != sorted(set(percents)):
         raise FieldError("alerts are percentages in rising order, each once", _ALERTS)
     if percents[0] < 1 or percents[-1] > _MOST_PERCENT:
-        raise FieldError(f"an alert is at 1 to {_MOST_PERCENT} percent of `monthly:`", _ALERTS)
+        raise FieldError(f"an alert is at 1 to {_MOST_PERCENT} percent of the amount", _ALERTS)
     return percents
+
+
+Percents = Annotated[Sequence[int], AfterValidator(_alerts)]
 
 
 class Monitoring(Model, defer_build=True):
@@ -154,7 +154,7 @@ class Monitoring(Model, defer_build=True):
 
     emails: Annotated[Emails, Field(min_length=1, json_schema_extra={"minItems": 1})]
     """Addresses that alerts are sent to."""
-    retention: Annotated[Days, between(*_RETENTION_DAYS, "logs can be kept")] = _RETENTION_DAYS[0]
+    retention: LogDays = _RETENTION_DAYS[0]
     """The time for which logs are kept, from 30d to 730d."""
     workspace: WorkspaceId | None = None
     """The id of an existing Log Analytics workspace in the environment's region; its owner decides
@@ -178,7 +178,7 @@ class Budget(Model, defer_build=True):
     Azure cannot add them to the first.
     """
 
-    monthly: float = Field(ge=1)
+    monthly: Amount
     """The amount per month, in `currency`."""
     currency: Annotated[
         str, matching("[A-Z]{3}", "`{}` is not a currency", "write its ISO code, for example USD")

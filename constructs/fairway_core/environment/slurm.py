@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from fairway_core.catalog import limit, vm_size
+from fairway_core.catalog import vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.cluster import Nodes
+from fairway_core.environment.node_rules import check_scale_set
 from fairway_core.environment.values import SizeText, most_nodes_path, require_mounts, x64
 from fairway_core.fields import Span
 from fairway_core.target import NodeRange
@@ -38,6 +39,9 @@ def _long_enough(seconds: float) -> float:
     if seconds < _SHORTEST_IDLE or seconds % 1:
         raise FieldError("nodes stay idle for at least a minute", "for example `idle: 10m`")
     return seconds
+
+
+Idle = Annotated[Span, AfterValidator(_long_enough)]
 
 
 def _names(items: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +164,7 @@ class Slurm(Model, defer_build=True):
     """VMs to log in to; without this section people log in to the scheduler."""
     accounting: bool = True
     """Keep the history of all jobs in a database, which `sacct` reads."""
-    idle: Annotated[Span, AfterValidator(_long_enough)] = 600
+    idle: Idle = 600
     """The time for which an idle node is kept before it is deleted."""
     accounts: Annotated[dict[str, Annotated[int, Field(ge=1)]], AfterValidator(_names)] = Field(
         default_factory=dict
@@ -234,13 +238,7 @@ class SlurmNodes(Nodes, defer_build=True):
 
     @rule
     def _one_placement_group_holds_them(self) -> None:
-        most = limit("placement_group_vms")
-        if self.node_range.max > most:
-            raise FieldError(
-                f"a partition is one scale set, which holds at most {most} nodes with InfiniBand",
-                "make several clusters for separate jobs",
-                most_nodes_path(self.nodes),
-            )
+        check_scale_set(self.node_range.max, most_nodes_path(self.nodes))
 
     @rule
     def _nodes_share_a_folder(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
@@ -60,7 +60,8 @@ def _location(location: str) -> str:
     return location
 
 
-def _network(value: object) -> IPv4Network:
+def ip_range(value: object) -> IPv4Network:
+    """The range that a text or a network is; FieldError for anything else."""
     if isinstance(value, IPv4Network):
         return value
     if not isinstance(value, str):
@@ -228,6 +229,7 @@ EnvironmentName = Annotated[
     written_as(_ENVIRONMENT_NAME),
 ]
 Location = Annotated[str, AfterValidator(_location), written_as(_LOCATION.pattern)]
+Zone = Literal[1, 2, 3]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]
-Range = Annotated[IPv4Network, PlainValidator(_network, json_schema_input_type=str)]
+Range = Annotated[IPv4Network, PlainValidator(ip_range, json_schema_input_type=str)]
 MountPath = Annotated[str, AfterValidator(_mount_path), written_as(_PATH.pattern)]
