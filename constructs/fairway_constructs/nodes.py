@@ -24,7 +24,7 @@ from fairway_constructs.cloud_init import (
 from fairway_core.documents import FieldError
 from fairway_core.environment import node_rules
 from fairway_core.environment.values import as_field_error
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -142,8 +142,8 @@ def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
     message = f"cluster `{name}`: its nodes boot with {size} bytes, and Azure takes "
     message += f"{LONGEST_CUSTOM_DATA}"
     if spec.accounts is not None and spec.accounts.people and others <= LONGEST_CUSTOM_DATA:
-        count = len(spec.accounts.people)
-        message += f"; {size - others} of them are the accounts of {count} people"
+        people = counted(len(spec.accounts.people), "user")
+        message += f"; {size - others} of them are the accounts of {people}"
         return UserError.of("long-boot-data", message, "name fewer people under `access.users`")
     return UserError.of("long-boot-data", message, "mount fewer file systems")
 

@@ -190,3 +190,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "file"), counted(12345, "file")
+    ('1 file', '12,345 files')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

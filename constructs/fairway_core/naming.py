@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent.quick import dataclass
 from fairway_core.catalog.tables import look_up, table
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, counted
 from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _check(kind: str, rule: NameRule, name: str, suffix_length: int) -> None:
     if not rule.shortest <= length <= rule.longest:
         raise UserError.of(
             "name-too-long" if length > rule.longest else "name-too-short",
-            f"the name `{name}` of a {noun} has {length} characters",
+            f"the name `{name}` of a {noun} has {counted(length, 'character')}",
             f"Azure takes {rule.shortest} to {rule.longest}: choose another `name:`",
         )
     if not rule.accepts(name):

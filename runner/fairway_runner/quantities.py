@@ -34,15 +34,6 @@ def size(count: int) -> str:
     return f"{count / 1024**power:.1f} {units[power - 1]}"
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things in words.
-
-    >>> counted(1, "file"), counted(12345, "file")
-    ('1 file', '12,345 files')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def few(names: Sequence[str], most: int = 3) -> str:
     """The first of many names.
 

@@ -119,6 +119,11 @@ def test_a_chosen_name_is_checked_too(kind: str, name: str) -> None:
     assert caught.value.findings[0].id in ("bad-name", "name-too-short")
 
 
+def test_one_character_is_no_several() -> None:
+    with pytest.raises(UserError, match="has 1 character\n"):
+        check_name("storage_account", "a")
+
+
 def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
     with pytest.raises(UserError, match="unknown resource kind") as caught:
         Naming().name("storage_acount", "h100")

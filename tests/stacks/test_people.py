@@ -320,7 +320,7 @@ def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) ->
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))
-    assert re.search(r"; \d+ of them are the accounts of 400 people\n", str(told.value))
+    assert re.search(r"; \d+ of them are the accounts of 400 users\n", str(told.value))
     assert told.value.findings[0].hint == "name fewer people under `access.users`"
 
 
@@ -342,6 +342,6 @@ def test_more_people_than_an_extension_takes_are_refused(
     written: Written, cluster: str, more: str
 ) -> None:
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(2_500))
-    with pytest.raises(UserError, match="the accounts of 2500 people take") as told:
+    with pytest.raises(UserError, match="the accounts of 2,500 users take") as told:
         written(_LAB.format(key=_KEY, access=f"{more}users: [{many}]", clusters=cluster))
     assert told.value.findings[0].id == "too-many-people"

@@ -18,7 +18,7 @@ from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME, script
 from fairway_core.environment.filesystems import Homes
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,9 +178,7 @@ def extension_settings(accounts: Accounts) -> str:
     """Settings of the extension that makes these accounts; UserError where they are too long."""
     text = base64.b64encode(accounts.setup_script().encode()).decode()
     if len(text) > _LONGEST:
-        count = len(accounts.people)
-        message = (
-            f"the accounts of {count} people take {len(text)} bytes, and Azure takes {_LONGEST}"
-        )
+        users = counted(len(accounts.people), "user")
+        message = f"the accounts of {users} take {len(text)} bytes, and Azure takes {_LONGEST}"
         raise UserError.of("too-many-people", message, "name fewer people under `access.users`")
     return json.dumps({"script": text}, separators=(",", ":"))

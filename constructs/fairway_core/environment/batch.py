@@ -26,7 +26,7 @@ from fairway_core.environment.values import (
     as_field_error,
     most_nodes_path,
 )
-from fairway_core.findings import UserError
+from fairway_core.findings import UserError, counted
 from fairway_core.resource_ids import GUID, ImageVersionId
 from fairway_core.target import NodeRange
 
@@ -161,8 +161,9 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     @rule
     def _autoscale_fits(self) -> None:
         if self.autoscale is not None and not self._has_a_range:
+            nodes = counted(self.node_range.max, "node")
             raise FieldError(
-                f"with {self.node_range.max} nodes at all times there is nothing to scale",
+                f"with {nodes} at all times there is nothing to scale",
                 "write `nodes: {min: 0, max: …}`, or leave `autoscale:` out",
                 ("autoscale",),
             )
@@ -186,7 +187,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
         if count > self.node_range.max:
             most = self.node_range.max
             raise FieldError(
-                f"a pool of at most {most} nodes cannot count {count} for a job",
+                f"a pool of at most {counted(most, 'node')} cannot count {count} for a job",
                 f"write {most} or less",
                 path,
             )

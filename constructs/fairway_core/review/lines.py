@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.meters import HOURS_A_MONTH
+from fairway_core.findings import counted
 from fairway_core.review.attributes import HIDDEN, UNKNOWN
 from fairway_core.review.changes import Action
 
@@ -112,10 +113,10 @@ def attribute_lines(change: Change) -> Iterator[Line]:
     for each in told[:_MOST_ATTRIBUTES]:
         yield attribute_line(each)
     if len(told) > _MOST_ATTRIBUTES:
-        yield [f"and {len(told) - _MOST_ATTRIBUTES} more attributes, see `--json`"]
+        more = counted(len(told) - _MOST_ATTRIBUTES, "more attribute")
+        yield [f"and {more}, see `--json`"]
     if unknown:
-        count = len(unknown)
-        yield [f"{count} attribute{'s' if count > 1 else ''} known after apply"]
+        yield [f"{counted(len(unknown), 'attribute')} known after apply"]
 
 
 def attribute_line(attribute: AttributeChange) -> Line:
@@ -149,9 +150,8 @@ def waiting_line(stack: StackReview) -> Line:
 
 def reread_line(stack: StackReview) -> Line:
     """A line on drift that Terraform lists although no value differs."""
-    count = f"{stack.reread} resource{'s' if stack.reread > 1 else ''}"
     differ = "differ" if stack.reread > 1 else "differs"
-    return [f"{count} {differ} only in formatting (not drift)"]
+    return [f"{counted(stack.reread, 'resource')} {differ} only in formatting (not drift)"]
 
 
 def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairway_core.findings import Severity, printable
+from fairway_core.findings import Severity, counted, printable
 from fairway_core.review import lines
 from fairway_core.review.changes import Action
 from fairway_core.review.lines import DONE, Given
@@ -145,7 +145,7 @@ def _stack(stack: StackReview) -> Iterator[str]:
         yield from _changes([each for each in stack.changes if each.action is action], word)
     if stack.outputs:
         yield from _folded(
-            f"{len(stack.outputs)} output{'s' if len(stack.outputs) > 1 else ''}",
+            counted(len(stack.outputs), "output"),
             [f"- {_written(lines.output_line(each))}" for each in stack.outputs],
         )
     yield from _changes(stack.pending, "what the base branch would already do", quiet=True)

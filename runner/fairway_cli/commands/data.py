@@ -10,7 +10,8 @@ from typer import Argument, Exit, Option, Typer
 
 from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
-from fairway_runner.quantities import counted, size
+from fairway_core.findings import counted
+from fairway_runner.quantities import size
 
 if TYPE_CHECKING:
     from fairway_runner.data_blobs import BlobPath

@@ -26,8 +26,7 @@ from fairway_cli.commands.arguments import (
 )
 from fairway_cli.ending import warn
 from fairway_cli.server import remote_store, run_store
-from fairway_core.findings import UserError, printable
-from fairway_runner.quantities import counted
+from fairway_core.findings import UserError, counted, printable
 
 if TYPE_CHECKING:
     from fairway_cli.ui.progress import Changes

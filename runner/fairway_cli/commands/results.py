@@ -13,8 +13,8 @@ from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_cli.server import run_store
 from fairway_cli.ui.columns import has_colours, shown_files
-from fairway_core.findings import UserError, printable
-from fairway_runner.quantities import counted, number, size
+from fairway_core.findings import UserError, counted, printable
+from fairway_runner.quantities import number, size
 
 if TYPE_CHECKING:
     from fairway_runner.runs.figures import Sample

@@ -20,8 +20,8 @@ from fairway_cli.commands.arguments import (
     states,
 )
 from fairway_cli.server import remote_store, run_store
-from fairway_core.findings import UserError, printable
-from fairway_runner.quantities import counted, few, size, span
+from fairway_core.findings import UserError, counted, printable
+from fairway_runner.quantities import few, size, span
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from fairway_cli.ui.columns import styled
-from fairway_core.findings import Severity, UserError, format_finding, printable
+from fairway_core.findings import Severity, UserError, counted, format_finding, printable
 from fairway_core.review import lines
 from fairway_core.review.changes import Action
 from fairway_core.review.lines import DONE, Given
-from fairway_runner.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,7 @@ from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
-from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.quantities import counted
+from fairway_core.findings import Finding, Severity, UserError, counted
 
 if TYPE_CHECKING:
     from fairway_core.documents import Document

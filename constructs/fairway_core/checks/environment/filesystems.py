@@ -8,7 +8,7 @@ from fairway_core.catalog import limit, vm_size
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.catalog.limits import regions, regions_without_zones
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.findings import Severity
+from fairway_core.findings import Severity, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,8 +56,9 @@ def starved_gpus(
     gives, wanted = int(limits_mbps[binding]), gpus * limit("gpu_read_mbps")
     if gives < wanted:
         give = "give" if binding.endswith("disks") else "gives"
+        readers = counted(gpus, "GPU")
         yield Fault(
-            f"{gpus} GPUs read up to {wanted} MB/s, and {binding} {give} {gives} MB/s",
+            f"{readers} can read up to {wanted} MB/s, and {binding} {give} {gives} MB/s",
             f"{raised_by.get(binding, 'raise that limit')}, or keep the data on the nodes' own "
             "NVMe disks",
         )

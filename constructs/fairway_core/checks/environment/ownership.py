@@ -8,7 +8,7 @@ from fairway_core.catalog import vm_size
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.fields import PLACEHOLDER
-from fairway_core.findings import Severity
+from fairway_core.findings import Severity, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def no_budget(environment: Environment) -> Iterator[Fault]:
     )
     if gpus and environment.budget is None:
         hint = "add `budget: {monthly: 50000, emails: [you@example.com]}`"
-        yield Fault(f"{gpus} GPUs, and no budget alerts", hint, ("clusters",))
+        yield Fault(f"{counted(gpus, 'GPU')}, and no budget alerts", hint, ("clusters",))
 
 
 @check("unseen-zones", Severity.WARNING, Subject.ENVIRONMENT)

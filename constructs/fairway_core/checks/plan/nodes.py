@@ -16,7 +16,7 @@ from fairway_core.checks.resource_change import (
     deleted,
     stopped_for,
 )
-from fairway_core.findings import Severity
+from fairway_core.findings import Severity, counted
 from fairway_core.json_values import as_read, first
 from fairway_core.naming import NAME_TAG, ROLE_TAG
 
@@ -188,9 +188,8 @@ def _fewer(type: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> in
 
 
 def _counted(count: object, change: ResourceChange) -> str:
-    known = isinstance(count, int)
-    nodes = "the nodes" if not known else "the 1 node" if count == 1 else f"the {count} nodes"
-    return f"{nodes} of `{change.address}`"
+    nodes = counted(count, "node") if isinstance(count, int) else "nodes"
+    return f"the {nodes} of `{change.address}`"
 
 
 def _without_nothing(value: Any) -> Any:
