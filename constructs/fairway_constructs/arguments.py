@@ -142,13 +142,13 @@ def plain_type(kind: Any) -> str:
     >>> plain_type(Count), plain_type(Literal[1, 2]), plain_type(int)
     ('int', 'Literal[1, 2]', '')
     """
-    if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    elif get_origin(kind) is not Literal:
+    if get_origin(kind) is Literal:
+        return f"Literal[{', '.join(map(repr, get_args(kind)))}]"
+    if get_origin(kind) is not Annotated:
         return ""
-    return (
-        kind.__name__ if isinstance(kind, type) else re.sub(r"[a-z._]+\.(?=[A-Z])", "", str(kind))
-    )
+    inside = get_args(kind)[0]
+    items = [plain_type(each) or each.__name__ for each in get_args(inside)]
+    return f"{inside.__name__}[{', '.join(items)}]" if items else str(inside.__name__)
 
 
 def _dotted(path: Sequence[str | int]) -> str:

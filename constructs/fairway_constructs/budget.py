@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_core.environment.services import Amount, Percents
-    from fairway_core.fields import Email
+    from fairway_core.fields import Contacts
 
 # A budget must start in the month in which it is made, and may never start anew: so Terraform
 # takes the month when it makes it, and does not look at it again.
@@ -47,7 +47,7 @@ class Budget(Component):
         *,
         amount: Amount,
         alerts: Percents,
-        emails: Sequence[Email],
+        emails: Contacts,
         resource_groups: Sequence[str] = (),
         tags: Mapping[str, str] | None = None,
     ) -> None:

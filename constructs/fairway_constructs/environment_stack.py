@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_constructs.placement import Placement
     from fairway_core.environment.keys import SshKey
-    from fairway_core.environment.values import Location, Zone
+    from fairway_core.environment.values import Location, StackId, Zone
     from fairway_core.naming import NameParts
     from fairway_core.resource_ids import ResourceGroupId
 
@@ -76,7 +76,7 @@ class EnvironmentStack(Stack):
     def __init__(
         self,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: StackId,  # noqa: A002
         *,
         location: Location,
         zone: Zone | None = None,

@@ -28,12 +28,10 @@ from fairway_constructs.scope import place_of
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_core.environment.services import LogDays
-    from fairway_core.fields import Email
+    from fairway_core.fields import Contacts
     from fairway_core.resource_ids import WorkspaceId
 
 
@@ -92,7 +90,7 @@ class Monitoring(IMonitoring):
         scope: Construct,
         id: str = "monitoring",  # noqa: A002
         *,
-        emails: Sequence[Email],
+        emails: Contacts,
         retention_days: LogDays = 30,
         workspace_id: WorkspaceId | None = None,
     ) -> None:

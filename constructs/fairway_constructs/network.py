@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct, Resource
     from fairway_core.environment import Dns, Firewall
-    from fairway_core.environment.addresses import Port
+    from fairway_core.environment.addresses import Port, RuleName
     from fairway_core.resource_ids import ObjectId
 
 _OF_FILESYSTEMS = {role: each for role, each in SUBNETS.items() if each.filesystem}
@@ -98,7 +98,7 @@ class INetwork(Component):
         sources: Sequence[IPv4Network | str | InRange],
         *,
         to: str,
-        name: str,
+        name: RuleName,
         port: Port | Sequence[Port],
         protocol: Literal["Tcp", "Udp", "*"] = "Tcp",
     ) -> None:
@@ -114,9 +114,15 @@ class INetwork(Component):
         ranges = [
             each.range if isinstance(each, InRange) else IPv4Network(each) for each in sources
         ]
+        *rules, last = group.given("security_rule")
+        if not (ranges and port):
+            empty = "port" if ranges else "sources"
+            raise FieldError("the rule would let nobody in", f"name some `{empty}`", (empty,))
+        if f"Allow{name}" in [each["name"] for each in rules]:
+            message = f"`{to}` has a rule of that name already"
+            raise FieldError(message, "give this one another", ("name",))
         opened = surroundings(self).addresses.opened
         opened["allowed"] = (*opened.get("allowed", ()), *ranges)
-        *rules, last = group.given("security_rule")
         rule = allow(
             name,
             ranges,

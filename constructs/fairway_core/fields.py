@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,7 @@ from pydantic import (
 from fairway_core.documents import BY_HAND, FieldError, Model, matching, rule, written_as
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -173,6 +174,17 @@ def _emails(addresses: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Email = Annotated[str, AfterValidator(_email), written_as(_EMAIL.pattern)]
+
+
+def _someone(addresses: Sequence[str]) -> Sequence[str]:
+    if not addresses:
+        raise FieldError("nobody would get the mail", "name an address: team@example.com")
+    each_once(addresses, fold=str.lower)
+    return addresses
+
+
+Contacts = Annotated[Sequence[Email], AfterValidator(_someone)]
+"""Addresses to write to, of which there is one."""
 Emails = Annotated[tuple[Email, ...], AfterValidator(_emails)]
 
 

@@ -628,6 +628,8 @@ def test_no_argument_of_any_construct_takes_a_number_without_bounds(wrong: Any) 
         (lambda lab: az.Network(lab, address_space="10.40.0.0/16", admins=["me"]), "admins"),
         (lambda lab: az.AzureFiles(lab, "home", path="/home", subnet_ids=[VNET]), "subnet_ids"),
         (lambda lab: az.Registry(lab, retention_days=400), "retention_days"),
+        (lambda lab: az.Monitoring(lab, emails=[]), "emails"),
+        (lambda _: az.EnvironmentStack(az.App(), "Lab Two", location="eastus"), "id"),
         (lambda lab: az.Registry(lab, allowed=["10.0.0.1/8"]), "allowed"),
     ],
 )
@@ -641,6 +643,27 @@ def test_value_of_another_form_is_refused_at_its_argument(
     assert finding.path.rpartition(".")[2] == path
     assert finding.location is not None
     assert finding.location.file == __file__
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"name": "Web"}, "Web.name"),
+        ({"name": "a b"}, "a b.name"),
+        ({"sources": []}, "New.sources"),
+        ({"port": []}, "New.port"),
+    ],
+)
+def test_rule_that_azure_would_not_take_is_refused(
+    tmp_path: Path, wrong: dict[str, Any], path: str
+) -> None:
+    _, lab = _lab(tmp_path)
+    net = az.Network(lab, address_space="10.40.0.0/16")
+    rule: dict[str, Any] = {"sources": ["198.51.100.0/24"], "to": "management", "port": "443"}
+    net.allow_from(**rule, name="Web")
+    with pytest.raises(UserError) as caught:
+        net.allow_from(**{**rule, "name": "New", **wrong})
+    assert caught.value.findings[0].path == f"lab/network/{path}"
 
 
 @pytest.mark.parametrize("port", ["99999", "0", "-1", "abc", "443-80", "1-2-3", "", "80,443"])

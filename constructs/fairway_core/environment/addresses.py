@@ -99,6 +99,14 @@ def _ports(text: str) -> str:
 
 
 Port = Annotated[str, AfterValidator(_ports)]
+RuleName = Annotated[
+    str,
+    matching(
+        r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,73}[A-Za-z0-9_])?",
+        "`{}` cannot be the name of a security rule",
+        "letters, digits, dots, hyphens and underscores, at most 75: SshFromOffice",
+    ),
+]
 
 
 def _proxy_url(url: str) -> str:

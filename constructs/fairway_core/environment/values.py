@@ -229,6 +229,10 @@ EnvironmentName = Annotated[
     written_as(_ENVIRONMENT_NAME),
 ]
 Location = Annotated[str, AfterValidator(_location), written_as(_LOCATION.pattern)]
+StackId = Annotated[
+    str,
+    matching(r"[\w.-]+", "`{}` cannot be the id of a stack", "letters, digits, hyphens: lab-data"),
+]
 Zone = Literal[1, 2, 3]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]
 Range = Annotated[IPv4Network, PlainValidator(ip_range, json_schema_input_type=str)]
