@@ -59,23 +59,24 @@ def test_every_machine_that_people_reach_has_their_accounts(
         assert re.search(r"^ *grace 20001 yes ssh-ed25519 \S+ grace$", text, re.MULTILINE)
 
 
-def test_homes_are_on_the_file_system_that_all_partitions_mount(
-    team: Stacks,
-) -> None:
-    scripts = _extensions(team["compute"])
+def test_people_on_slurm_have_homes_shares_and_no_identity_of_its_nodes(team: Stacks) -> None:
+    compute, scripts = team["compute"]["resource"], _extensions(team["compute"])
+    # On the file system that all partitions mount.
     assert "HOMES=/home\nMOUNT=/home\n" in scripts["slurm-scheduler-people"]
     assert "HOMES=/home\nMOUNT=''\n" in scripts["machine-box-people"], "on its own disk"
-
-
-def test_no_program_of_theirs_gets_the_identity_that_may_read_the_munge_key(
-    team: Stacks,
-) -> None:
-    nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
-    scripts = _extensions(team["compute"])
+    # No program of theirs gets the identity that may read the munge key.
     fenced = [text for name, text in scripts.items() if name.startswith("slurm")]
     assert len(fenced) == 3
-    fenced += map(boot_data, nodes.values())
-    assert all("FENCE=yes\n" in text for text in fenced)
+    nodes = [*map(boot_data, compute["azurerm_linux_virtual_machine_scale_set"].values())]
+    assert all("FENCE=yes\n" in text for text in [*fenced, *nodes])
+    # A node takes no job before it has the accounts.
+    assert all("is-active --quiet fairway-people.service" in text for text in nodes)
+    machine = compute["azurerm_linux_virtual_machine"]["slurm-scheduler"]
+    assert "AccountingStorageEnforce=associations" in boot_data(machine)
+    for name in ("ada", "grace"):
+        for account in ("vision", "nlp"):
+            share = f"add user {name} Account={account} Cluster=team"
+            assert share in scripts["slurm-scheduler-people"]
 
 
 def test_people_get_the_secrets_of_jobs_and_never_those_of_the_scheduler(written: Written) -> None:
@@ -98,21 +99,6 @@ def test_people_get_the_secrets_of_jobs_and_never_those_of_the_scheduler(written
     assert "fairway-secrets" not in boot_data(node), "all of azureuser's jobs read it by themselves"
 
 
-def test_a_node_takes_no_job_before_it_has_the_accounts(team: Stacks) -> None:
-    nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
-    for node in nodes.values():
-        assert "is-active --quiet fairway-people.service" in boot_data(node)
-
-
-def test_slurm_shares_the_cluster_among_them(team: Stacks) -> None:
-    machine = team["compute"]["resource"]["azurerm_linux_virtual_machine"]["slurm-scheduler"]
-    assert "AccountingStorageEnforce=associations" in boot_data(machine)
-    shares = _extensions(team["compute"])["slurm-scheduler-people"]
-    for name in ("ada", "grace"):
-        for account in ("vision", "nlp"):
-            assert f"add user {name} Account={account} Cluster=team" in shares
-
-
 def test_another_person_replaces_no_machine(team: Stacks, written: Written) -> None:
     """Terraform makes a VM anew for other boot data."""
     text = (_SECTIONS / "people.yaml").read_text().replace("- name: ada", "- name: eve")
@@ -133,12 +119,6 @@ def test_an_empty_list_locks_the_last_person_and_replaces_no_machine(written: Wr
     assert _KEY not in _extensions(none)["slurm-scheduler-people"]
 
 
-def test_a_single_vm_is_taken_from_reserved_capacity(team: Stacks) -> None:
-    machines = team["compute"]["resource"]["azurerm_linux_virtual_machine"]
-    group = machines["cluster-box"]["capacity_reservation_group_id"]
-    assert group.endswith("/capacityReservationGroups/reserved")
-
-
 def test_targets_say_where_each_person_is_at_home(team: Stacks) -> None:
     targets = {
         each["name"]: Target.model_validate(each)
@@ -152,6 +132,9 @@ def test_targets_say_where_each_person_is_at_home(team: Stacks) -> None:
     assert mine.gateway.user == "ada"
     assert (mine.slurm.user, mine.slurm.shared) == ("ada", "/home/ada/fairway")
     assert targets["nd"].as_user("nobody") == targets["nd"]
+    machines = team["compute"]["resource"]["azurerm_linux_virtual_machine"]
+    reserved = machines["cluster-box"]["capacity_reservation_group_id"]
+    assert reserved.endswith("/capacityReservationGroups/reserved"), "a single VM, too"
 
 
 def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
@@ -161,9 +144,10 @@ def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
     assert "LOGIN=''\n" in scripts["slurm-scheduler-people"]
     assert "LOGIN=yes\n" in scripts["slurm-login-0-people"]
     machines = team["compute"]["resource"]["azurerm_linux_virtual_machine"]
+    nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     for name in ("slurm-login-0", "slurm-login-1"):
         assert machines[name]["size"] == "Standard_D8s_v6"
-        assert machines[name]["identity"]["identity_ids"] == _nodes_identity(team)
+        assert machines[name]["identity"] == nodes["cluster-nd"]["identity"]
         assert "SlurmctldHost=team-slurm-scheduler" in boot_data(machines[name])
     target = Target.model_validate(team["compute"]["output"]["targets"]["value"][0])
     assert target.slurm is not None
@@ -175,11 +159,6 @@ def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
         assert mine.host in target.slurm.hosts
         assert target.as_user(name).slurm == mine, "the same each time"
     assert len({target.slurm.host_of(f"person{n}") for n in range(20)}) == 2, "spread"
-
-
-def _nodes_identity(team: Stacks) -> Any:
-    nodes = team["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
-    return nodes["cluster-nd"]["identity"]["identity_ids"]
 
 
 def test_nodes_without_a_scheduler_share_accounts_homes_and_one_queue(written: Written) -> None:
@@ -294,16 +273,8 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
         (f"users: [{{name: ada@x.com, entra: {_ID}}}]", _ND, "all nodes of `nd` need the same"),
         (f"users: [{{name: ada@x.com, entra: {_ID}}}]", _PAIR, "all nodes of `pair` need the same"),
         (f"users: [{{name: ada, entra: {_ID}}}]", _BOX, "for example `ada@contoso.com`"),
-        (
-            f"users: [{{name: a@x.com, entra: {_ID}, uid: 20001}}]",
-            _BOX,
-            "user ids from the machine",
-        ),
-        (
-            f"users: [{{name: a@x.com, entra: {_ID}}}]\n  gateway: true",
-            _BOX,
-            "the gateway accepts only keys",
-        ),
+        (f"users: [{{name: a@x.com, entra: {_ID}, uid: 20001}}]", _BOX, "ids from the machine"),
+        (f"users: [{{name: a@x.com, entra: {_ID}}}]\n  gateway: true", _BOX, "accepts only keys"),
     ],
 )
 def test_people_settings_that_are_invalid_are_refused_at_their_line(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub"
 NETWORKS = f"{GROUP}/providers/Microsoft.Network/virtualNetworks"
 SUBNET = f"{{compute: {{id: {NETWORKS}/v/subnets/compute, range: 10.0.0.0/24}}}}"
+STORAGE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts"
 STACKS = ["demo-network", "demo-data", "demo-compute"]
 
 
@@ -69,10 +70,7 @@ def test_offline_each_stack_reads_what_the_plans_before_it_promise(
     ("line", "section"),
     [
         (f"network: {{existing: {{subnets: {SUBNET}}}, private_endpoints: false}}", "network"),
-        (
-            f"storage: {{existing: {GROUP}/providers/Microsoft.Storage/storageAccounts/a}}",
-            "storage",
-        ),
+        (f"storage: {{existing: {STORAGE}/a}}", "storage"),
         (f"resource_group: {{existing: {GROUP}}}", "resource_group"),
     ],
 )
@@ -119,6 +117,11 @@ def test_a_live_plan_changes_nothing(
     assert {call["client"] for call in calls} == {"my-own"}
     assert all("-lock=false" in c["arguments"] for c in calls if c["command"] == "plan")
     assert json.loads(capfd.readouterr().out)["totals"]["create"] == 3
+    quick.forget()
+    assert fairway("review", "demo", "--json") == 0
+    assert [call["stack"] for call in quick.calls() if call["command"] == "plan"] == STACKS
+    assert "apply" not in {call["command"] for call in quick.calls()}
+    assert json.loads(capfd.readouterr().out)["totals"]["create"] == 3
     # There are secrets in plans.
     assert kept.stat().st_mode & 0o077 == 0
     assert (kept / "demo-data.json").stat().st_mode & 0o077 == 0
@@ -128,15 +131,6 @@ def test_a_live_plan_changes_nothing(
     review = json.loads(capfd.readouterr().out)
     assert review["compared"]
     assert [len(each["pending"]) for each in review["stacks"]] == [1, 1, 1]
-
-
-def test_a_review_of_an_environment_plans_it(
-    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    assert fairway("review", "demo", "--json") == 0
-    assert [c["stack"] for c in quick.calls() if c["command"] == "plan"] == STACKS
-    assert "apply" not in {call["command"] for call in quick.calls()}
-    assert json.loads(capfd.readouterr().out)["totals"]["create"] == 3
 
 
 def test_a_stack_that_waits_is_shown_and_does_not_fail(
@@ -234,17 +228,11 @@ def test_without_terraform_nothing_is_synthesized(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_environment_that_is_none_starts_no_terraform(
-    terraform: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
+def test_plan_of_no_environment_or_without_its_base_starts_no_terraform(
+    terraform: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     assert fairway("plan", "dmo") == 2
     assert "did you mean `demo`?" in capfd.readouterr().err
-    assert terraform.calls() == []
-
-
-def test_a_base_that_is_missing_starts_no_terraform(
-    terraform: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
     missing = tmp_path / "base.json"
     assert fairway("plan", "demo", "--base", str(missing)) == 2
     assert f"error: {missing}: no such file [no-such-file]" in capfd.readouterr().err
@@ -403,37 +391,41 @@ def test_offline_kubernetes_is_planned_as_any_other(
     assert found == dict.fromkeys(stacks, "planned")
 
 
+@pytest.fixture
+def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Terraform]:
+    """A Terraform that prints a text and fails."""
+
+    def failing(text: str, code: int, *, to: int) -> Terraform:
+        program = tmp_path / "terraform"
+        program.write_text(f"#!/bin/sh\nprintf '%s' {shlex.quote(text)} >&{to}; exit {code}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        return Terraform("lab-data", tmp_path, {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+    return failing
+
+
 @pytest.mark.parametrize(
     ("printed", "reason"), [("panic: runtime error\nexit 11", "exit 11"), ("", "it said nothing")]
 )
 def test_a_terraform_without_a_reason_is_named_with_how_to_see_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, reason: str
+    tmp_path: Path, failing: Callable[..., Terraform], printed: str, reason: str
 ) -> None:
-    program = tmp_path / "terraform"
-    program.write_text(f"#!/bin/sh\nprintf '%s' '{printed}' >&2; exit 11\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    terraform = Terraform("lab-data", tmp_path, {"PATH": f"{tmp_path}:/usr/bin:/bin"})
     with pytest.raises(UserError) as caught:
-        terraform.validate()
+        failing(printed, 11, to=2).validate()
     (finding,) = caught.value.findings
     assert finding.message == f"lab-data: terraform validate failed: {reason}"
     assert finding.hint == f"see all that it says: terraform -chdir={tmp_path} validate"
 
 
 def test_error_of_several_lines_is_printed_line_by_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, failing: Callable[..., Terraform]
 ) -> None:
     summary = "\nThe version is not available.\r\n\nPlease confirm \x1b[2J\u202e\n * a\n"
     found = {"severity": "error", "summary": summary, "address": "azurerm_x.kub", "detail": "Why."}
     text = json.dumps({"@level": "error", "diagnostic": found})
-    program = tmp_path / "terraform"
-    program.write_text(f"#!/bin/sh\nprintf '%s' {shlex.quote(text)}; exit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    terraform = Terraform("lab-data", tmp_path, {"PATH": f"{tmp_path}:/usr/bin:/bin"})
     with pytest.raises(UserError) as caught:
-        terraform.apply(tmp_path / "plan")
+        failing(text, 1, to=1).apply(tmp_path / "plan")
     (finding,) = caught.value.findings
     assert format_finding(finding).splitlines() == [
         "error: lab-data: azurerm_x.kub: The version is not available. [terraform-apply]",

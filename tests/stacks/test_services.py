@@ -19,8 +19,9 @@ def full(written: Written, everything: str) -> Stacks:
     return written(everything)
 
 
-def test_services_are_reached_by_private_endpoints(full: Stacks) -> None:
-    endpoints = full["data"]["resource"]["azurerm_private_endpoint"]
+def test_services_are_reached_by_private_endpoints_and_from_named_ranges(full: Stacks) -> None:
+    data = full["data"]
+    endpoints = data["resource"]["azurerm_private_endpoint"]
     assert {
         name: each["private_service_connection"]["private_connection_resource_id"]
         for name, each in endpoints.items()
@@ -32,22 +33,18 @@ def test_services_are_reached_by_private_endpoints(full: Stacks) -> None:
         "batch-nodes-endpoint": "${azurerm_batch_account.batch.id}",
     }
     # The zones stand beside the network that resolves names by them.
-    zones = full["network"]["resource"]["azurerm_private_dns_zone"]
-    assert len(zones) == 4
-    assert "azurerm_private_dns_zone" not in full["data"]["resource"]
-
-
-def test_from_outside_only_the_named_ranges_get_in(full: Stacks) -> None:
-    account = only(full["data"], "azurerm_storage_account")
-    assert account["network_rules"] == {
+    assert len(full["network"]["resource"]["azurerm_private_dns_zone"]) == 4
+    assert "azurerm_private_dns_zone" not in data["resource"]
+    range_ = ["203.0.113.0/24"]
+    assert only(data, "azurerm_storage_account")["network_rules"] == {
         "default_action": "Deny",
         "bypass": ["AzureServices"],
-        "ip_rules": ["203.0.113.0/24"],
+        "ip_rules": range_,
     }
-    assert only(full["data"], "azurerm_key_vault")["network_acls"]["ip_rules"] == ["203.0.113.0/24"]
-    (rules,) = only(full["data"], "azurerm_container_registry")["network_rule_set"]
+    assert only(data, "azurerm_key_vault")["network_acls"]["ip_rules"] == range_
+    (rules,) = only(data, "azurerm_container_registry")["network_rule_set"]
     assert rules["default_action"] == "Deny"
-    assert [rule["ip_range"] for rule in rules["ip_rule"]] == ["203.0.113.0/24"]
+    assert [rule["ip_range"] for rule in rules["ip_rule"]] == range_
 
 
 def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
@@ -61,35 +58,23 @@ def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
     rules = only(data, "azurerm_storage_account")["network_rules"]
     assert rules["default_action"] == "Deny"
     assert len(rules["virtual_network_subnet_ids"]) == 1
-    for kind, rules in (
-        ("azurerm_key_vault", only(data, "azurerm_key_vault")["network_acls"]),
-        (
-            "azurerm_container_registry",
-            only(data, "azurerm_container_registry")["network_rule_set"][0],
-        ),
-    ):
-        assert rules["default_action"] == "Deny", kind
-        assert "ip_address}/32" in json.dumps(rules), kind
+    vault = only(data, "azurerm_key_vault")["network_acls"]
+    for rules in (vault, only(data, "azurerm_container_registry")["network_rule_set"][0]):
+        assert rules["default_action"] == "Deny"
+        assert "ip_address}/32" in json.dumps(rules)
 
 
-def test_targets_say_where_their_jobs_find_secrets(
+def test_vault_is_for_jobs_where_it_is_asked_for_and_else_for_the_accounts_key_alone(
     full: Stacks, written: Written, everything: str
 ) -> None:
     targets = full["compute"]["output"]["targets"]["value"]
     assert all("vault_uri" in target["vault_url"] for target in targets)
-    without = written(everything.replace("vault: {}\n", ""))["compute"]
-    assert all(target["vault_url"] == "" for target in without["output"]["targets"]["value"])
-
-
-def test_a_vault_for_the_accounts_key_alone_is_closed_to_nodes(
-    written: Written, everything: str
-) -> None:
-    data = written(everything.replace("vault: {}\n", ""))["data"]
-    assert "azurerm_key_vault" in data["resource"]
-    roles = {
-        grant["role_definition_name"]
-        for grant in data["resource"]["azurerm_role_assignment"].values()
-    }
+    alone = written(everything.replace("vault: {}\n", ""))
+    targets = alone["compute"]["output"]["targets"]["value"]
+    assert all(target["vault_url"] == "" for target in targets)
+    data = alone["data"]["resource"]
+    assert "azurerm_key_vault" in data
+    roles = {grant["role_definition_name"] for grant in data["azurerm_role_assignment"].values()}
     assert "Key Vault Secrets User" not in roles
     assert "Key Vault Crypto Service Encryption User" in roles
 
@@ -117,39 +102,29 @@ def test_a_section_more_changes_nothing_that_holds_data(
                 assert {**now, **order} == {**body, **order}, f"{role}: {kind}.{name}"
 
 
-def test_machines_and_services_are_watched(full: Stacks) -> None:
+def test_machines_and_services_are_watched(full: Stacks, written: Written, everything: str) -> None:
     data, compute = full["data"]["resource"], full["compute"]["resource"]
-    assert set(data["azurerm_monitor_diagnostic_setting"]) == {
-        "storage-is-recorded",
-        "vault-is-recorded",
-        "registry-is-recorded",
-        "batch-is-recorded",
-    }
-    assert set(data["azurerm_monitor_metric_alert"]) == {
-        "data-down-alert",
-        "batch-unusable-nodes-alert",
-        "batch-start-task-failed-alert",
-        "batch-preempted-nodes-alert",
-        "batch-idle-nodes-alert",
-    }
+    recorded = {f"{name}-is-recorded" for name in ("storage", "vault", "registry", "batch")}
+    assert data["azurerm_monitor_diagnostic_setting"].keys() == recorded
+    kinds = ("unusable-nodes", "start-task-failed", "preempted-nodes", "idle-nodes")
+    alerts = {"data-down-alert", *(f"batch-{kind}-alert" for kind in kinds)}
+    assert data["azurerm_monitor_metric_alert"].keys() == alerts
     (server,) = data["azurerm_monitor_data_collection_rule_association"].values()
     assert server["target_resource_id"].startswith("${azurerm_linux_virtual_machine.")
     (nodes,) = compute["azurerm_monitor_data_collection_rule_association"].values()
     assert nodes["target_resource_id"].startswith("${azurerm_linux_virtual_machine_scale_set.")
-    assert set(data["azurerm_monitor_scheduled_query_rules_alert_v2"]) == {"file-server-full-alert"}
-    assert set(compute["azurerm_monitor_scheduled_query_rules_alert_v2"]) == {"gpus-idle-alert"}
+    queries = "azurerm_monitor_scheduled_query_rules_alert_v2"
+    assert set(data[queries]) == {"file-server-full-alert"}
+    assert set(compute[queries]) == {"gpus-idle-alert"}
     # The agent signs in with an identity that may do nothing.
     (machine,) = data["azurerm_linux_virtual_machine"].values()
     (identity,) = machine["identity"]["identity_ids"]
     principal = identity.replace(".id}", ".principal_id}")
     assert principal not in json.dumps(data["azurerm_role_assignment"])
-
-
-def test_monitoring_without_gpus_has_no_gpu_alert(written: Written, everything: str) -> None:
     text = everything.replace("Standard_ND96isr_H100_v5", "Standard_HB176rs_v4")
-    compute = written(text)["compute"]["resource"]
-    assert "azurerm_monitor_scheduled_query_rules_alert_v2" not in compute
-    assert "azurerm_monitor_data_collection_rule_association" in compute
+    without = written(text)["compute"]["resource"]
+    assert queries not in without
+    assert "azurerm_monitor_data_collection_rule_association" in without
 
 
 def test_the_budget_counts_all_groups_of_the_environment(full: Stacks) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
+from tests.stacks.documents import only
 
 from fairway_constructs.cdk import App, Stack
 from fairway_core.catalog.tables import table
@@ -36,27 +37,19 @@ STATE = "state: {backend: azurerm, resource_group: tfstate, storage_account: con
 
 
 def test_state_backend_has_a_blob_per_stack_and_no_key(written: Written, everything: str) -> None:
-    for role, stack in written(everything).items():
+    remote, local = written(everything), written(everything.replace(STATE, ""))
+    for role, stack in remote.items():
         backend = stack["terraform"]["backend"]
         assert backend == {"azurerm": {**REMOTE, "key": f"lab-{role}.tfstate"}}
-
-
-def test_a_stack_finds_the_others_by_the_same_settings(written: Written, everything: str) -> None:
-    found = written(everything)["compute"]["data"]["terraform_remote_state"]
-    assert {state["backend"] for state in found.values()} == {"azurerm"}
-    configs = [state["config"] for state in found.values()]
-    assert {config["key"] for config in configs} == {"lab-data.tfstate", "lab-network.tfstate"}
-    for config in configs:
-        assert config.items() >= REMOTE.items()
-
-
-def test_only_the_place_of_the_state_differs_between_backends(
-    written: Written, everything: str
-) -> None:
-    remote, local = written(everything), written(everything.replace(STATE, ""))
-    for role in remote:
+        # Only the place of the state differs between backends.
         assert "local" in local[role]["terraform"]["backend"]
-        assert remote[role]["resource"] == local[role]["resource"]
+        assert stack["resource"] == local[role]["resource"]
+    # A stack finds the others by the same settings.
+    found = remote["compute"]["data"]["terraform_remote_state"].values()
+    assert {state["backend"] for state in found} == {"azurerm"}
+    keys = {state["config"]["key"] for state in found}
+    assert keys == {"lab-data.tfstate", "lab-network.tfstate"}
+    assert all(state["config"].items() >= REMOTE.items() for state in found)
 
 
 class TestAccount:
@@ -87,48 +80,28 @@ class TestAccount:
         folder = tmp_path / "some" / "out" / "stacks"
         assert [entry.name for entry in folder.iterdir()] == ["lab-state"]
 
-    def test_state_stack_keeps_its_own_state_in_a_file(
+    def test_state_stack_makes_the_account_of_the_others_for_its_maker_and_named_ranges(
         self, written: Written, everything: str
     ) -> None:
-        backend = written(everything, state=True)["state"]["terraform"]["backend"]
-        assert backend == {"local": {"path": "../../../terraform.lab-state.tfstate"}}
-
-    def test_state_stack_makes_the_account_that_the_others_use(
-        self, written: Written, everything: str
-    ) -> None:
-        resources = written(everything, state=True)["state"]["resource"]
-        (group,) = resources["azurerm_resource_group"].values()
-        (account,) = resources["azurerm_storage_account"].values()
-        (container,) = resources["azurerm_storage_container"].values()
+        stack = written(everything, state=True)["state"]
+        own = {"local": {"path": "../../../terraform.lab-state.tfstate"}}
+        assert stack["terraform"]["backend"] == own
+        kinds = ("resource_group", "storage_account", "storage_container", "role_assignment")
+        group, account, container, grant = (only(stack, f"azurerm_{kind}") for kind in kinds)
         assert group["name"] == REMOTE["resource_group_name"]
         assert account["name"] == REMOTE["storage_account_name"]
         assert container["name"] == REMOTE["container_name"]
         assert account["shared_access_key_enabled"] is False
         assert account["blob_properties"]["versioning_enabled"] is True
-
-    def test_state_stack_grants_its_maker_the_container_only(
-        self, written: Written, everything: str
-    ) -> None:
-        resources = written(everything, state=True)["state"]["resource"]
-        (grant,) = resources["azurerm_role_assignment"].values()
+        assert account["network_rules"]["default_action"] == "Deny"
+        assert account["network_rules"]["ip_rules"] == ["203.0.113.0/24"]
         assert grant["role_definition_name"] == "Storage Blob Data Contributor"
         assert grant["scope"].startswith("${azurerm_storage_container.")
         assert grant["principal_id"] == "${data.azurerm_client_config.current.object_id}"
         assert grant["description"]
         assert grant["lifecycle"] == {"ignore_changes": ["principal_id"]}, "it is not taken away"
-
-    def test_only_named_ranges_reach_it(self, written: Written, everything: str) -> None:
-        resources = written(everything, state=True)["state"]["resource"]
-        (account,) = resources["azurerm_storage_account"].values()
-        assert account["network_rules"]["default_action"] == "Deny"
-        assert account["network_rules"]["ip_rules"] == ["203.0.113.0/24"]
-
-    def test_every_address_reaches_it_where_that_is_asked_for(
-        self, written: Written, everything: str
-    ) -> None:
         text = everything.replace(STATE, STATE.replace("}", ", public_access: true}"))
-        resources = written(text, state=True)["state"]["resource"]
-        (account,) = resources["azurerm_storage_account"].values()
+        account = only(written(text, state=True)["state"], "azurerm_storage_account")
         assert account["network_rules"]["default_action"] == "Allow"
         assert account["shared_access_key_enabled"] is False
 
