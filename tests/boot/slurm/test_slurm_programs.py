@@ -12,7 +12,7 @@ from waiting import until
 from fairway_boot.http import Answer, Failure
 from fairway_boot.slurm.capacity import ScaleSetClient
 from fairway_boot.slurm.commands import by_partition, expand
-from fairway_boot.slurm.node_registry import Claim, NodeRegistry
+from fairway_boot.slurm.node_registry import NodeRegistry
 from fairway_boot.slurm.settings import load, metadata_service
 
 if TYPE_CHECKING:
@@ -26,74 +26,49 @@ def _changes(azure: Azure) -> list[str]:
     return [line.split("?")[0].split()[0] for line in azure.requests if line[0] == "P"]
 
 
-class TestHostLists:
-    """Slurm's way of writing many nodes in one word."""
-
-    @pytest.mark.parametrize(
-        ("text", "names"),
-        [
-            ("nd-0", ["nd-0"]),
-            ("nd-[0-2,5]", ["nd-0", "nd-1", "nd-2", "nd-5"]),
-            ("nd-[0-1],a-b-3,x-[9-10]", ["nd-0", "nd-1", "a-b-3", "x-9", "x-10"]),
-            ("nd-[08-10]", ["nd-08", "nd-09", "nd-10"]),
-        ],
-    )
-    def test_a_list_is_taken_apart(self, text: str, names: list[str]) -> None:
-        assert expand(text) == names
-
-    def test_nodes_belong_to_the_partition_that_they_are_called_after(self) -> None:
-        assert by_partition(["nd-0", "a-b-3", "nd-7"]) == {"nd": ["nd-0", "nd-7"], "a-b": ["a-b-3"]}
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("nd-0", ["nd-0"]),
+        ("nd-[0-2,5]", ["nd-0", "nd-1", "nd-2", "nd-5"]),
+        ("nd-[0-1],a-b-3,x-[9-10]", ["nd-0", "nd-1", "a-b-3", "x-9", "x-10"]),
+        ("nd-[08-10]", ["nd-08", "nd-09", "nd-10"]),
+    ],
+)
+def test_a_list_of_hosts_is_taken_apart(text: str, names: list[str]) -> None:
+    """Slurm's way of writing many nodes in one word; each is called after its partition."""
+    assert expand(text) == names
+    assert by_partition(["nd-0", "a-b-3", "nd-7"]) == {"nd": ["nd-0", "nd-7"], "a-b": ["a-b-3"]}
 
 
-class TestNodeRegistry:
+def test_node_registry_gives_names_in_their_order_and_the_same_again() -> None:
     """Which instance is which node."""
-
-    def test_names_are_given_in_the_order_in_which_they_were_asked_for(self) -> None:
-        registry = NodeRegistry(wanted={"nd-10": 1.0, "nd-9": 1.0, "nd-0": 2.0})
-        assert [registry.claim(f"vm{i}", str(i), "10.0.0.9") for i in range(4)] == [
-            "nd-9",
-            "nd-10",
-            "nd-0",
-            None,
-        ]
-
-    def test_asking_again_gives_the_same_name(self) -> None:
-        registry = NodeRegistry(wanted={"nd-0": 1.0, "nd-1": 1.0})
-        assert registry.claim("vm0", "0", "10.0.0.9") == "nd-0"
-        assert registry.claim("vm0", "0", "10.0.0.8") == "nd-0"
-        assert registry.claims["nd-0"].address == "10.0.0.8"
-
-    def test_an_instance_that_is_to_go_gets_no_name(self) -> None:
-        registry = NodeRegistry(wanted={"nd-0": 1.0}, leaving={"0": 1.0})
-        assert registry.claim("vm0", "0", "10.0.0.9") is None
-
-    def test_a_node_that_has_an_instance_is_not_wanted_again(self) -> None:
-        registry = NodeRegistry(claims={"nd-0": Claim("0", "vm0")})
-        registry.want(["nd-0", "nd-1"])
-        assert list(registry.wanted) == ["nd-1"]
+    registry = NodeRegistry(wanted={"nd-10": 1.0, "nd-9": 1.0, "nd-0": 2.0}, leaving={"7": 1.0})
+    names = [registry.claim(f"vm{i}", str(i), "10.0.0.9") for i in range(4)]
+    assert names == ["nd-9", "nd-10", "nd-0", None]
+    assert registry.claim("vm0", "0", "10.0.0.8") == "nd-9"
+    assert registry.claims["nd-9"].address == "10.0.0.8"
+    # An instance that is to go gets no name, and a node that has one is not wanted again.
+    registry.want(["nd-0", "nd-1"])
+    assert list(registry.wanted) == ["nd-1"]
+    assert registry.claim("vm7", "7", "10.0.0.9") is None
 
 
 class TestResume:
     """Nodes that Slurm asks for become instances."""
 
-    def test_capacity_is_raised_by_what_is_missing(self, lab: Lab) -> None:
-        assert lab.run("resume", "nd-[0-2]").returncode == 0
-        assert lab.azure.capacity == 3
-        assert sorted(lab.registry()["wanted"]) == ["nd-0", "nd-1", "nd-2"]
-        assert lab.told == []
-
-    def test_asking_twice_asks_azure_once(self, lab: Lab) -> None:
+    def test_capacity_is_raised_once_by_what_is_missing(self, lab: Lab) -> None:
         for _ in range(2):
             assert lab.run("resume", "nd-[0-2]").returncode == 0
-        assert lab.azure.capacity == 3
+            assert lab.azure.capacity == 3
+            assert sorted(lab.registry()["wanted"]) == ["nd-0", "nd-1", "nd-2"]
+        assert lab.told == []
         assert _changes(lab.azure) == ["PATCH"]
-
-    def test_nodes_that_are_there_stay(self, lab: Lab) -> None:
-        lab.run("resume", "nd-0")
-        lab.claim("nd-0")
-        assert lab.run("resume", "nd-[0-1]").returncode == 0
-        assert lab.azure.capacity == 2
-        assert list(lab.registry()["claims"]) == ["nd-0"]
+        # Nodes that are there stay.
+        lab.claim("nd-0", "nd-1", "nd-2")
+        assert lab.run("resume", "nd-[0-3]").returncode == 0
+        assert lab.azure.capacity == 4
+        assert sorted(lab.registry()["claims"]) == ["nd-0", "nd-1", "nd-2"]
 
     @pytest.mark.parametrize("status", [409, 412, 429, 500, 502, 503])
     def test_slurm_resume_retries_transient_azure_errors(self, lab: Lab, status: int) -> None:
@@ -209,12 +184,10 @@ class TestResume:
         assert lab.azure.capacity == 1
         assert "no scale set is called other" in lab.log
 
-    def test_without_nodes_it_says_how_it_is_called(self, lab: Lab) -> None:
+    def test_without_nodes_or_with_a_setting_that_does_not_exist_it_says_so(self, lab: Lab) -> None:
         done = lab.run("resume")
         assert done.returncode == 2
         assert "HOSTLIST" in done.stderr
-
-    def test_a_setting_that_does_not_exist_is_named(self, lab: Lab) -> None:
         lab.set(pole=1)
         done = lab.run("resume", "nd-0")
         assert done.returncode == 1

@@ -62,20 +62,16 @@ def test_a_review_of_an_older_branch_is_one(tmp_path: Path) -> None:
         {"data_loss": [{"stack": "x"}]},
         {"findings": [{"id": "x"}]},
         {"findings": {}},
+        *("", "[]", "{", "NaN", "[" * 500 + "]" * 500),
     ],
 )
-def test_comment_refuses_json_that_is_no_review(change: dict[str, Any], tmp_path: Path) -> None:
+def test_comment_refuses_what_is_no_review(change: dict[str, Any] | str, tmp_path: Path) -> None:
+    facts = change if isinstance(change, str) else review_facts(_sample("move-disks")) | change
     with pytest.raises(UserError, match="is not a review"):
-        _read(tmp_path, review_facts(_sample("move-disks")) | change)
+        _read(tmp_path, facts)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "NaN", "[" * 500 + "]" * 500])
-def test_comment_refuses_text_that_is_no_review(text: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is not a review"):
-        _read(tmp_path, text)
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_comment_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(json.dumps(review_facts(_sample("grow"))))
     (tmp_path / "review.json").symlink_to(tmp_path / "secret")
     with pytest.raises(UserError, match="is not a review"):
@@ -147,13 +143,10 @@ def test_dangers_without_end_leave_room_for_those_of_another(make_plan: Any) -> 
     assert "azurerm_managed_disk.data[0]" in text
 
 
-def test_comment_reports_an_unreadable_stack_and_shows_the_others() -> None:
+def test_comment_shows_others_than_an_unreadable_stack_and_counts_those_without_end() -> None:
     text = comment({"aaa": None, "lab": _sample("move-disks")}, ORIGIN)
     assert "Its output is not a review" in text
     assert "azurerm_managed_disk.data[0]" in text
-
-
-def test_environments_without_end_are_counted() -> None:
     found: dict[str, Review | None] = {f"e{n:04}": None for n in range(1000)}
     text = comment(found, ORIGIN)
     assert len(text) <= LONGEST

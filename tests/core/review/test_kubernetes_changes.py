@@ -20,13 +20,9 @@ from fairway_core.target import Target
 CLUSTER = "azurerm_kubernetes_cluster.kubernetes"
 POOL = "azurerm_kubernetes_cluster_node_pool.cluster"
 CLOSED = {"local_account_disabled": True, "private_cluster_enabled": True}
-PRICES = PriceTable(
-    "USD",
-    {
-        ("eastus", "vm/Standard_HB176rs_v4"): Price(7.2, "test", datetime.date(2026, 11, 21)),
-        ("eastus", "vm/Standard_D64s_v6"): Price(3.0, "test", datetime.date(2026, 11, 21)),
-    },
-)
+DAY = datetime.date(2026, 11, 21)
+HOURLY = {"vm/Standard_HB176rs_v4": 7.2, "vm/Standard_D64s_v6": 3.0}
+PRICES = PriceTable("USD", {("eastus", k): Price(v, "test", DAY) for k, v in HOURLY.items()})
 
 
 def target(name: str, *tolerations: str) -> Target:
@@ -77,6 +73,7 @@ def files(*targets: Target, was: str = "", now: str = "") -> dict[str, str]:
 
 
 ONE = files(ND)
+RESIZED = {"replace_paths": [["vm_size"]]}
 CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
     "a pool is added": (
         [
@@ -93,12 +90,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
     ),
     "the version is raised": (
         [
-            (
-                CLUSTER,
-                "update",
-                {"kubernetes_version": "1.35", **CLOSED},
-                {"kubernetes_version": "1.36", **CLOSED},
-            ),
+            (CLUSTER, "update", *({"kubernetes_version": v, **CLOSED} for v in ("1.35", "1.36"))),
             (f"{POOL}-nd", "update", pool(), pool(orchestrator_version="1.36")),
         ],
         {"upgraded-nodes": 2},

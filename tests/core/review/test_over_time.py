@@ -109,17 +109,15 @@ def test_the_reason_is_the_true_one(name: str, said: str, tmp_path: Path) -> Non
     assert not any("would be reimaged" in finding.message for finding in findings)
 
 
-def test_the_command_for_mixed_nodes_names_their_scale_set(tmp_path: Path) -> None:
-    found = _reviewed("image", tmp_path)
-    (hint,) = (one.hint for stack in found.stacks for one in stack.findings)
+def test_the_command_for_mixed_nodes_names_their_scale_set_or_pool(tmp_path: Path) -> None:
+    def hints(name: str) -> list[str]:
+        found = _reviewed(name, tmp_path)
+        return [one.hint for stack in found.stacks for one in stack.findings]
+
+    (hint,) = hints("image")
     which = "--resource-group mix-rg-compute --name mix-vmss-pair --instance-ids '*'"
     assert f"az vmss update-instances {which} && az vmss reimage {which}" in hint
-
-
-def test_the_command_for_mixed_nodes_names_their_pool(tmp_path: Path) -> None:
-    found = _reviewed("path", tmp_path)
-    hints = [one.hint for stack in found.stacks for one in stack.findings]
-    assert "for each node as it becomes idle: fairway nodes reimage spot NODE" in hints
+    assert "for each node as it becomes idle: fairway nodes reimage spot NODE" in hints("path")
 
 
 @pytest.mark.parametrize(
