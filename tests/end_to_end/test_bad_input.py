@@ -224,7 +224,9 @@ def test_list_skips_files_and_folders_that_are_no_run(fairway: Fairway) -> None:
 
 
 def test_more_ranks_than_a_machine_can_run_are_refused(fairway: Fairway) -> None:
-    run = fairway("submit", fairway.job("echo", nodes=100, processes_per_node=100))
-    assert run.returncode == 2
-    assert "10,000 ranks are too many for one machine" in run.stderr
+    fairway.refused(
+        "submit",
+        fairway.job("echo", nodes=100, processes_per_node=100),
+        says="10,000 ranks are too many for one machine",
+    )
     assert not (fairway.folder / ".fairway" / "runs").exists()

@@ -90,9 +90,8 @@ class TestWhatReachesTheProgram:
         )
         # What an outer run left in the environment is not this run's.
         outer = {"FAIRWAY_OUTPUT_OLD": "/old", "FAIRWAY_TASK": "7", "FAIRWAY_RUN": "outer"}
-        run = fairway("submit", job, "--watch", "--json", **outer)
-        assert run.returncode == 0, run.stderr
-        run_id = json.loads(run.stdout)["run_id"]
+        run = fairway.ok("submit", job, "--watch", "--json", **outer)
+        run_id = json.loads(run)["run_id"]
         folder = fairway.folder / ".fairway" / "runs" / run_id
         for report in reports(fairway.folder, nodes * width):
             env = {n: v for n, v in report["env"].items() if n.startswith("FAIRWAY_")}
@@ -151,6 +150,5 @@ class TestWhatReachesTheProgram:
         (job_folder / "mine.txt").write_text("found\n")
         job = fairway.job("cat mine.txt", processes_per_node=2)
         job = job.rename(job_folder / "job.yaml")
-        run = fairway("submit", job, "--watch", cwd=current)
-        assert run.returncode == 0, run.stdout + run.stderr
-        assert run.stdout.count("found\n") == 2
+        run = fairway.ok("submit", job, "--watch", cwd=current)
+        assert run.count("found\n") == 2

@@ -27,10 +27,9 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     first = fairway.submit(job, "-s", "params.epochs=5", "--tag", "vision")
     (fairway.folder / "tool.sh").write_text("echo second\n")
     job.write_text("name: another\ncommand: 'false'\n")
-    again = fairway("rerun", first, "-s", "params.lr=0.5", "--tag", "more", "--note", "higher")
-    assert again.returncode == 0, again.stderr
-    new = again.stdout.split()[0]
-    assert again.stdout.splitlines()[1] == "  params.lr: 0.1 → 0.5"
+    again = fairway.ok("rerun", first, "-s", "params.lr=0.5", "--tag", "more", "--note", "higher")
+    new = again.split()[0]
+    assert again.splitlines()[1] == "  params.lr: 0.1 → 0.5"
     assert fairway.within("wait", new).returncode == 0
     assert fairway.within("logs", new).stdout == "first 0.5 5\n"
     known, made = _record(fairway, first, "provenance.json"), _record(fairway, new, "run.json")
@@ -45,9 +44,7 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     assert "first 0.5 6\n" in last.stdout
     assert "params.epochs: 5 → 6" in last.stderr
     shutil.rmtree(fairway.folder / ".fairway" / "code")
-    gone = fairway.within("rerun", first)
-    assert gone.returncode == 2
-    assert f"the code snapshot of {first} no longer exists" in gone.stderr
+    fairway.refused("rerun", first, says=f"the code snapshot of {first} no longer exists")
 
 
 def test_changes_are_shown_before_start(fairway: Fairway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,9 +133,7 @@ def test_rerun_and_retry_check_launcher(fairway: Fairway, monkeypatch: pytest.Mo
     assert fairway.within("wait", run).returncode == 1
     monkeypatch.setattr(local, "search_path", lambda: "")
     for command in ("rerun", "retry"):
-        refused = fairway.within(command, run)
-        assert refused.returncode == 4
-        assert "`mpirun` is not on this machine's PATH" in refused.stderr
+        fairway.refused(command, run, says="`mpirun` is not on this machine's PATH", code=4)
     assert [each["run_id"] for each in _listed(fairway)] == [run]
     assert fairway.show(run)["task_list"][0]["attempts"] == 1
 

@@ -82,9 +82,8 @@ class TestTheLifeOfARun:
 
     def test_submit_returns_once_it_started(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
         job = fairway.job(held(pipe, gate), nodes=1, processes_per_node=2)
-        submitted = fairway("submit", job, "--json")
-        assert submitted.returncode == 0, submitted.stderr
-        facts = json.loads(submitted.stdout)
+        submitted = fairway.ok("submit", job, "--json")
+        facts = json.loads(submitted)
         run = facts["run_id"]
         assert facts == {"run_id": run, "target": "local", "tasks": 1, "state": "running"}
         pipe.lines(2)

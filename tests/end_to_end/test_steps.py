@@ -66,9 +66,8 @@ def test_steps_begin_when_their_predecessors_have_ended(fairway: Fairway) -> Non
             "outputs": {"best": {}},
         },
     }
-    done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["[0]", "[1]", "[2]"]
+    done = fairway.ok("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
+    assert [line.split()[0] for line in done.splitlines()[1:4]] == ["[0]", "[1]", "[2]"]
     facts = fairway.show("pipe-a")
     assert (facts["state"], facts["target"], facts["tasks"]) == ("succeeded", "local", 3)
     assert fairway.within("logs", "pipe-a", "--task", "score").stdout == "1\n"
@@ -84,8 +83,7 @@ def test_steps_begin_when_their_predecessors_have_ended(fairway: Fairway) -> Non
     assert [run["run_id"] for run in listed] == [
         *("pipe-a", "pipe-a-data", "pipe-a-train", "pipe-a-score")
     ]
-    again = fairway("rerun", "pipe-a-score", "-s", "env.A=1", "--watch")
-    assert again.returncode == 0, again.stderr
+    fairway.ok("rerun", "pipe-a-score", "-s", "env.A=1", "--watch")
     for words, why in (
         (("rerun", "pipe-a"), "pipe-a has several steps, and cannot be rerun as a whole"),
         (("exec", "pipe-a", "--", "x"), "pipe-a"),
@@ -103,9 +101,7 @@ def test_steps_begin_when_their_predecessors_have_ended(fairway: Fairway) -> Non
             "pipe-a is a run of several steps",
         ),
     ):
-        refused = fairway(*words)
-        assert refused.returncode == 2
-        assert why in refused.stderr
+        fairway.refused(*words, says=why)
 
 
 @pytest.mark.nightly
@@ -171,10 +167,7 @@ def test_steps_are_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
     named["hold"] |= {"outputs": {"m": {}}}
     said = fairway("submit", write(fairway, named), "--run-id", "pipe-a").stdout
     refused = fairway.within("fetch", "pipe-a", "--task", "last")
-    assert (refused.returncode, " the step last" in refused.stderr) == (
-        2,
-        True,
-    )
+    assert (refused.returncode, " the step last" in refused.stderr) == (2, True)
     assert "this machine has to stay on to begin: last, by: fairway wait pipe-a" in said
     assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued", "last": "queued"}
     why = [each["reason"] for each in fairway.show("pipe-a")["task_list"]]
@@ -220,8 +213,7 @@ def test_a_retry_runs_what_did_not_succeed(fairway: Fairway) -> None:
     assert done.returncode == 1
     assert states(fairway, "pipe-a")["third"] == "cancelled"
     fixed.touch()
-    again = fairway("retry", "pipe-a")
-    assert again.returncode == 0, again.stderr
+    fairway.ok("retry", "pipe-a")
     assert fairway.within("wait", "pipe-a").returncode == 0
     assert set(states(fairway, "pipe-a").values()) == {"succeeded"}
     assert (fairway.folder / "ran").read_text() == "first\nthird\n"
@@ -238,9 +230,12 @@ def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) 
     fairway("submit", write(fairway, named), "--run-id", "pipe-a")
     assert fairway.within("wait", "pipe-a-first").returncode == 0
     fairway.show("pipe-a")
-    refused = fairway("clean", "pipe-a-first", "--yes")
-    assert refused.returncode == 2
-    assert "pipe-a, which has not ended, needs outputs of pipe-a-first" in refused.stderr
+    fairway.refused(
+        "clean",
+        "pipe-a-first",
+        "--yes",
+        says="pipe-a, which has not ended, needs outputs of pipe-a-first",
+    )
     waiting = fairway.start("wait", "pipe-a")
     gate.open()
     assert waiting.wait(300) == 0
@@ -251,13 +246,16 @@ def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) 
 def test_steps_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
     named = {"one": {"command": f"echo one >>{fairway.folder}/ran"}}
     for _ in range(2):
-        done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
-        assert done.returncode == 0, done.stderr
+        fairway.ok("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
     assert (fairway.folder / "ran").read_text() == "one\n"
     named["one"]["command"] = "echo other"
-    done = fairway("submit", write(fairway, named), "--run-id", "pipe-a")
-    assert done.returncode == 2
-    assert "the run `pipe-a` is of another job" in done.stderr
+    fairway.refused(
+        "submit",
+        write(fairway, named),
+        "--run-id",
+        "pipe-a",
+        says="the run `pipe-a` is of another job",
+    )
 
 
 @pytest.mark.timeout(3600)

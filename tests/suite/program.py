@@ -53,6 +53,12 @@ class Fairway:
         note_printed(done.stderr)
         return done
 
+    def ok(self, *arguments: str | Path, **options: Any) -> str:
+        """Output of a command that must succeed."""
+        done = self(*arguments, **options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
     def within(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Runs the program in this process, many times faster: for what starts nothing."""
         out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
@@ -73,6 +79,13 @@ class Fairway:
         assert isinstance(code, int)
         printed = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
         return subprocess.CompletedProcess(arguments, code, *printed)
+
+    def refused(self, *arguments: str | Path, says: str | tuple[str, ...], code: int = 2) -> None:
+        """A command that starts nothing ends with that code, and its errors have these texts."""
+        done = self.within(*arguments)
+        assert done.returncode == code, done.stdout + done.stderr
+        for each in (says,) if isinstance(says, str) else says:
+            assert each in done.stderr
 
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
         """Starts it; its output is in pipes."""
@@ -101,15 +114,11 @@ class Fairway:
 
     def submit(self, job: Path, *arguments: str, **environment: str) -> str:
         """Submits a job that must start, and returns the run's id."""
-        run = self("submit", job, "--json", *arguments, **environment)
-        assert run.returncode == 0, run.stderr
-        return json.loads(run.stdout)["run_id"]
+        return json.loads(self.ok("submit", job, "--json", *arguments, **environment))["run_id"]
 
     def watch(self, job: Path, *arguments: str) -> str:
         """Runs a job that must succeed to its end; what was printed."""
-        run = self("submit", job, "--watch", *arguments)
-        assert run.returncode == 0, run.stdout + run.stderr
-        return run.stdout
+        return self.ok("submit", job, "--watch", *arguments)
 
     def show(self, run: str) -> dict[str, Any]:
         """Facts of a run from `fairway show --json`."""

@@ -108,10 +108,8 @@ def test_data_travels_by_names_that_are_known_inside_alone(
     make_batch(nodes=0).target(**inside.way)
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", named)
     (fairway.folder / "a").write_text("alpha")
-    put = fairway("data", "put", "a", "batch-sim:datasets/gateway/")
-    assert put.returncode == 0, put.stderr
-    got = fairway("data", "get", "batch-sim:datasets/gateway/a", "back")
-    assert got.returncode == 0, got.stderr
+    fairway.ok("data", "put", "a", "batch-sim:datasets/gateway/")
+    fairway.ok("data", "get", "batch-sim:datasets/gateway/a", "back")
     assert (fairway.folder / "back" / "a").read_text() == "alpha"
     assert inside.used[port] >= 2
     assert len(inside.bastion.calls) == 2  # one connection a command

@@ -148,9 +148,9 @@ class TestNodes:
         batch.ok("nodes", "reimage", "batch-sim", name)
         batch.service.wait_for_node(name, "idle")
         batch.ok("nodes", "reboot", "batch-sim", name)
-        done = batch.fairway.within("nodes", "reboot", "batch-sim", "tvm-nobody")
-        assert done.returncode == 2
-        assert "the pool has no node `tvm-nobody`" in done.stderr
+        batch.fairway.refused(
+            "nodes", "reboot", "batch-sim", "tvm-nobody", says="the pool has no node `tvm-nobody`"
+        )
 
     def test_resize(self, batch: Batch) -> None:
         batch.ok("pool", "resize", "batch-sim", "4")

@@ -133,9 +133,7 @@ class TestElsewhere:
         assert shown["state"] == "succeeded"
         found = [(task["state"], task["attempts"]) for task in shown["task_list"]]
         assert found == [("succeeded", 1), ("succeeded", 2), ("succeeded", 2)]
-        done = batch.fairway.within("retry", run)
-        assert done.returncode == 2
-        assert f"every task of {run} succeeded" in done.stderr
+        batch.fairway.refused("retry", run, says=f"every task of {run} succeeded")
         # Where it began, the list of the target tells of the retry from elsewhere.
         shutil.rmtree(folder / ".fairway")
         shutil.copytree(folder / "origin", folder / ".fairway")
@@ -148,8 +146,6 @@ class TestElsewhere:
         # And it is seen before it is repeated.
         shutil.rmtree(folder / ".fairway")
         (folder / "origin").rename(folder / ".fairway")
-        done = batch.fairway.within("retry", run)
-        assert done.returncode == 2
-        assert f"{run} was retried from elsewhere" in done.stderr
+        batch.fairway.refused("retry", run, says=f"{run} was retried from elsewhere")
         assert json.loads(batch.ok("show", run, "--json"))["state"] == "succeeded"
         assert batch.ok("logs", run).count("[finally] all done") == 2

@@ -38,18 +38,19 @@ class TestSchedules:
         [found] = json.loads(batch.ok("schedule", "list", "--target", "batch-sim", "--json"))
         assert (found["name"], found["state"]) == ("weekly", "active")
         assert "T02:30" in found["next_run"]
-        done = batch.fairway.within(*("submit", job, "--run-id", "weekly", "--target", "batch-sim"))
-        assert done.returncode == 2
-        assert "the account has a schedule with the id `weekly`" in done.stderr
+        batch.fairway.refused(
+            *("submit", job, "--run-id", "weekly", "--target", "batch-sim"),
+            says="the account has a schedule with the id `weekly`",
+        )
         out = batch.ok("schedule", "disable", "weekly", "--target", "batch-sim", "--json")
         assert json.loads(out) == [{"schedule": "weekly", "action": "disable"}]
         assert "disabled" in batch.ok("schedule", "list", "--target", "batch-sim")
         batch.ok("schedule", "enable", "weekly", "--target", "batch-sim")
         batch.ok("schedule", "delete", "weekly", "--target", "batch-sim")
         assert "has no schedules" in batch.ok("schedule", "list", "--target", "batch-sim")
-        done = batch.fairway.within("schedule", "delete", "weekly", "--target", "batch-sim")
-        assert done.returncode == 2
-        assert "has no schedule `weekly`" in done.stderr
+        batch.fairway.refused(
+            "schedule", "delete", "weekly", "--target", "batch-sim", says="has no schedule `weekly`"
+        )
 
     def test_the_id_of_a_run_is_no_name_of_a_schedule(self, batch: Batch) -> None:
         """Batch has one set of ids for both."""

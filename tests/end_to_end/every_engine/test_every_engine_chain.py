@@ -86,8 +86,6 @@ def test_chained_output_that_was_removed_makes_rerun_fail(fairway: Fairway, plac
     first = fairway.submit(reader, "--target", place.name)
     assert fairway.within("wait", first).returncode == 0
     assert fairway("clean", run, "--yes").returncode == 0
-    again = fairway("rerun", first)
-    assert again.returncode == 2
-    assert "the input `model` no longer exists" in again.stderr
+    fairway.refused("rerun", first, says="the input `model` no longer exists")
     assert first in fairway.within("list").stdout
     assert len(json.loads(fairway.within("list", "--json").stdout)) == 1

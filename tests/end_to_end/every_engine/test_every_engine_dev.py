@@ -44,9 +44,7 @@ def begun(fairway: Fairway, place: Place, *words: str) -> tuple[Process, str, li
 
 def within(fairway: Fairway, run: str, script: str) -> str:
     """Output of a command in the session, which must succeed."""
-    done = fairway("exec", run, "--", "sh", "-c", script)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return fairway.ok("exec", run, "--", "sh", "-c", script)
 
 
 class TestSession:
@@ -97,11 +95,12 @@ class TestSession:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         tool.unlink()
-        refused = fairway("dev", place.name, "--hours", "2")
-        assert refused.returncode == 2
-        assert (
-            f"{run} already runs on {place.name}: --hours would need another session"
-            in refused.stderr
+        fairway.refused(
+            "dev",
+            place.name,
+            "--hours",
+            "2",
+            says=f"{run} already runs on {place.name}: --hours would need another session",
         )
         again = fairway.start("dev", place.name)
         assert until(again, "code: 1 removed")[0] == f"{run} is a session on {place.name}"

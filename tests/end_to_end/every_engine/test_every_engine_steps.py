@@ -72,16 +72,12 @@ def test_steps_begin_without_following(fairway: Fairway, place: Place, gate: Gat
     kept["second"] = {"inputs": {"one": {"from": "step", "step": "first"}}}
     steps = {name: {**step, **kept.get(name, {})} for name, step in named.items()}
     file.write_text(json.dumps({"name": "steps", "template": "plain", "steps": steps}))
-    done = fairway("submit", file, "--target", place.name, "--run-id", run)
-    assert done.returncode == 0, done.stderr
+    done = fairway.ok("submit", file, "--target", place.name, "--run-id", run)
     gate.open()
     if place.engine == "batch":
-        assert (
-            "this machine has to stay on to begin: second, third, repair, other, last"
-            in done.stdout
-        )
+        assert "this machine has to stay on to begin: second, third, repair, other, last" in done
     else:
-        assert "its steps begin by themselves" in done.stdout
+        assert "its steps begin by themselves" in done
         assert fairway.within("wait", f"{run}-second").returncode == 3
         assert fairway.within("logs", f"{run}-second").stdout == "1\n"
         assert fairway.within("wait", f"{run}-third").returncode == 130
@@ -94,8 +90,7 @@ def test_steps_begin_without_following(fairway: Fairway, place: Place, gate: Gat
     ended = {name: each["state"] for name, each in found.items() if name not in left_out}
     assert ended == dict.fromkeys(("first", "repair", "last"), "succeeded") | {"second": "failed"}
     gate.path.with_name(f"{gate.path.name}.fixed").touch()
-    again = fairway("retry", run)
-    assert again.returncode == 0, again.stderr
+    fairway.ok("retry", run)
     if place.engine != "batch":
         assert fairway.within("wait", f"{run}-third").returncode == 0
     assert fairway.within("wait", run).returncode == 0
@@ -135,12 +130,11 @@ def test_the_best_is_chosen_where_tasks_run(fairway: Fairway, place: Place, gate
     }
     file, run = fairway.folder / "steps.json", place.new_id("best")
     file.write_text(json.dumps({"name": "best", "template": "plain", "steps": named}))
-    done = fairway("submit", file, "--target", place.name, "--run-id", run)
-    assert done.returncode == 0, done.stderr
+    done = fairway.ok("submit", file, "--target", place.name, "--run-id", run)
     if place.engine == "batch":
-        assert f"has to stay on to begin: score, by: fairway wait {run}" in done.stdout
+        assert f"has to stay on to begin: score, by: fairway wait {run}" in done
     else:
-        assert "its steps begin by themselves" in done.stdout
+        assert "its steps begin by themselves" in done
         waiting = fairway.show(f"{run}-score")["inputs"]["model"]
         assert (waiting["task"], waiting["value"]) == ("the best", None)
     gate.open(2)

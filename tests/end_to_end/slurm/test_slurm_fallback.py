@@ -46,7 +46,12 @@ def test_idle_partition_is_passed_over(fairway: Fairway, spare: SlurmCluster, st
 def test_slurm_fallback_refused_by_all_has_no_run(fairway: Fairway, spare: SlurmCluster) -> None:
     for name in ("sim", "spare"):
         spare.run("scontrol", "update", f"PartitionName={name}", "State=DRAIN")
-    done = fairway("submit", _job(fairway)[0], *BOTH, "--run-id", "refused")
-    assert done.returncode == 2
-    assert "`slurm-sim` was passed over: Slurm refuses the job" in done.stderr
+    fairway.refused(
+        "submit",
+        _job(fairway)[0],
+        *BOTH,
+        "--run-id",
+        "refused",
+        says="`slurm-sim` was passed over: Slurm refuses the job",
+    )
     assert not (fairway.folder / ".fairway" / "runs" / "refused").exists()

@@ -155,10 +155,9 @@ def test_a_person_without_the_rights_of_docker_runs_containers_as_themselves(
         container={"image": lab.image, "options": OPTIONS},
     )
     for _ in range(2):
-        done = fairway("submit", job, "--target", "slurm-sim", "--watch", **own)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = fairway.ok("submit", job, "--target", "slurm-sim", "--watch", **own)
         for node in team.cluster.node_names():
-            assert f"0 on {node}: 0 30001 1 1 " in done.stdout
+            assert f"0 on {node}: 0 30001 1 1 " in done
     assert lab.pulls == 2, "once a node"
     made = [path.stat().st_uid for path in team.homes.glob("ada/fairway/runs/*/shared/*")]
     assert made == [30001] * 4

@@ -153,9 +153,7 @@ class TestNodes:
         until(lambda: "RUNNING" in slurm.run("squeue", "-h", "-o", "%T"))
         busy = fairway("ssh", "slurm-sim", "sim-2", "--", "sh", "-c", "hostname; exit 7")
         assert (busy.returncode, busy.stdout) == (7, "sim-2\n"), busy.stderr
-        unknown = fairway("ssh", "slurm-sim", "sim-9", "--", "hostname")
-        assert unknown.returncode == 2
-        assert "no node `sim-9`" in unknown.stderr
+        fairway.refused("ssh", "slurm-sim", "sim-9", "--", "hostname", says="no node `sim-9`")
 
     @pytest.mark.usefixtures("slurm")
     def test_a_port_of_a_run_comes_here(self, fairway: Fairway, hello: Callable[..., str]) -> None:
@@ -173,8 +171,7 @@ class TestNodes:
         assert nodes["sim-1"]["reason"] == "a bad GPU"
         doctor = fairway("doctor", "slurm-sim")
         assert "the node sim-1 is drained: a bad GPU" in doctor.stdout
-        resumed = fairway("nodes", "resume", "slurm-sim", "sim-1")
-        assert resumed.returncode == 0, resumed.stderr
+        fairway.ok("nodes", "resume", "slurm-sim", "sim-1")
         outcome(fairway, run)
 
 
@@ -191,10 +188,8 @@ class TestCutOff:
         until(lambda: _is_at(folder, stage))
         process.send_signal(signal.SIGKILL)
         process.wait()
-        again = fairway("submit", "--resume", "mine")
-        assert again.returncode == 0, again.stderr
-        third = fairway("submit", job, *TARGET, "--run-id", "mine")
-        assert third.returncode == 0, third.stderr
+        fairway.ok("submit", "--resume", "mine")
+        fairway.ok("submit", job, *TARGET, "--run-id", "mine")
         outcome(fairway, "mine")
         assert signs.lines(1) == ["started"]
         listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i")
@@ -252,9 +247,13 @@ class TestCutOff:
             assert looked.returncode == 0, looked.stderr
             assert "slurmctld does not answer" in looked.stderr
         assert looked.stdout == "one\n"
-        refused = fairway("submit", fairway.job("true", template="plain"), *TARGET)
-        assert refused.returncode == 5
-        assert "slurmctld does not answer" in refused.stderr
+        fairway.refused(
+            "submit",
+            fairway.job("true", template="plain"),
+            *TARGET,
+            says="slurmctld does not answer",
+            code=5,
+        )
         gate.open()
         slurm.start_scheduler()
         assert following.stdout.read() == "two\n"

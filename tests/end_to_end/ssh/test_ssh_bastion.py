@@ -101,11 +101,10 @@ def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) ->
 
 @pytest.mark.nightly
 def test_plain_ssh_scp_and_rsync_use_the_block(fairway: Any, bastion: Bastion) -> None:
-    block = fairway("ssh-config", "box")
-    assert block.returncode == 0, block.stderr
+    block = fairway.ok("ssh-config", "box")
     own = fairway.folder / "cluster" / "client_config"
     config = fairway.folder / "config"
-    config.write_text(f"{block.stdout}\n{own.read_text()}")
+    config.write_text(f"{block}\n{own.read_text()}")
     ssh = ["ssh", "-F", str(config)]
     done = subprocess.run([*ssh, "box", "hostname"], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("n1\n", "")
@@ -221,8 +220,7 @@ def test_data_goes_to_the_hosts_storage(fairway: Any, bastion: Bastion, account:
     for count, arguments in enumerate(
         (("put", "words", "box:datasets/words/"), ("get", "box:datasets/words/", "back")), 1
     ):
-        done = fairway("data", *arguments)
-        assert done.returncode == 0, done.stderr
+        fairway.ok("data", *arguments)
         assert len(bastion.calls) == count
         _await_end(bastion)
     back = fairway.folder / "back"
@@ -231,9 +229,9 @@ def test_data_goes_to_the_hosts_storage(fairway: Any, bastion: Bastion, account:
     }
     assert found == contents
     _declare(fairway.folder, gateway=None)
-    refused = fairway("data", "get", "box:datasets/words/", "nothing", "--deadline", "1s")
-    assert refused.returncode == 5, refused.stderr
-    assert STORAGE in refused.stderr
+    fairway.refused(
+        "data", "get", "box:datasets/words/", "nothing", "--deadline", "1s", says=STORAGE, code=5
+    )
     assert not (fairway.folder / "nothing").exists()
 
 
@@ -246,8 +244,7 @@ def test_data_is_whole_after_a_cut(fairway: Any, bastion: Bastion, account: Acco
         (("put", "big", "box:datasets/"), ("get", "box:datasets/big", "back")), 1
     ):
         account.cut_after = len(content) // 2
-        done = fairway("data", *arguments)
-        assert done.returncode == 0, done.stderr
+        fairway.ok("data", *arguments)
         assert account.cut_after == 0
         assert len(bastion.calls) == 2 * count
         _await_end(bastion)

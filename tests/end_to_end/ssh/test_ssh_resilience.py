@@ -64,8 +64,7 @@ def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
         assert first.returncode == -signal.SIGKILL, first.stderr
         killed += 1
         ssh_log.write_text("")
-        again = fairway(*(words if killed % 2 else ["submit", "--resume", run]))
-        assert again.returncode == 0, again.stderr
+        fairway.ok(*(words if killed % 2 else ["submit", "--resume", run]))
         assert fairway.within("wait", run).returncode == 0
         assert fairway.within("logs", run).stdout == "some code"
     # The connection, the first question, Fairway's files, the question again, the code, the start.
@@ -127,11 +126,18 @@ def test_logs_survive_a_cut(fairway: Any, cluster: SshCluster, signs: Any, gate:
 def test_a_cluster_that_is_away_is_named(fairway: Any, cluster: SshCluster) -> None:
     """A host that refuses is tried three times, and the message has the command to try by hand."""
     cluster.kill("n1")
-    refused = fairway("submit", fairway.job("true", template="plain"), "-t", "pair")
-    assert refused.returncode == 5
-    assert "root@n1 cannot be reached: " in refused.stderr
-    assert "Connection refused" in refused.stderr
-    assert f"ssh -F {cluster.folder}/client_config root@n1" in refused.stderr
+    fairway.refused(
+        "submit",
+        fairway.job("true", template="plain"),
+        "-t",
+        "pair",
+        says=(
+            "root@n1 cannot be reached: ",
+            "Connection refused",
+            f"ssh -F {cluster.folder}/client_config root@n1",
+        ),
+        code=5,
+    )
     cluster.hosts["n1"].start()
     (run,) = [each.id for each in RunStore(fairway.folder / ".fairway").all()]
     assert fairway("submit", "--resume", run).returncode == 0
@@ -179,12 +185,10 @@ def test_runs_of_another_machine_are_found(fairway: Any, cluster: SshCluster) ->
     listed = fairway("list", "--target", "pair", cwd=elsewhere)
     assert run in listed.stdout, listed.stdout + listed.stderr
     assert fairway("logs", run, cwd=elsewhere).stdout == "hello\n"
-    again = fairway("retry", run, cwd=elsewhere)
-    assert again.returncode == 0, again.stderr
+    fairway.ok("retry", run, cwd=elsewhere)
     assert fairway("wait", run, cwd=elsewhere).returncode == 0
     assert fairway("fetch", run, "--to", "got", cwd=elsewhere).returncode == 0
     assert (elsewhere / "got" / "0" / "model" / "m").read_text() == "1\n"
-    cleaned = fairway("clean", run, "--yes", cwd=elsewhere)
-    assert cleaned.returncode == 0, cleaned.stderr
+    fairway.ok("clean", run, "--yes", cwd=elsewhere)
     assert not (cluster.shared / "runs" / run).exists()
     assert not [each for each in (cluster.shared / "code").iterdir() if each.name[0] != "."]

@@ -242,8 +242,7 @@ def test_data_is_staged_to_a_mount_once(fairway: Any, cluster: SshCluster, tmp_p
         (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
         stage = ("data", "stage", "pair", f"{CONTAINER}:words/", "data:/words", "--watch")
         for _ in range(2):
-            done = fairway(*stage)
-            assert done.returncode == 0, done.stdout + done.stderr
+            fairway.ok(*stage)
         assert (data / "words" / "sub" / "b").read_bytes() == b"beta"
         copied = [path for path in services.requests if "/words/" in path and "comp=" not in path]
         assert len(copied) == 2
@@ -257,9 +256,7 @@ def test_data_is_staged_to_a_mount_once(fairway: Any, cluster: SshCluster, tmp_p
         (("pair", f"{CONTAINER}:words/", "words"), "write MOUNT:PATH"),
         (("local", f"{CONTAINER}:words/", "data:/words"), "has no storage account"),
     ):
-        refused = fairway("data", "stage", *words)
-        assert refused.returncode == 2, words
-        assert message in refused.stderr
+        fairway.refused("data", "stage", *words, says=message)
 
 
 def test_a_port_of_a_node_that_only_listens_to_itself_comes_here(
