@@ -81,7 +81,7 @@ def test_a_later_submission_begins_anew_and_an_earlier_one_writes_no_more(tmp_pa
     assert control.read(tmp_path) == known
 
 
-def test_control_cancel_before_submission_ends_the_submission(tmp_path: Path) -> None:
+def test_cancel_in_control_counts_for_its_submission_and_before(tmp_path: Path) -> None:
     """Somebody else submits it meanwhile."""
     control.change(tmp_path, 0, started=1.0)
     control.cancel(tmp_path, 1)
@@ -90,9 +90,6 @@ def test_control_cancel_before_submission_ends_the_submission(tmp_path: Path) ->
     control.change(tmp_path, 1, complete=True)
     assert control.read(tmp_path).is_cancelled
     assert control.read(tmp_path).cancelled_names == {"3"}
-
-
-def test_a_task_is_ended_in_one_submission_and_those_before(tmp_path: Path) -> None:
     control.cancel(tmp_path, 1, "3")
     control.cancel(tmp_path, 2, "finally")
     named = [control.read(tmp_path).of(number).cancelled_names for number in (0, 1, 2, 3)]

@@ -236,7 +236,7 @@ def test_a_sampler_ends_with_the_process_that_started_it(tmp_path: Path) -> None
     os.close(end)
 
 
-def test_a_sampler_ends_where_its_parent_had_ended_before_it_ran(tmp_path: Path) -> None:
+def test_sampler_ends_where_its_parent_does_before_it_runs(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     process = subprocess.Popen(sampler(tmp_path, 0.05, ended.pid))
@@ -245,9 +245,6 @@ def test_a_sampler_ends_where_its_parent_had_ended_before_it_ran(tmp_path: Path)
     finally:
         process.kill()
     assert list((tmp_path / "figures").iterdir()) == []
-
-
-def test_a_sampler_that_is_told_to_end_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
     write(tmp_path / "nvidia-smi", "#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     script = """

@@ -110,7 +110,7 @@ def test_a_file_that_differs_stops_everything(run: Run, tmp_path: Path) -> None:
     assert found(tmp_path / "to")["1/log.txt"] == b"one\n"
 
 
-def test_links(run: Run, tmp_path: Path) -> None:
+def test_links_and_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
     outputs = run.task_folder(0) / "outputs" / "model"
     (outputs / "best").symlink_to("deep/weights")
     (outputs / "gone").symlink_to("nowhere")
@@ -121,6 +121,9 @@ def test_links(run: Run, tmp_path: Path) -> None:
     assert not (fetched / "best").is_symlink()
     assert [(fetched / name).readlink().name for name in ("gone", "all")] == ["nowhere", "deep"]
     assert fetch(run, tmp_path / "to").files == ()
+    fetch(run, tmp_path / "to")
+    (tmp_path / "to/1/model/deep/weights").write_bytes(b"mine")
+    assert (run.task_folder(1) / "outputs/model/deep/weights").read_bytes() == b"\1" * 10
 
 
 def test_fetch_that_fails_leaves_no_half_file(
@@ -178,13 +181,6 @@ def test_fetch_of_a_mirrored_run_links_its_outputs(
     monkeypatch.setattr("pathlib.Path.hardlink_to", refuses)
     fetch(mirrored, tmp_path / "more")
     assert (tmp_path / "more" / weights).read_bytes() == b"\1" * 10
-
-
-def test_the_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
-    """They are its only ones: what a person changes in the copy stays there."""
-    fetch(run, tmp_path / "to")
-    (tmp_path / "to/1/model/deep/weights").write_bytes(b"mine")
-    assert (run.task_folder(1) / "outputs/model/deep/weights").read_bytes() == b"\1" * 10
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])

@@ -75,12 +75,29 @@ def test_inside_ignores_services_of_the_task(tmp_path: Path) -> None:
     assert [each.pid for each in inside.of_task(RUN, "0", tmp_path)] == [20]
 
 
-def test_inside_prefers_the_container_over_the_client_that_waits_for_it(tmp_path: Path) -> None:
+def test_inside_enters_the_container_rather_than_its_client(tmp_path: Path) -> None:
     """It is older, and on the host; what it has started is no child of its own."""
     for pid, parent, name in ((10, 1, "python3"), (20, 2, "bash"), (21, 20, "python")):
         _shown(tmp_path, pid, parent, name)
     _shown(tmp_path, 11, 10, "docker", _FAIRWAY_CONTAINER="fairway-job")
     assert [each.pid for each in chosen(inside.of_task(RUN, "0", tmp_path), None)] == [21, 20]
+    (tmp_path / "seen").mkdir()
+    own = "mount -t tmpfs none seen && touch seen/inside && echo up && read _"
+    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
+    with subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", own],
+        cwd=tmp_path,
+        env={**os.environ, **names},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        if process.stdout.readline() != b"up\n":
+            pytest.skip("this machine lets nobody make a mount namespace")
+        done = _beside("-", "sh", "-c", "ls seen; pwd")
+        assert done.stdout == f"inside\n{tmp_path.resolve()}\n", done.stderr
+    assert not (tmp_path / "seen" / "inside").exists()
 
 
 @pytest.fixture
@@ -118,27 +135,6 @@ def test_inside_command_runs_beside_its_rank_or_says_what_is_missing(
     done = _beside("-", "true", run="job-other")
     assert done.returncode == 5
     assert "no process of task 0 of job-other is on this node" in done.stderr
-
-
-def test_inside_enters_the_container_of_the_task(tmp_path: Path) -> None:
-    """A mount namespace of its own, in which a folder holds something else."""
-    (tmp_path / "seen").mkdir()
-    own = "mount -t tmpfs none seen && touch seen/inside && echo up && read _"
-    names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
-    with subprocess.Popen(
-        ["unshare", "-m", "sh", "-c", own],
-        cwd=tmp_path,
-        env={**os.environ, **names},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        if process.stdout.readline() != b"up\n":
-            pytest.skip("this machine lets nobody make a mount namespace")
-        done = _beside("-", "sh", "-c", "ls seen; pwd")
-        assert done.stdout == f"inside\n{tmp_path.resolve()}\n", done.stderr
-    assert not (tmp_path / "seen" / "inside").exists()
 
 
 def test_a_process_is_its_users_where_its_folder_is_not(tmp_path: Path) -> None:

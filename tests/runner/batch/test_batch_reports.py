@@ -260,15 +260,13 @@ class TestFigures:
         files.node = {ATTEMPT: b"1 b\n", FIGURES: second}
         assert self.bring(run, files) == {"tvm-1_d": [1, 2, 3]}
 
-    def test_those_of_a_retried_task_are_read_again(self, run: Run, files: Any) -> None:
+    def test_samples_of_retries_and_from_storage_are_read_again(self, run: Run, files: Any) -> None:
         for attempt, text in enumerate((sample(1), sample(2))):
             state = {"state": "failed", "attempt": attempt, "exit_code": 1}
             write_json(run.task_folder(0) / "state.json", state)
             files.node = {ATTEMPT: f"{attempt} mark\n".encode(), FIGURES: text}
             found = self.bring(run, files)
         assert found == {"tvm-1_d": [1, 2]}
-
-    def test_they_are_read_from_storage_without_the_node(self, run: Run, files: Any) -> None:
         files.node = {ATTEMPT: b"0 a\n", FIGURES: sample(1)}
         self.bring(run, files)
         state = {"state": "succeeded", "attempt": 0, "exit_code": 0}

@@ -134,7 +134,7 @@ def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyP
     answers(answer, 422, "of code were sent within a day")
 
 
-def test_sent_code_is_refused_beside_other_fields(client: TestClient, store: RunStore) -> None:
+def test_sent_code_stands_alone_and_goes_after_a_day(client: TestClient, store: RunStore) -> None:
     code = _send(client, _line([]))
     answer = client.post("/api/v1/check", json={"code": code})
     assert "`code` needs a `job`" in answer.text
@@ -145,9 +145,6 @@ def test_sent_code_is_refused_beside_other_fields(client: TestClient, store: Run
     store.find("a-one").wait()
     answer = client.post("/api/v1/check", json={"run": "a-one", "code": code})
     assert "`run` and `code` cannot be combined" in answer.text
-
-
-def test_sent_code_that_is_unused_for_a_day_is_removed(client: TestClient, store: RunStore) -> None:
     code = _send(client, _line([["a", 1, False]]), b"x")
     (own,) = (store.base / "sent").iterdir()
     left = own / ".code-left"
