@@ -96,9 +96,7 @@ def test_cost_names_a_snapshot_and_unknown_prices(fairway: Any, tmp_path: Path) 
     assert "no price in eastus: vm/Standard_D32s_v6, premium/P6\n" in out
 
 
-def test_cost_of_a_service_that_is_away_or_silent(
-    here: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cost_of_a_service_away_or_silent(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/")

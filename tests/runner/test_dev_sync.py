@@ -68,9 +68,7 @@ def sync_of(run: Run, known: Known | None, node: Path, *, has_rsync: bool = True
     return Sync(There(run, ["fairway"]), known, str(node), has_rsync)
 
 
-def test_changes_alone_are_sent(
-    make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool
-) -> None:
+def test_changes_are_sent(make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool) -> None:
     run = make_run("dev-a")
     Known.of(code, ["*.log"]).write(run)
     sync = sync_of(run, Known.read(run), node, has_rsync=has_rsync)

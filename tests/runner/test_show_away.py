@@ -60,9 +60,7 @@ def test_show_of_an_unreachable_run_prints_the_last_known_state_and_time(
     assert json.loads(out)["state"] == "running" if words else "running" in out
 
 
-def test_a_mistake_is_not_hidden(
-    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistake_is_shown(here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(self: Run, **_: object) -> None:
         raise UserError.of("wrong-credentials", f"you are not known to {running.record.target}")
 
@@ -70,9 +68,7 @@ def test_a_mistake_is_not_hidden(
     assert here("show", "job-a")[:2] == (2, "")
 
 
-def test_logs_prints_what_is_known(
-    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logs_prints_known(here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Run, "refresh", _away)
     code, out, err = here("logs", "job-a")
     assert (code, out) == (5, "epoch 1\n")

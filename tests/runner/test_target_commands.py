@@ -93,9 +93,7 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
     assert sorted(asked) == [("away", seconds), ("local", seconds)]
 
 
-def test_targets_sync_replaces_and_takes_no_empty_host_by_hand(
-    tmp_path: Path, here: RunFairway
-) -> None:
+def test_targets_sync_replaces_and_takes_no_empty_host(tmp_path: Path, here: RunFairway) -> None:
     outputs = tmp_path / "outputs.json"
     for name in ("one", "two"):
         outputs.write_text(json.dumps({"x-compute": {"targets": [{**POOL, "name": name}]}}))
@@ -209,9 +207,7 @@ def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
     access._require_free(port)
 
 
-def test_tunnel_is_said_to_be_open_once_it_listens(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_tunnel_is_said_to_be_open_once_it_listens(capsys: pytest.CaptureFixture[str]) -> None:
     ended = threading.Event()
     with socket.socket() as ssh:
         ssh.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

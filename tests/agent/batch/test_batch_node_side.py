@@ -315,9 +315,7 @@ class TestShares:
         said = "the task was not started: it needs 3 GPUs, and the node has 2 GPUs and 4 cores"
         assert said in capsys.readouterr().out
 
-    def test_a_folder_that_another_has_made(
-        self, work: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_share_folder_of_another(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
         elsewhere = work / "elsewhere"
         elsewhere.mkdir()
         folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")

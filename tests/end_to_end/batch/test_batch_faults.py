@@ -114,9 +114,7 @@ class TestGivingUp:
         waiting.ok("submit", "--resume", "busy")
         assert waiting.tasks(waiting.run("busy")) == list(range(TASKS))
 
-    def test_a_list_does_not_wait_for_long(
-        self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_list_is_quick(self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
         run = waiting.submit(waiting.many(2))
         monkeypatch.setattr("fairway_runner.engines.azure_calls.SOON", 0.5)
         waiting.service.faults.add(Fault("status", status=503))

@@ -255,9 +255,7 @@ class TestOneTask:
         assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
 
     @pytest.mark.one_engine("ssh")
-    def test_a_command_runs_beside_it(
-        self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
-    ) -> None:
+    def test_exec_runs_beside(self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate) -> None:
         """In its environment, also that of the job, and in its folder."""
         held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
         job = fairway.job(f"{held}; :", template="plain", env={"MINE": HOSTILE})

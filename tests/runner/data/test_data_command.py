@@ -186,9 +186,7 @@ def test_a_download_goes_on_where_it_was_cut_off(
     assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
 
 
-def test_half_a_download_of_another_version_is_no_use(
-    folder: Path, prefix: str, here: RunFairway
-) -> None:
+def test_half_a_download_of_another_is_unused(folder: Path, prefix: str, here: RunFairway) -> None:
     (folder / "large").write_bytes(os.urandom(2 * BLOCK))
     place = f"sim:datasets/{prefix}/large"
     here("data", "put", "large", place)

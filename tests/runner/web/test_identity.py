@@ -81,9 +81,7 @@ def _unsigned(header: dict[str, Any], claims: dict[str, Any]) -> str:
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )
-def test_a_wrong_token_is_none(
-    verifier: Verifier, entra: Entra, facts: dict[str, Any], why: str
-) -> None:
+def test_refused_tokens(verifier: Verifier, entra: Entra, facts: dict[str, Any], why: str) -> None:
     status, message = refusal(verifier, entra.token("Operator", **facts))
     assert status == 401
     assert message == f"the token of the sign-in is not accepted: {why}"

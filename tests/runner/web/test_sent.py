@@ -103,9 +103,7 @@ def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str)
         ([_line([["a/", 1, False]]), b"x"], "it does not list its files"),
     ],
 )
-def test_sent_code_that_is_invalid_is_refused(
-    client: TestClient, pieces: list[bytes], message: str
-) -> None:
+def test_bad_sent_code_is_refused(client: TestClient, pieces: list[bytes], message: str) -> None:
     answer = _check(client, _send(client, *pieces))
     assert answer.status_code == 422
     assert f"the code that was sent cannot be used: {message}" in answer.text or (
