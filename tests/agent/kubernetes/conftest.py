@@ -1,11 +1,11 @@
 """An API server that is a few dictionaries, for tests of what is asked of it."""
 
-from __future__ import annotations
-
 import io
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,6 @@ from fairway_agent.kubernetes.api import Refused
 from fairway_agent.kubernetes.objects import INDEX, JOB
 from fairway_agent.shared.reports import SubmitRequest
 from fairway_agent.state_files import RunState, TaskState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 @dataclass

@@ -1,20 +1,16 @@
 """Requests to an API server, retries while it is silent, and the names of objects there."""
 
-from __future__ import annotations
-
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_agent.kubernetes import api
 from fairway_agent.kubernetes.api import BATCH, CORE, Api, Refused, job_name, run_label
 from fairway_boot.files import NO_ANSWER, Fault
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Line:

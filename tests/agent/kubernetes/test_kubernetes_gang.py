@@ -1,14 +1,13 @@
 """The pods of a task on several nodes: who is there, who was replaced, and how long is waited."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +18,6 @@ from fairway_agent.kubernetes.gang import Gang, Member
 from fairway_agent.state_files import TERMINATED
 from fairway_boot import files
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

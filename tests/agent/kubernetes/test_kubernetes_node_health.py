@@ -1,13 +1,12 @@
 """Changes that the health check makes to its node, and those that it leaves to others."""
 
-from __future__ import annotations
-
 import calendar
 import json
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,13 +22,8 @@ from fairway_agent.kubernetes.api import (
 )
 from fairway_agent.kubernetes.node_health import NodeHealth, Verdict
 from fairway_boot.http import Failure
-from fairway_boot.imds import Machine
+from fairway_boot.imds import Machine, Metadata
 from fairway_core.machine import Machine as Reported
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fairway_boot.imds import Metadata
 
 GPUS = {"nvidia.com/gpu": "8", "rdma/ib": "8"}
 BROKEN = Verdict("True", "7 of 8 GPUs")

@@ -1,12 +1,12 @@
 """A task's pods: what one that has a part of its node knows of it, and the signal to all."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +17,6 @@ from fairway_agent.resources import Wanted
 from fairway_agent.spec import IdleGpu, RunPlan, TaskSpec
 from fairway_agent.task import attempts
 from fairway_agent.task.task import Task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
 
 NODE = Host("nd-0", "10.0.0.7")
 

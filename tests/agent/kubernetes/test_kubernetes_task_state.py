@@ -1,8 +1,6 @@
 """Kubernetes' words for where a task stands, as everybody else's: objects as a server of 1.36 gave
 them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

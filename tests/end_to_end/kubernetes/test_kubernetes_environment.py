@@ -1,15 +1,14 @@
 """Objects of an environment in its cluster, as Flux applies them; then a job runs there."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
+from program import Fairway, Pipe
 from waiting import until
 
 from fairway_core.environment import Kubernetes
@@ -21,11 +20,6 @@ from fairway_core.kubernetes.queues import PRIORITIES
 from fairway_core.target import Target
 from fairway_simulator.kubernetes import KubernetesCluster, NodeSpec, Pool, missing
 from fairway_simulator.kubernetes.cluster import CONTEXT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Fairway, Pipe
 
 SPACE = "training"
 POOL = {"cpu": "64", "memory": "256Gi"}

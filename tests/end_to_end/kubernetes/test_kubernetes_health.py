@@ -2,32 +2,26 @@
 sound. The check runs as its DaemonSet starts it, with the files, the account and the rights that
 an environment puts into its cluster."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from program import Fairway
 
 from fairway_agent.kubernetes.api import MACHINE
 from fairway_core.findings import UserError
 from fairway_core.kubernetes import documents, health
 from fairway_core.machine import Machine
+from fairway_runner.live.operations import HealthReport
 from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.store import ResourceStore
 from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Fairway
-
-    from fairway_runner.live.operations import HealthReport
 
 VM = (
     "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/k/providers"

@@ -1,19 +1,13 @@
 """Runs that wait in queues of Kueue's: why, who comes first, and which one is left for another."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
+from program import Fairway, Gate, Signs
 
 from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from conftest import Fairway, Gate, Signs
 
 COMMAND = 'echo "$FAIRWAY_RUN" >/mnt/data/signs; read -r _ </mnt/data/gate'
 NODE = {"cpu": "30", "memory": "200Gi"}

@@ -1,11 +1,10 @@
 """Commands in the head pod, by a kubectl that is a script: streams that break, or never end."""
 
-from __future__ import annotations
-
 import os
 import stat
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +14,7 @@ from fairway_runner.engines import outage
 from fairway_runner.engines.kubernetes import exec as exec_
 from fairway_runner.engines.kubernetes.exec import Exec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Kubectl = Callable[[str], None]
+Kubectl = Callable[[str], None]
 
 pytestmark = pytest.mark.integration
 

@@ -1,15 +1,16 @@
 """A target of a Kubernetes cluster: what it may say, what is refused, and what is made for it."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from kubernetes_validate import validate
 from pydantic import ValidationError
 from ruamel.yaml import YAML
+from running import RunFairway
 
 from fairway_agent.shared.reports import NodeReport, NodesReport
 from fairway_core.documents import FieldError
@@ -24,13 +25,6 @@ from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.connection import Ended
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from conftest import RunFairway
-
 
 ACCESS: dict[str, Any] = {
     "context": "lab",
