@@ -101,8 +101,18 @@ def test_a_job_file_that_may_not_be_read(fairway: Fairway) -> None:
     check_refused(fairway("submit", "job.yaml"), fairway.folder, "job.yaml: Permission denied")
 
 
-def test_a_file_without_end_is_refused(fairway: Fairway) -> None:
+def test_endless_files_closed_folders_and_too_many_ranks_are_refused(fairway: Fairway) -> None:
     check_refused(fairway("submit", "/dev/zero"), fairway.folder, "larger than 1 MiB")
+    job = fairway.job("echo")
+    # /proc takes no folder from anybody, root included.
+    run = fairway("submit", job, cwd=type(job)("/proc"))
+    check_refused(run, fairway.folder, "/proc/.fairway", "[unwritable-folder]")
+    fairway.refused(
+        "submit",
+        fairway.job("echo", nodes=100, processes_per_node=100),
+        says="10,000 ranks are too many for one machine",
+    )
+    assert not (fairway.folder / ".fairway" / "runs").exists()
 
 
 def test_a_job_file_may_be_a_pipe(fairway: Fairway) -> None:
@@ -199,13 +209,6 @@ def test_a_missing_mpirun_is_exit_code_4(fairway: Fairway) -> None:
     assert not (fairway.folder / ".fairway").exists()
 
 
-def test_a_folder_that_cannot_be_written_to(fairway: Fairway) -> None:
-    job = fairway.job("echo")
-    # /proc takes no folder from anybody, root included.
-    run = fairway("submit", job, cwd=type(job)("/proc"))
-    check_refused(run, fairway.folder, "/proc/.fairway", "[unwritable-folder]")
-
-
 def test_a_file_where_runs_should_be(fairway: Fairway) -> None:
     (fairway.folder / ".fairway").write_text("mine")
     run = fairway("submit", fairway.job("echo"))
@@ -221,12 +224,3 @@ def test_list_skips_files_and_folders_that_are_no_run(fairway: Fairway) -> None:
     (runs / "half-removed").mkdir(parents=True)
     (runs / "note.txt").write_text("mine")
     assert fairway.within("list", "--json").stdout == "[]\n"
-
-
-def test_more_ranks_than_a_machine_can_run_are_refused(fairway: Fairway) -> None:
-    fairway.refused(
-        "submit",
-        fairway.job("echo", nodes=100, processes_per_node=100),
-        says="10,000 ranks are too many for one machine",
-    )
-    assert not (fairway.folder / ".fairway" / "runs").exists()

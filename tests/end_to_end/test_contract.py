@@ -3,12 +3,12 @@
 import json
 import shlex
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import finished
 from program import Fairway
 
 PYTHON = shlex.quote(sys.executable)
@@ -131,16 +131,15 @@ class TestWhatReachesTheProgram:
         assert "more" in fairway.watch(job, *given)
         assert (fairway.folder / "kept" / "here" / "n").read_text() == "more\nmore\n"
 
-    def test_modules_of_the_current_folder_are_not_pythons(self, fairway: Fairway) -> None:
+    def test_program_needs_no_home_and_takes_no_modules_of_its_folder(
+        self, fairway: Fairway
+    ) -> None:
         for name in ("json", "socket", "signal", "fairway_runner"):
             (fairway.folder / f"{name}.py").write_text("raise SystemExit('shadowed')")
-        assert "up" in fairway.watch(fairway.job("echo up"))
-
-    def test_a_machine_without_a_home(self, fairway: Fairway) -> None:
-        job = fairway.job("echo up")
-        command = ["env", "-u", "HOME", *fairway.command("submit", job, "--watch")]
-        run = subprocess.run(command, cwd=fairway.folder, capture_output=True, text=True)
+        command = fairway.command("submit", fairway.job("echo up"), "--watch")
+        run = finished(["env", "-u", "HOME", *command], cwd=fairway.folder)
         assert run.returncode == 0, run.stdout + run.stderr
+        assert "up" in run.stdout
 
     def test_folders_with_spaces_and_quotes(self, fairway: Fairway) -> None:
         job_folder = fairway.folder / 'a job\'s "folder" $HOME'
