@@ -47,7 +47,7 @@ def watch(folder: Path, *nodes: str, gpus: tuple[int, ...] | None = None) -> Idl
     return IdleWatch(LIMIT, folder, nodes or ("n1",), gpus, EVERY, 100.0)
 
 
-def test_gpus_are_idle_after_as_long_as_the_job_says_by_own_samples(tmp_path: Path) -> None:
+def test_gpus_are_idle_by_own_samples_of_whole_lines(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     assert mine.due == 1900.0  # before that none can be
     add(tmp_path, "n1", at(0, 1790), 0.0, 0.049)
@@ -70,6 +70,16 @@ def test_gpus_are_idle_after_as_long_as_the_job_says_by_own_samples(tmp_path: Pa
     mine, others, gone = (watch(tmp_path, gpus=gpus) for gpus in ((0, 2), (1,), (0, 7)))
     add(tmp_path, "n1", at(0, 1800), 0.0, 0.9, 0.0)
     assert (mine.look(2e3), others.look(2e3), gone.look(2e3)) == (True, False, False)
+    mine = watch(tmp_path)
+    add(tmp_path, "n1", at(0, 1790), 0.0)
+    file = tmp_path / "n1.jsonl"
+    whole = len(file.read_bytes())
+    add(tmp_path, "n1", [1800], 0.0)
+    text = file.read_bytes()
+    file.write_bytes(text[: whole + 20])
+    assert not mine.look(2000.0)
+    file.write_bytes(text)
+    assert mine.look(2010.0)
 
 
 USES = {"idle": (0.0, 0.0), "half": (0.0, 0.05), "silent": (0.0, None), "none": ()}
@@ -132,19 +142,6 @@ def test_a_line_that_is_no_sample_is_passed_over(tmp_path: Path, junk: str) -> N
         lines.write(junk + "\n")
     add(tmp_path, "n1", at(910, 1800), 0.0)
     assert mine.look(2000.0)
-
-
-def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -> None:
-    mine = watch(tmp_path)
-    add(tmp_path, "n1", at(0, 1790), 0.0)
-    file = tmp_path / "n1.jsonl"
-    whole = len(file.read_bytes())
-    add(tmp_path, "n1", [1800], 0.0)
-    text = file.read_bytes()
-    file.write_bytes(text[: whole + 20])
-    assert not mine.look(2000.0)
-    file.write_bytes(text)
-    assert mine.look(2010.0)
 
 
 @pytest.fixture

@@ -86,14 +86,12 @@ def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_free_port_is_below_the_ephemeral_range() -> None:
+def test_free_port_is_below_the_ephemeral_range_or_none_in_a_full_row(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     first = int(launchers._RANGE.read_text().split()[0])
     for _ in range(200):
         assert 6000 < launchers.free_port(8) <= first - 8
-
-
-@pytest.mark.integration
-def test_free_port_of_a_full_row_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

@@ -163,16 +163,15 @@ def test_a_run_without_such_an_input_reads_nothing(tmp_path: Path) -> None:
     assert outputs.decide_best(tmp_path / "nowhere", RunPlan("b-1", "code", chained=chained)) == {}
 
 
-def test_best_without_metric_or_by_a_wrong_pattern_is_refused(waiting: Path) -> None:
+def test_best_without_metric_or_by_a_wrong_pattern_is_refused(
+    waiting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(Fault, match="no task of a-1 that succeeded has printed `loss`") as caught:
         outputs.decide_best(waiting, plan(pattern="los=(.)"))
     assert caught.value.said.endswith("its pattern is: los=(.)")
     assert control.read(waiting).best == {}
     with pytest.raises(Fault, match=r"the pattern of the metric `loss` is none for Python 3\."):
         outputs.decide_best(waiting, plan(pattern="loss=("))
-
-
-def test_a_pattern_without_end_is_stopped(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.1)
     write_task(waiting.parent / "a-1", 0, "succeeded", "a" * 60 + "!\n")
     with pytest.raises(Fault, match="the pattern of the metric `loss` was stopped"):

@@ -294,7 +294,9 @@ def test_an_idle_task_begins_no_more(tmp_path: Path, kind: type[Nodes]) -> None:
     assert after_attempt(task, 124) == ("failed", 124)
 
 
-def test_retries_used_up_fail_with_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_used_up_are_told_with_counts_and_else_no_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its second node is lost, of one that may be; the state counts what ended by what."""
     plan = RunPlan("job-a", str(tmp_path), retries=5, retry_limits={"node": 1})
     nodes, folder = SshNodes(), tmp_path / "tasks" / "0"
@@ -316,10 +318,7 @@ def test_retries_used_up_fail_with_counts(tmp_path: Path, monkeypatch: pytest.Mo
             known = read_task(task.folder)
             assert (known.state, known.ends) == (state, {"node": attempt + 1})
     assert known.reason == f"{why}; `retry: {{node: 1}}` is used up"
-
-
-def test_a_failure_says_nothing_of_limits(tmp_path: Path) -> None:
-    plan = RunPlan("job-a", str(tmp_path), retry_limits={"node": 1})
+    plan = RunPlan("job-az", str(tmp_path), retry_limits={"node": 1})
     task = Task(plan, TaskSpec(0), tmp_path, tmp_path / "tasks" / "0", attempt=0)
     task.failures_by_cause[ERROR] += 1
     assert task.finish("failed", 3) == "failed"

@@ -154,7 +154,9 @@ class TestDevices:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         return folder
 
-    def test_gpus_and_the_cores_beside_them(self, path: Path, tmp_path: Path) -> None:
+    def test_gpus_and_cores_are_those_that_this_process_may_see(
+        self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         nvidia_smi(path, 2)
         near = tmp_path / "sys/bus/pci/devices/0001:00:00.0/local_cpulist"
         near.parent.mkdir(parents=True)
@@ -163,10 +165,6 @@ class TestDevices:
         assert found.gpus == (Gpu(0), Gpu(1, (0, 1, 2, 3, 8)))
         assert found.cores == tuple(sorted(os.sched_getaffinity(0)))
         assert Devices.from_json(json.loads(json.dumps(found.to_json()))) == found
-
-    def test_gpus_are_those_that_this_process_may_see_or_none_of_a_failing_driver(
-        self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
         nvidia_smi(path, 8)
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
         assert [gpu.index for gpu in resources.look(tmp_path).gpus] == [3, 5]

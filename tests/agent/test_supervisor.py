@@ -276,18 +276,13 @@ def _task(run: Supervisor, index: int, *, nodes: int, started: float) -> Task:
     return Task(run.plan, spec, run.folder, run.folder / "tasks" / str(index), started=started)
 
 
-def test_limits_over_names_the_first_exceeded_limit_of_a_run_that_has_begun() -> None:
+def test_limits_name_the_first_exceeded_and_sum_node_seconds(tmp_path: Path) -> None:
     plan, held = RunPlan("job-a", "/", max_duration=3600.0, max_cost=BUDGET), Held(57_600.0)
     assert limits.over(plan, 1e9, 1e9, held) == Over(
         "max_cost", "it was over its max_cost of 200 USD"
     )
     assert limits.over(plan, 1e9 + 3600, 1e9, held).limit == "max_duration"
     assert limits.over(plan, 1e9 + 3600, None, held) is None
-
-
-def test_limits_held_sums_node_seconds_of_ended_and_running_tasks(tmp_path: Path) -> None:
-    """One that ended (2 × 100 s), one that runs in its second attempt (10 s and 30 s of 4 nodes),
-    one that waits for its third (20 s), and one that Slurm has ended."""
     states = [
         TaskState("succeeded", started=1e9 - 100, ended=1e9, held=100.0),
         TaskState("running", attempt=1, started=1e9 - 30, held=10.0),

@@ -276,8 +276,8 @@ class TestPlan:
         assert rules.stopped_machines(_plan(["no-op"], ["update"])) == []
         assert rules.stopped_machines({}) == []
 
-    def test_deploying_starts_a_stopped_machine_where_somebody_agrees(
-        self, monkeypatch: pytest.MonkeyPatch
+    def test_stopped_machines_are_started_on_consent_or_warned_of(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         for ask in (None, lambda _: False):
             with pytest.raises(UserError, match="`box` is stopped") as refused:
@@ -296,8 +296,6 @@ class TestPlan:
         assert questions[0].endswith("Start it now?")
         plans._have_machines_run(_plan(["no-op"], ["no-op"]), ask)
         assert len(questions) == 1
-
-    def test_planning_warns_of_it(self, tmp_path: Path) -> None:
         (tmp_path / "plan.json").write_text(json.dumps(_plan(["no-op"], ["update"])))
         (tmp_path / "log.json").write_text("Error: no inputs")
         files = [tmp_path / "log.json", tmp_path / "plan.json"]

@@ -120,7 +120,7 @@ def test_list_names_what_is_damaged_and_lists_the_rest(fairway: RunFairway, many
     assert "fairway clean" in err or "remove the run's folder" in err
 
 
-def test_shell_completion_offers_runs_templates_and_targets(
+def test_completion_offers_names_and_reaches_the_shell(
     many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(many)
@@ -140,9 +140,6 @@ def test_shell_completion_offers_runs_templates_and_targets(
     empty.rmdir()
     assert arguments.complete_runs("") == arguments.complete_templates("") == []
     assert arguments.complete_targets("l") == ["local"]
-
-
-def test_completion_reaches_the_shell(many: Path) -> None:
     asked = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": "fairway show dig"}
     program, variables = Path(sys.executable).with_name("fairway"), {**asked, "COMP_CWORD": "2"}
     command = ["env", *(f"{name}={value}" for name, value in variables.items()), str(program)]

@@ -188,7 +188,9 @@ def test_run_costs_show_the_share_of_the_monthly_budget(
     assert "budget" not in _costs(fairway, folder)
 
 
-def test_table_and_csv(here: RunFairway, folder: Path) -> None:
+def test_run_costs_in_tables_csv_and_show(
+    here: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ("cost", "--runs", "--prices", "prices.toml", "--region", "southcentralus")
     code, out, _ = here(*words, "--by", "name")
     assert code == 0
@@ -205,6 +207,18 @@ def test_table_and_csv(here: RunFairway, folder: Path) -> None:
         ("sweep-b", "120.0", "USD"),
         ("here-c", "0.0", "USD"),
     ]
+    prices = read_prices(folder / "prices.toml")
+    monkeypatch.setattr("fairway_core.cost.cache.prices_at_hand", lambda: prices)
+    (folder / "cdktf.json").write_text("{}")
+    (folder / "environments").mkdir()
+    (folder / "environments" / "lab.yaml").write_text(ENVIRONMENT)
+    _, out, _ = here("show", "one-a")
+    says = f"cost    90.00 USD: 1 node hour of {SIZE} at 90.00 an hour in southcentralus\n"
+    assert says in out
+    facts = json.loads(here("show", "one-a", "--json")[1])
+    assert (facts["cost"]["cost"], facts["cost"]["region"]) == (90.0, "southcentralus")
+    _, out, _ = here("show", "here-c")
+    assert "cost " not in out
 
 
 @pytest.mark.parametrize(
@@ -257,21 +271,6 @@ class _Ended:
 
     def poll(self) -> int:
         return 0
-
-
-def test_show_has_costs(here: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prices = read_prices(folder / "prices.toml")
-    monkeypatch.setattr("fairway_core.cost.cache.prices_at_hand", lambda: prices)
-    (folder / "cdktf.json").write_text("{}")
-    (folder / "environments").mkdir()
-    (folder / "environments" / "lab.yaml").write_text(ENVIRONMENT)
-    _, out, _ = here("show", "one-a")
-    says = f"cost    90.00 USD: 1 node hour of {SIZE} at 90.00 an hour in southcentralus\n"
-    assert says in out
-    facts = json.loads(here("show", "one-a", "--json")[1])
-    assert (facts["cost"]["cost"], facts["cost"]["region"]) == (90.0, "southcentralus")
-    _, out, _ = here("show", "here-c")
-    assert "cost " not in out
 
 
 def test_costs_by_python(folder: Path, monkeypatch: pytest.MonkeyPatch, make_run: MakeRun) -> None:

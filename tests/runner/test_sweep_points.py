@@ -102,7 +102,7 @@ def test_a_range_does_not_drift(bounds: tuple[float, float, float], expected: li
     assert [type(value) for value in axis.values] == [type(value) for value in expected]
 
 
-def test_ranges_hold_their_bounds_and_points_are_made_on_request() -> None:
+def test_ranges_hold_their_bounds_and_points_their_limit(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the number is too large"):
         Range(start=0, stop=10**400, step=1)
     axis = Range(start=-3.0, stop=7.0, step=0.001)
@@ -117,9 +117,6 @@ def test_ranges_hold_their_bounds_and_points_are_made_on_request() -> None:
         "[{grid: {a: {start: 0, stop: 3, step: 1}}}, {random: {count: 2, b: {gauss: [0, 1]}}}]"
     )
     assert list(points(section, HERE)) == list(points(section, HERE))
-
-
-def test_points_are_limited_to_a_hundred_thousand(tmp_path: Path) -> None:
     assert sum(1 for _ in points(read("{repeat: 100000}"), HERE)) == 100_000
     axis = "{start: 0, stop: 100000, step: 1}"
     assert len(listed(f"{{grid: {{a: {axis}}}}}")) == 100_000

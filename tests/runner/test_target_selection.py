@@ -158,7 +158,7 @@ class TestPreparing:
     def _room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: "")
 
-    def test_target_list_prepares_each_and_looks_at_all(self, project: Path) -> None:
+    def test_target_list_prepares_each_but_those_without_a_host(self, project: Path) -> None:
         first = _prepare(project, *NAMES, inputs={"words": "data:/words"})
         for name, made in zip(NAMES, (first, *first.others), strict=True):
             assert (made.record.id, made.record.target) == (first.record.id, name)
@@ -177,8 +177,6 @@ class TestPreparing:
         with pytest.raises(UserError, match="needs 2 nodes, and `a100` has 1"):
             _prepare(project, *NAMES, nodes=2)
         assert not (project / ".fairway" / "runs").exists()
-
-    def test_a_target_without_a_host_is_passed_over(self, project: Path) -> None:
         _declare(project, nd={"ssh": {"host": "", "user": "me", "shared": "/data"}})
         prepared = _prepare(project, *NAMES)
         assert prepared.record.target == "spot"

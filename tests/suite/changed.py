@@ -5,21 +5,16 @@ changed or that imports one which did, through any number of modules. A file bes
 a package counts as a change of them; other files have the tests that `OTHERS` names.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grimp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("constructs", "stacks", "runner", "simulators")

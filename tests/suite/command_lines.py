@@ -1,7 +1,5 @@
 """Command lines of Batch, which has no shell unless one is named."""
 
-from __future__ import annotations
-
 from shlex import quote
 
 

@@ -1,22 +1,15 @@
 """Assertions on the ends of programs, commands and calls of a server, in one line of a test."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+from httpx import Response
 from waiting import PATIENCE
 
-from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from httpx import Response
-
-    from fairway_core.findings import Finding
+from fairway_core.findings import Finding, UserError
 
 
 def refused(do: Callable[[], object], match: str | None = None) -> Finding:

@@ -15,16 +15,11 @@ which fills in a case's `=` where it has none, and changes none that is there. L
 beginning of a page stand before what each case gives.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PAGES = Path(__file__).resolve().parents[1] / "golden" / "messages"
 _FINDING = re.compile(r"^(?:(\S+?:\d+:\d+): )?(?:error|warning): .*?(\[[a-z-]+\])$", re.M | re.S)

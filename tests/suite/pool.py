@@ -1,17 +1,13 @@
 """Files of a Batch pool's nodes and its storage, and refusals of the service."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairway_core.findings import Finding
 from fairway_runner.engines.azure_calls import ServiceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def refused(status: int = 404, code: str = "") -> ServiceError:

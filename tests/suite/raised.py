@@ -5,21 +5,16 @@ where the program prints it as an end-to-end test's. The declared ids are read f
 run of `bin/test` or `bin/test --all` names those that no test raised, and fails.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
+from collections.abc import Iterator
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from _pytest.terminal import TerminalReporter
+from _pytest.terminal import TerminalReporter
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (

@@ -1,7 +1,5 @@
 """A registry of container images on loopback, with one image that uses this machine's programs."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
@@ -9,15 +7,12 @@ import json
 import platform
 import tarfile
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from serving import Handler, serving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OPTIONS = ["--volume=/usr:/usr:ro"]
 """Of a container of the image, in which /bin and its like are links into /usr."""

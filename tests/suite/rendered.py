@@ -1,18 +1,13 @@
 """Jobs as launchers get them: rendered for this machine, or for a Slurm cluster of a VM size."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from fairway_core.target import NodeRange, SlurmAccess, Target
+from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.launcher import render_launcher
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fairway_runner.jobs.job import Job
 
 
 def cluster_of(size: str, **facts: Any) -> Target:

@@ -1,16 +1,11 @@
 """`fairway serve` as a program."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
+from pathlib import Path
 
 PROGRAM = (sys.executable, "-m", "fairway_cli.entry")
 

@@ -1,14 +1,9 @@
 """A web server on loopback for a test, whose handler answers in few words."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -1,15 +1,11 @@
 """Inputs that nodes stage and secrets that they read by their identity, whatever the engine."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from fairway_simulator.ssh.services import CONTAINER, Services
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 
 def services() -> Services:

@@ -1,17 +1,16 @@
 """Two people with accounts of their own on the nodes of a cluster, and a machine of their own."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from waiting import PATIENCE
 
@@ -19,9 +18,6 @@ from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
 from fairway_core.environment.filesystems import Homes, SharedQueue
 from fairway_core.target import Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NAMES = ("ada", "bob")
 """Of the accounts, whose numbers are 30001 and 30002."""

@@ -5,22 +5,16 @@ with `nightly`. A folder of `INTEGRATION` or `NIGHTLY` counts as marked unless t
 names it. The mark of a module is read without importing it, as to import all takes 20 s.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.terminal import TerminalReporter
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from _pytest.terminal import TerminalReporter
-    from xdist.remote import Producer
 
 TESTS = Path(__file__).resolve().parents[1]
 DURATIONS = TESTS / "durations.json"

@@ -3,15 +3,11 @@
 `FAIRWAY_TEST_PATIENCE=3` waits three times as long, on a machine that is very busy.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import TypeVar
 
 PATIENCE = 300.0 * float(os.environ.get("FAIRWAY_TEST_PATIENCE", "1"))
 

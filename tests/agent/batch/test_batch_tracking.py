@@ -291,7 +291,7 @@ def test_batch_ending_file_holds_state_limit_and_reason_of_the_task(
     }
 
 
-def test_signs_of_life_and_endings_are_read_with_care(tmp_path: Path) -> None:
+def test_signs_of_life_and_endings_are_read_with_care_and_as_written(tmp_path: Path) -> None:
     """A task that nobody has seen has held nothing since."""
     (tmp_path / "tasks" / "0").mkdir(parents=True)
     state_files.write(tmp_path / "tasks" / "0", TaskState("running", started=100.0, held=5.0))
@@ -311,6 +311,11 @@ def test_signs_of_life_and_endings_are_read_with_care(tmp_path: Path) -> None:
         (tmp_path / str(number) / FILE).write_text(text)
     assert notifications.endings_in(tmp_path, "job-a") == [ending("0")]
     assert notifications.endings_in(tmp_path / "nothing", "job-a") == []
+    mine = ending("3", "failed", limit="max_cost", why="it was over its max_cost of 200 USD")
+    assert Ending.from_json(json.loads(json.dumps(mine.to_json()))) == mine
+    for facts in (None, [], {}, {**mine.to_json(), "state": None}, {**mine.to_json(), "job": 3}):
+        with pytest.raises(Unfit):
+            Ending.from_json(facts)
 
 
 def ending(
@@ -318,14 +323,6 @@ def ending(
 ) -> Ending:
     status = TaskState(state, started=ended - 10, ended=ended, exit_code=int(state == "failed"))
     return Ending("job-a", task, node, status, **facts)
-
-
-def test_a_record_is_read_as_it_was_written() -> None:
-    mine = ending("3", "failed", limit="max_cost", why="it was over its max_cost of 200 USD")
-    assert Ending.from_json(json.loads(json.dumps(mine.to_json()))) == mine
-    for facts in (None, [], {}, {**mine.to_json(), "state": None}, {**mine.to_json(), "job": 3}):
-        with pytest.raises(Unfit):
-            Ending.from_json(facts)
 
 
 @pytest.mark.parametrize(

@@ -84,13 +84,17 @@ def test_batch_cancel_leaves_an_ending_job_alone(code: str) -> None:
     assert end(Account([], {"disable": refused(409, code)}))
 
 
-def test_batch_end_task_by_the_refusal_of_the_service() -> None:
+def test_batch_end_task_by_refusals_and_after_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ServiceError, match="PoolBeingDeleted"):
         end(Account([], {"disable": refused(409, "PoolBeingDeleted")}))
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
     account: Any = OneTask([RUNS] * 4 + [ENDED], {"tell": refused(404, "FileNotFound")})
     states.end_task(account, "job", "3", 600)
     assert account.done == ["let end", "tell"]
+    monkeypatch.setattr(states, "_MARGIN", -1.0)
+    account: Any = OneTask([RUNS])
+    states.end_task(account, "job", "3", 0)
+    assert account.done == ["let end", "terminate"]
 
 
 class OneTask(Orders):
@@ -134,13 +138,6 @@ def test_batch_end_task_tells_once_and_terminates_a_task_that_does_not_end(
     account: Any = OneTask(looks)
     states.end_task(account, "job", "3", 600)
     assert account.done == done
-
-
-def test_batch_end_task_terminates_a_task_over_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "_MARGIN", -1.0)
-    account: Any = OneTask([RUNS])
-    states.end_task(account, "job", "3", 0)
-    assert account.done == ["let end", "terminate"]
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "TaskNotFound"), (409, "TaskCompleted")])

@@ -112,13 +112,28 @@ def test_a_file_that_cannot_be_read_is_named(
     answers(client.get(path), 502, "state.json: Permission denied")
 
 
-def test_a_button_asks_once_more(browser: TestClient, make_run: MakeRun) -> None:
+def test_buttons_ask_once_more_and_reach_all_runs(
+    browser: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_run("job-a", [{"state": "failed"}], "failed")
     form = {"action": "retry", "run": "job-a"}
     before = (run.folder / "state.json").read_bytes()
     answer = browser.post("/runs", data=form, headers=ORIGIN)
     answers(answer, 200, "Run the tasks that did not succeed again?")
     assert (run.folder / "state.json").read_bytes() == before
+    cancelled: list[str] = []
+
+    def cancel(run: Run, task: str | None) -> None:
+        if run.id == "job-az":
+            raise UserError.of("away", "its host does not answer", exit_code=5)
+        cancelled.append(run.id)
+
+    monkeypatch.setattr("fairway_runner.runs.store.Run.cancel", cancel)
+    for name in ("job-az", "job-b"):
+        make_run(name, [{"state": "running"}], "running", engine="none-such")
+    form = {"action": "cancel", "confirmed": "yes", "run": ["job-az", "job-b"]}
+    answers(browser.post("/runs", data=form, headers=ORIGIN), 502, "its host does not answer")
+    assert cancelled == ["job-b"]
 
 
 @pytest.mark.parametrize("form", [{}, {"action": "cancel"}, {"action": "burn", "run": "job-a"}])
@@ -130,24 +145,6 @@ def test_button_without_run(browser: TestClient, make_run: MakeRun, form: dict[s
 def test_pages_of_unknown_runs_and_paths_answer_404(client: TestClient) -> None:
     answers(client.get("/runs/none"), 404, "there is no run `none`")
     answers(client.get("/nowhere"), 404, "the first page is /")
-
-
-def test_a_button_reaches_all_runs_also_where_one_refuses(
-    browser: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cancelled: list[str] = []
-
-    def cancel(run: Run, task: str | None) -> None:
-        if run.id == "job-a":
-            raise UserError.of("away", "its host does not answer", exit_code=5)
-        cancelled.append(run.id)
-
-    monkeypatch.setattr("fairway_runner.runs.store.Run.cancel", cancel)
-    for name in ("job-a", "job-b"):
-        make_run(name, [{"state": "running"}], "running", engine="none-such")
-    form = {"action": "cancel", "confirmed": "yes", "run": ["job-a", "job-b"]}
-    answers(browser.post("/runs", data=form, headers=ORIGIN), 502, "its host does not answer")
-    assert cancelled == ["job-b"]
 
 
 def test_pages_tell_that_a_list_is_shortened(
