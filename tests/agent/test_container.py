@@ -351,7 +351,9 @@ def test_in_a_container_root_is_the_person(monkeypatch: pytest.MonkeyPatch) -> N
     assert words[-3:] == ["--env=A=1", IMAGE, "true"]
 
 
-def test_the_store_is_on_the_local_disk_and_of_no_login_session(disk: Path) -> None:
+def test_podman_store_is_local_and_forgets_what_ran_before_a_restart(
+    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = container.own_store()
     assert options[:3] == (
         f"--root={disk}/podman/store",
@@ -360,11 +362,6 @@ def test_the_store_is_on_the_local_disk_and_of_no_login_session(disk: Path) -> N
     )
     assert os.environ["XDG_RUNTIME_DIR"] == f"{disk}/podman/run"
     assert (disk / "podman/run").stat().st_mode & 0o777 == 0o700
-
-
-def test_after_a_restart_of_the_machine_nothing_counts_as_running(
-    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     container.own_store()
     state = disk / "podman/run/alive"
     state.touch()

@@ -110,7 +110,9 @@ def _prepared(folder: Path, **fields: Any) -> dict[str, Any]:
     return json.loads(prepared.plan.text())
 
 
-def test_the_project_gives_a_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notify_has_a_default_and_a_secret_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert _prepared(tmp_path)["notify"] is None
     url = "https://example.org/all"
@@ -119,9 +121,6 @@ def test_the_project_gives_a_default(tmp_path: Path, monkeypatch: pytest.MonkeyP
     own = {"webhook": "https://example.org/own"}
     found = _prepared(tmp_path, notify=own)["notify"]
     assert (found["webhook"], found["on"]) == (own["webhook"], ["failed", "succeeded"])
-
-
-def test_the_address_may_be_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="the job has no secret `HOOK`"):
         _prepared(tmp_path, notify={"webhook": "secret:HOOK"})
@@ -186,7 +185,9 @@ def test_a_mail_that_is_not_taken_is_told_and_final_answers_are_not_asked_again(
     assert mail_server.taken.qsize() == answers.count(250)
 
 
-def test_password_is_encrypted(mail_server: MailServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passwords_go_encrypted_to_a_known_server_alone(
+    mail_server: MailServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PASSWORD", "hunter2-secret")
     mail_server.says += ["AUTH PLAIN LOGIN"]
     order = _mail(mail_server.address, user="me", secret="PASSWORD")
@@ -194,11 +195,6 @@ def test_password_is_encrypted(mail_server: MailServer, monkeypatch: pytest.Monk
     why = ["the mail server offers no encryption, and got no password"]
     assert notify.deliver([order], (0.0,)) == why
     assert not [line for line in mail_server.heard if "AUTH" in line or "hunter2" in line]
-
-
-def test_a_password_goes_to_a_server_that_is_known_alone(
-    mail_server: MailServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     mail_server.tls, authority = serve_as_localhost(tmp_path)
     mail_server.says += ["STARTTLS", "AUTH PLAIN"]
     monkeypatch.setenv("PASSWORD", "hunter2-secret")

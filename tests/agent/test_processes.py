@@ -110,7 +110,7 @@ def test_a_shell_is_told_before_the_program_that_it_waits_for(
     assert told == [shell.pid, child]
 
 
-def test_sessions_are_found_by_their_run(start: Start, tmp_path: Path) -> None:
+def test_sessions_are_found_by_run_and_by_odd_names(start: Start, tmp_path: Path) -> None:
     """Another project may have a run of the same ID."""
     folder, mark = tmp_path / "a#b" / "job-222222", "_FAIRWAY_MARK"
     folder.mkdir(parents=True)
@@ -126,9 +126,6 @@ def test_sessions_are_found_by_their_run(start: Start, tmp_path: Path) -> None:
     start(*program, FAIRWAY_RUN="job-2222222")
     start(*program, **own, _FAIRWAY_MARK=f"{tmp_path}/other/job-222222#0")
     assert processes.sessions_of(folder, mark) == set(mine)
-
-
-def test_names_with_spaces_and_brackets_are_no_trouble(start: Start) -> None:
     rename = "open('/proc/self/comm', 'w').write(') Z 1 2 (x'); " + POLITE
     program = start(sys.executable, "-c", rename)
     assert processes.members({program.pid}) == {program.pid}

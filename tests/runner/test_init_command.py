@@ -90,15 +90,14 @@ def test_the_job_leaves_out_what_git_ignores_where_there_is_git(home: Path) -> N
     assert known == {"plain": None, "scratch/lab": None, "new/lab": {"gitignore": True}}
 
 
-def test_names_and_regions_are_taken_as_given(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_takes_names_regions_and_the_users_own_key(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert _init("--name", "vision", "--location", "swedencentral").exit_code == 0
     environment = load_environment(Path("environments/vision.yaml"))
     assert (environment.name, environment.location) == ("vision", "swedencentral")
     monkeypatch.setenv("ARM_ENVIRONMENT", "usgovernment")  # whose regions nobody lists
     assert _init("gov", "--location", "usgovexample").exit_code == 0
-
-
-def test_the_users_own_key_is_let_in_and_without_one_nobody(home: Path) -> None:
     assert _init("none").exit_code == 0
     assert "Nobody has the private half" in Path("none/environments/none.yaml").read_text()
     comment = 'me: "quoted" # and more'

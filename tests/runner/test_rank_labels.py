@@ -119,7 +119,7 @@ def test_the_exit_code_is_the_command_s(tmp_path: Path, script: str, code: int) 
     assert labelled(f"(join 0 0; echo last); {script}", tmp_path, code) == b"[0]<stdout>: last\n"
 
 
-def test_rank_label_waits_for_nothing_that_the_command_leaves(tmp_path: Path) -> None:
+def test_rank_label_waits_for_no_leftover_and_loses_nothing(tmp_path: Path) -> None:
     out = labelled(f"{behind('exec sleep 600', tmp_path)}; echo $!", tmp_path)
     [(rank, left)] = whole(out)
     os.kill(int(left), signal.SIGKILL)
@@ -139,9 +139,6 @@ def test_rank_label_waits_for_nothing_that_the_command_leaves(tmp_path: Path) ->
         finally:
             program.kill()
     assert lines == [b"mine"]
-
-
-def test_a_reader_that_is_slower_gets_all_where_writing_does_not_wait(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)  # as ssh does with what it shares with others
     with start("join 0 0; seq 40000", tmp_path, out=writing) as program:

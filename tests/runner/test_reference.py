@@ -62,16 +62,13 @@ def test_a_page_begins_with_an_example(name: str) -> None:
     assert Job.model_validate({**data, "processes_per_node": 8}).world_size == 16
 
 
-def test_a_section_says_where_in_the_file_it_is() -> None:
+def test_reference_has_each_check_and_field_in_its_section() -> None:
     page = read("environment.md")
     assert "\n## SlurmNodes\n\nIn the file: `clusters.NAME`, with `engine: slurm`.\n" in page
     assert "\n## Disks\n\nIn the file: `filesystems.NAME.disks`.\n" in page
     for name in list(models_in(Environment))[1:]:
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert not section or section.startswith("\nIn the file: `"), name
-
-
-def test_every_check_and_field_has_its_entry() -> None:
     page = read("checks.md")
     for check in all_checks():
         assert f"\n### {check.id}\n" in page

@@ -233,7 +233,7 @@ def no_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_way")
-def test_a_private_address_that_does_not_answer_is_called_one(fairway: RunFairway) -> None:
+def test_bastion_names_a_silent_address_and_an_unstarted_run(fairway: RunFairway) -> None:
     _target()
     code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 5
@@ -241,6 +241,12 @@ def test_a_private_address_that_does_not_answer_is_called_one(fairway: RunFairwa
         assert part in said
     _target(ssh={"host": "host.invalid", "user": "me", "shared": "/x"})
     assert "private address" not in fairway(Path(), "nodes", "list", "box")[2]
+    _target()
+    Path("job.yaml").write_text("name: hello\ncommand: echo hello\ntemplate: plain\n")
+    code, _, said = fairway(Path(), "submit", "job.yaml", "--target", "box", "--run-id", "hello-1")
+    assert code == 5
+    assert "hello-1 is recorded, but has not started [cut-off-submission]" in said
+    assert "resume it with: fairway submit --resume hello-1" in said
 
 
 def test_blocks_for_plain_ssh_say_the_same(bastion: Bastion, fairway: RunFairway) -> None:
@@ -260,13 +266,3 @@ def test_blocks_are_for_targets_that_ssh_leads_to(fairway: RunFairway) -> None:
     code, _, said = fairway(Path(), "ssh-config", "local")
     assert code == 2
     assert "`local` is not reached by ssh: its engine is `local`" in said
-
-
-@pytest.mark.usefixtures("no_way")
-def test_a_run_that_could_not_be_started_is_named(fairway: RunFairway) -> None:
-    _target()
-    Path("job.yaml").write_text("name: hello\ncommand: echo hello\ntemplate: plain\n")
-    code, _, said = fairway(Path(), "submit", "job.yaml", "--target", "box", "--run-id", "hello-1")
-    assert code == 5
-    assert "hello-1 is recorded, but has not started [cut-off-submission]" in said
-    assert "resume it with: fairway submit --resume hello-1" in said

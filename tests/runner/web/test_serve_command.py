@@ -108,7 +108,7 @@ def test_serve_streams_log_lines_at_once_until_it_ends(project: Path, make_run: 
     assert process.returncode == 143
 
 
-def test_a_socket_is_its_owners_alone(project: Path) -> None:
+def test_socket_is_its_owners_and_reached_through_any_port(project: Path) -> None:
     path = project / "page.sock"
     for _ in range(2):  # the first leaves a socket at which nobody answers
         with serving(project, "--socket", str(path)) as (_, said):
@@ -119,9 +119,6 @@ def test_a_socket_is_its_owners_alone(project: Path) -> None:
                 client.sendall(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
                 assert b" 200 " in client.makefile("rb").readline()
     assert path.is_socket()
-
-
-def test_a_socket_is_reached_through_any_port_that_is_forwarded(project: Path) -> None:
     path = project / "page.sock"
     with serving(project, "--socket", str(path)):
         for host, status in (("localhost:1234", 200), ("127.0.0.1:80", 200), ("x.io:1234", 421)):
