@@ -110,9 +110,7 @@ def _prepared(folder: Path, **fields: Any) -> dict[str, Any]:
     return json.loads(prepared.plan.text())
 
 
-def test_notify_has_a_default_and_a_secret_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notify_has_default_and_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert _prepared(tmp_path)["notify"] is None
     url = "https://example.org/all"

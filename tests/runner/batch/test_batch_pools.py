@@ -312,9 +312,7 @@ def test_batch_reason_counts_jobs(jobs: list[tuple[str, str, int, str, int]], sa
     assert pools.why_waiting(Queue(*jobs), MINE) == NODES + said  # type: ignore[arg-type]
 
 
-def test_batch_reason_without_counts_asks_for_no_later_jobs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_batch_reason_without_counts_asks_no_later_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     account = Queue(("new", "active", 0, AFTER, 4), ("old", "active", 0, BEFORE, 4))
     pools.why_waiting(account, MINE)  # type: ignore[arg-type]
     assert account.asked == ["old"]
