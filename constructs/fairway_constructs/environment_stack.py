@@ -95,7 +95,7 @@ class EnvironmentStack(Stack):
         ignore_checks: Collection[str] = (),
     ) -> None:
         require_known(ignore_checks)
-        if "unknown-region" not in ignore_checks:
+        if checks and "unknown-region" not in ignore_checks:
             require_region("location", location, 'if it does: ignore_checks=["unknown-region"]')
         super().__init__(scope, id)
         self.short_addresses = short_addresses

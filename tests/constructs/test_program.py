@@ -792,6 +792,12 @@ def test_stack_with_a_mistake_is_refused(tmp_path: Path, arguments: Any, id_: st
     assert caught.value.findings[0].id == id_
 
 
+@pytest.mark.parametrize("more", [{"checks": False}, {"ignore_checks": ["unknown-region"]}])
+def test_a_region_may_be_newer_than_the_catalogue(tmp_path: Path, more: Any) -> None:
+    lab = az.EnvironmentStack(az.App(outdir=str(tmp_path)), "lab", location="newregion", **more)
+    assert lab.place.location == "newregion"
+
+
 def _named(folder: Path, naming: Any) -> dict[str, Any]:
     app = az.App(outdir=str(folder / "lab.out"))
     lab = az.EnvironmentStack(
