@@ -132,13 +132,17 @@ def test_web_certificate_is_read_in_both_forms_and_no_other(issued: tuple[str, s
         "a b c d e f",
     ],
 )
-def test_secret_is_no_configuration(secret: str, issued: tuple[str, str], tmp_path: Path) -> None:
+def test_a_secret_cannot_write_configuration(
+    secret: str, issued: tuple[str, str], tmp_path: Path
+) -> None:
     vault = FakeVault({"page": "".join(issued), "application": secret})
     with pytest.raises(Failure, match="application holds no secret of an application"):
         files_of(vault, "page", "application", tmp_path)
 
 
-def test_web_files_are_roots_and_written_on_change(issued: tuple[str, str], tmp_path: Path) -> None:
+def test_files_are_for_root_alone_and_written_when_something_changed(
+    issued: tuple[str, str], tmp_path: Path
+) -> None:
     vault = FakeVault({"page": "".join(issued), "application": "a~good.secret"})
     first = files_of(vault, "page", "application", tmp_path)
     assert 'OIDCClientSecret "a~good.secret"\n' in first["oidc.conf"]

@@ -258,7 +258,9 @@ def test_docker_is_left_out_where_its_daemon_does_not_answer(host: Host) -> None
     assert host.call("run")[0] == "podman"
 
 
-def test_azure_image_is_pulled_by_identity(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_of_an_azure_registry_is_pulled_by_the_nodes_identity(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.has("docker")
     monkeypatch.setattr(access, "_token", lambda server: f"token-of-{server}")
     program = str(host.bin / "docker")
@@ -373,7 +375,9 @@ def test_podman_store_is_local_and_forgets_what_ran_before_a_restart(
     assert not state.exists()
 
 
-def test_store_of_somebody_else_is_not_used(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_somebody_else_has_made_is_not_used(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: disk.stat().st_uid + 1)
     with pytest.raises(Fault, match="belongs to another user") as refused:

@@ -146,7 +146,9 @@ def test_figures_lines_that_describe_no_gpu_are_skipped(line: str) -> None:
     assert dcgm_line(line) is None
 
 
-def test_gpus_of_nvidia_are_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_of_nvidia_are_told_by_its_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both go on, and are asked for what they are to print; lines come as the interval passes."""
     programs = {
         "nvidia-smi": "0, 90, 70000, 80000, 600.5\n1, 10, 1, 80000, 99\n",
@@ -294,7 +296,9 @@ def test_a_short_task_is_not_sampled() -> None:
 
 
 @pytest.mark.parametrize("seconds", [None, 0.0])
-def test_sampling_unwanted_or_unstartable_costs_the_task_nothing(seconds: float | None) -> None:
+def test_sampling_that_is_not_wanted_or_cannot_start_costs_the_task_nothing(
+    seconds: float | None,
+) -> None:
     sampling = Sampling(seconds, lambda _: ["/nowhere/sampler"], dict)
     sampling.keep()
     assert (sampling.pid, sampling.due()) == (0, None)

@@ -194,7 +194,9 @@ def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: l
     assert (mine.folder / "log.txt").read_text() == f"fairway: {WHY}\n"
 
 
-def test_idle_task_is_warned_of_until_it_works(tmp_path: Path, clock: Any, told: list[Any]) -> None:
+def test_a_task_is_warned_of_until_it_works_again(
+    tmp_path: Path, clock: Any, told: list[Any]
+) -> None:
     mine = _begun(tmp_path, limit=replace(LIMIT, then=WARN))
     figures, node = tmp_path / "figures", sampler.node_name()
 
@@ -240,7 +242,9 @@ def test_nodes_that_share_no_folder_are_told_apart(tmp_path: Path) -> None:
     assert mine.look(2100.0)
 
 
-def test_idle_deadline_yields_to_the_timeout(tmp_path: Path, clock: Any, told: list[Any]) -> None:
+def test_idle_gpus_deadline_yields_to_a_shorter_timeout(
+    tmp_path: Path, clock: Any, told: list[Any]
+) -> None:
     mine = _begun(tmp_path, plan={"timeout": 600.0})
     assert mine.next_timer() == 1e9 - 5 + 600
     clock.now += 600

@@ -21,7 +21,9 @@ def _told(run: Path, index: int | str) -> dict[str, str]:
     return attempts.contract(task)
 
 
-def test_last_task_sees_outputs_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_task_is_told_of_what_the_others_have_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run that a last task submits has other tasks."""
     monkeypatch.setenv("FAIRWAY_TASKS_DIR", "/of/the/run/that/submitted/this")
     for name in ("0/outputs/part", "1", "2/outputs/part", "setup/outputs/part"):
@@ -103,7 +105,9 @@ def test_free_port_is_below_the_ephemeral_range_or_none_in_a_full_row(
 
 
 @pytest.mark.integration
-def test_machine_without_port_range(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_that_does_not_say_its_range(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(launchers, "_RANGE", tmp_path / "missing")
     assert launchers._LOWEST <= launchers.free_port() < 32_768
 
@@ -186,7 +190,9 @@ def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, 
     return found.get("no_proxy"), found.get("NO_PROXY")
 
 
-def test_nodes_of_task_reach_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_a_task_reach_one_another_past_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By names and by addresses: some programs know no ranges, and a name is in none."""
     assert _direct(tmp_path, ["nd-0", "nd-1"]) == (None, None), "there is no proxy"
     monkeypatch.setenv("no_proxy", "localhost,10.0.0.0/8")

@@ -110,7 +110,9 @@ def _prepared(folder: Path, **fields: Any) -> dict[str, Any]:
     return json.loads(prepared.plan.text())
 
 
-def test_notify_has_default_and_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notify_has_a_default_and_a_secret_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert _prepared(tmp_path)["notify"] is None
     url = "https://example.org/all"
@@ -264,7 +266,9 @@ def test_a_receiver_that_is_none_is_refused(
     assert "p4ss" not in caught.value.findings[0].message
 
 
-def test_plan_has_mail_without_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mail_is_in_the_plan_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     mail = {**MAIL, "server": "mail.example.org:587", "user": "me", "password": "secret:P"}
     with pytest.raises(UserError, match=r"`notify.mail.password`: the job has no secret `P`"):

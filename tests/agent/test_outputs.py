@@ -58,7 +58,9 @@ def test_outputs_keep_included_and_leave_out_excluded_files(
         (Output("plots/**", "failure"), False),
     ],
 )
-def test_empty_outputs_of_success_are_listed(written: Path, output: Output, is_empty: bool) -> None:
+def test_outputs_without_a_file_after_success_are_listed(
+    written: Path, output: Output, is_empty: bool
+) -> None:
     (written / "void").mkdir()
     found = empty(written, {"model": Output("model/**", "success"), "other": output})
     assert found == (("other",) if is_empty else ())
@@ -80,7 +82,9 @@ def test_outputs_file_matched_by_two_names_is_kept_once(written: Path, tmp_path:
     assert below(tmp_path / "model") == {"again/d"}
 
 
-def test_outputs_file_excluded_by_one_is_kept_by_another(written: Path, tmp_path: Path) -> None:
+def test_outputs_file_excluded_by_one_name_is_kept_by_another(
+    written: Path, tmp_path: Path
+) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/x").touch()
     (written / "model/data").symlink_to(tmp_path / "data")

@@ -45,7 +45,9 @@ def start() -> Iterator[Start]:
             processes.kill({program.pid})
 
 
-def test_processes_of_others_are_left_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_another_user_are_not_waited_for(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A task's `sudo` has children that its user may not end: nothing waits for them for ever."""
     program = start(sys.executable, "-c", POLITE)
     kill = os.kill

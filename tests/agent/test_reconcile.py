@@ -182,7 +182,9 @@ def test_a_task_that_begins_while_somebody_looks_keeps_what_it_has_written(
     assert state_files.read_run(run).state == ("queued" if status is None else "running")
 
 
-def test_task_that_ends_during_look_keeps_end(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_ends_while_somebody_looks_keeps_its_end(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its job is gone by the time of the second question."""
     folder, ended = run / "tasks" / "0", replace(BEGUN, state="succeeded", exit_code=0, ended=NOW)
     state_files.write(folder, BEGUN)

@@ -107,7 +107,9 @@ def test_the_exit_code_is_the_commands(run: Run, script: str, code: int) -> None
     assert run("bash", "-c", script).process.wait(300) == code
 
 
-def test_long_command_is_read_once_and_followed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_command_is_read_once_and_what_follows_it_is_obeyed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(12):
         monkeypatch.setenv(f"TEXT{number}", "x" * 120_000)
     node = run("sleep", "600", behind=b"signal SIGTERM\n")

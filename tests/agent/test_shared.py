@@ -103,7 +103,9 @@ def test_shared_room_probe_of_an_unwritable_folder_reports_the_fault(tmp_path: P
     assert health(tmp_path).fault == "File too large"
 
 
-def test_run_removed_in_a_look_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_removed_while_it_is_looked_at_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another program on the shared folder may do that at any time."""
     tasks = tmp_path / "runs/a-1/tasks"
     tasks.parent.mkdir(parents=True)

@@ -184,7 +184,9 @@ def test_a_lost_node_is_used_when_it_is_back(shared: Path) -> None:
     assert names(queue.take(1)) == ["node-2"]
 
 
-def test_node_that_is_unreachable_is_out(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_takes_no_connection_is_left_out(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has died since it announced itself: the task waits, and has not begun an attempt."""
     asked: list[list[str]] = []
 

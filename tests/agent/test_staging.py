@@ -41,7 +41,9 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_ssh_staging_copies_a_folder_and_then_what_changed(cloud: Services, tmp_path: Path) -> None:
+def test_ssh_staging_copies_a_folder_as_it_is_and_then_what_changed(
+    cloud: Services, tmp_path: Path
+) -> None:
     """All pages of it, without the neighbour whose name begins alike."""
     kept = {f"words/{n}/part ü{n}": bytes([n]) * n * 1000 for n in range(5)}
     cloud.blobs = {**kept, "words2/x": b"no", "words/empty": b"", "words/marker/": b""}

@@ -38,7 +38,9 @@ SECRETS = st.lists(st.text("ab", min_size=4, max_size=30), min_size=1, max_size=
 
 @tried
 @given(st.data(), SECRETS, st.integers(1, 40))
-def test_no_secret_is_left_in_cut_text(data: st.DataObject, secrets: list[str], size: int) -> None:
+def test_no_secret_is_left_wherever_the_stream_is_cut(
+    data: st.DataObject, secrets: list[str], size: int
+) -> None:
     parts = [*secrets, *(secret[:-1] for secret in secrets), "c", "abc", "ba"]
     text = "".join(data.draw(st.lists(st.sampled_from(parts), max_size=40))).encode()
     out = masked(secrets, *(text[at : at + size] for at in range(0, len(text), size)))
@@ -126,7 +128,9 @@ def test_a_checkpoint_is_named_where_there_is_one(tmp_path: Path) -> None:
         (b"cut of", b"cut of\nline\n"),
     ],
 )
-def test_attempt_line_has_its_own_line(tmp_path: Path, before: bytes | None, after: bytes) -> None:
+def test_attempt_line_is_appended_on_a_line_of_its_own(
+    tmp_path: Path, before: bytes | None, after: bytes
+) -> None:
     log = tmp_path / "log.txt"
     if before is not None:
         log.write_bytes(before)
@@ -172,7 +176,9 @@ def test_why_an_attempt_ended_is_kept_for_the_next(tmp_path: Path) -> None:
         ("\xff\x00", ""),
     ],
 )
-def test_missing_program_is_found_in_words_of_shells(tmp_path: Path, log: str, found: str) -> None:
+def test_missing_program_is_found_in_the_messages_of_shells(
+    tmp_path: Path, log: str, found: str
+) -> None:
     (tmp_path / "log.txt").write_bytes(log.encode("latin-1"))
     assert missing_program(("torchrun",), tmp_path / "log.txt") == found
 
@@ -217,7 +223,9 @@ def test_a_task_that_ended_for_it_says_so(
         ("setup", "is not on the node's PATH: pip install torch"),  # which runs outside
     ],
 )
-def test_missing_program_is_blamed_on_the_image(tmp_path: Path, name: int | str, says: str) -> None:
+def test_missing_program_in_a_container_is_blamed_on_its_image(
+    tmp_path: Path, name: int | str, says: str
+) -> None:
     (tmp_path / "job.json").write_text('{"container": {"image": "a"}}')
     plan = RunPlan("job-a", str(tmp_path), needs=("torchrun",))
     script = "echo launch.sh: line 1: torchrun: command not found; exit 127"

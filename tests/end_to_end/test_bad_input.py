@@ -163,7 +163,9 @@ def test_a_faulty_template_is_refused(
         ("\n{% macro a() %}\n", "2:1"),
     ],
 )
-def test_fault_in_imported_template_is_found(fairway: Fairway, macros: str, place: str) -> None:
+def test_a_fault_in_an_imported_template_is_found_there(
+    fairway: Fairway, macros: str, place: str
+) -> None:
     folder = fairway.folder / "job_templates"
     folder.mkdir()
     (folder / "_macros.j2").write_text(macros)

@@ -131,7 +131,9 @@ class TestWhatReachesTheProgram:
         assert "more" in fairway.watch(job, *given)
         assert (fairway.folder / "kept" / "here" / "n").read_text() == "more\nmore\n"
 
-    def test_program_needs_no_home_and_takes_no_modules_there(self, fairway: Fairway) -> None:
+    def test_program_needs_no_home_and_takes_no_modules_of_its_folder(
+        self, fairway: Fairway
+    ) -> None:
         for name in ("json", "socket", "signal", "fairway_runner"):
             (fairway.folder / f"{name}.py").write_text("raise SystemExit('shadowed')")
         command = fairway.command("submit", fairway.job("echo up"), "--watch")

@@ -50,7 +50,9 @@ def _program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_dev_session_counts_other_use(fairway: Fairway, path: Path, pipe: Pipe, gate: Gate) -> None:
+def test_dev_session_counts_other_processes_beside_it_as_use(
+    fairway: Fairway, path: Path, pipe: Pipe, gate: Gate
+) -> None:
     """Its clock is the test's: it looks when the gate is opened."""
     _program(
         path / "sleep",

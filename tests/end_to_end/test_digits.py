@@ -218,7 +218,9 @@ def test_a_checkpoint_of_another_training_is_refused(
 
 
 @pytest.mark.nightly
-def test_longer_training_has_other_ranks(digits: Path, tmp_path: Path, checkpoint: bytes) -> None:
+def test_a_longer_training_may_go_on_with_other_ranks(
+    digits: Path, tmp_path: Path, checkpoint: bytes
+) -> None:
     (tmp_path / "checkpoint.npz").write_bytes(checkpoint)
     run = train(digits, 2, "--epochs", "3", CHECKPOINT_DIR=tmp_path)
     assert run.returncode == 0, run.stderr

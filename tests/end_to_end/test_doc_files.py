@@ -50,7 +50,9 @@ def test_doc_yaml_is_part_of_a_valid_file(
             pytest.fail(f"{document}:\n{text}\n{wrong}\n{error}")
 
 
-def test_doc_yaml_check_finds_other_text(schemas: list[jsonschema.Draft202012Validator]) -> None:
+def test_doc_yaml_check_finds_text_that_is_no_part_of_a_file(
+    schemas: list[jsonschema.Draft202012Validator],
+) -> None:
     for data in ({"nods": 2}, {"clusters": {"gpu": {"engine": "sge"}}}, {"timeout": 30}):
         assert not any(schema.is_valid(data) for schema in schemas), data
         with pytest.raises(ValidationError):

@@ -47,7 +47,9 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     fairway.refused("rerun", first, says=f"the code snapshot of {first} no longer exists")
 
 
-def test_changes_are_shown_before_start(fairway: Fairway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_are_shown_before_it_starts(
+    fairway: Fairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = fairway.submit(fairway.job("true", template="plain"))
 
     def refuse(*_: object) -> None:
@@ -127,7 +129,9 @@ def test_spans_of_a_job_of_python_mean_what_those_of_a_file_mean(fairway: Fairwa
     assert done.stdout.splitlines() == ends, done.stderr
 
 
-def test_rerun_and_retry_check_launcher(fairway: Fairway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rerun_and_retry_check_the_launcher_program_again(
+    fairway: Fairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If it is gone since, nothing starts: neither a rerun nor a retry."""
     run = fairway.submit(fairway.job("false"))
     assert fairway.within("wait", run).returncode == 1
@@ -138,7 +142,9 @@ def test_rerun_and_retry_check_launcher(fairway: Fairway, monkeypatch: pytest.Mo
     assert fairway.show(run)["task_list"][0]["attempts"] == 1
 
 
-def test_rerun_and_retry_keep_randoms(fairway: Fairway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rerun_and_retry_keep_random_values_of_the_sweep(
+    fairway: Fairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As if another version of Python, which draws other values, retried and reran it."""
     drawn = {"points": {"random": {"count": 2, "x": {"uniform": [0, 1]}}}}
     job = fairway.job("echo {{ params.x }}; false", template="plain", sweep=drawn)

@@ -80,7 +80,9 @@ def test_a_task_runs_in_the_container_of_its_job(
 class TestTheLifeOfARun:
     """From submission to its end, whichever process is killed on the way."""
 
-    def test_submit_returns_once_it_started(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_submit_returns_when_the_run_has_started(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         job = fairway.job(held(pipe, gate), nodes=1, processes_per_node=2)
         submitted = fairway.ok("submit", job, "--json")
         facts = json.loads(submitted)
@@ -102,7 +104,9 @@ class TestTheLifeOfARun:
         for command in (("list",), ("show", run[:-2])):
             assert run in fairway(*command).stdout
 
-    def test_run_outlives_a_killed_program(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_the_run_goes_on_when_the_program_is_killed(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         program = fairway.start("submit", fairway.job(held(pipe, gate)), "--watch")
         pipe.lines(1)
         program.kill()
@@ -113,7 +117,9 @@ class TestTheLifeOfARun:
         assert fairway.within("logs", run["run_id"]).stdout == "done\n"
 
     @pytest.mark.nightly
-    def test_run_outlives_its_terminal(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_the_run_goes_on_when_its_terminal_is_closed(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         master, slave = pty.openpty()
         take_terminal = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
         take_terminal += "os.execv(sys.argv[1], sys.argv[1:])"
@@ -211,7 +217,9 @@ class TestTheLifeOfARun:
         again = fairway("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
 
-    def test_cancel_ends_all_process_groups(self, fairway: Fairway, pipe: Pipe) -> None:
+    def test_cancel_ends_what_has_process_groups_of_its_own(
+        self, fairway: Fairway, pipe: Pipe
+    ) -> None:
         grandchild = (
             "import os, signal, sys; os.setpgid(0, 0);"
             "pipe = open(sys.argv[1], 'w', 1); pipe.write('up\\n');"
@@ -223,7 +231,9 @@ class TestTheLifeOfARun:
         assert fairway("cancel", run).returncode == 0
         assert pipe.rest() == "up\n" * 3
 
-    def test_finished_run_has_no_leftovers(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_finished_run_leftover_processes_are_ended(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         stray = f"exec 9>{pipe.path}; echo up >&9; exec sleep 600"
         job = fairway.job(f"set -m; ({stray}) >/dev/null 2>&1 & read -r _ <{gate.path}")
         run = fairway.submit(job)

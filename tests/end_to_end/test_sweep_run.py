@@ -118,7 +118,9 @@ class TestWatching:
         assert "\x1b" not in fairway.within("list").stdout
 
     @pytest.mark.nightly
-    def test_list_watch_ends_with_runs(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_list_watch_ends_when_all_have_ended(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         job = fairway.job(f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}", **PLAIN)
         run = fairway.submit(job)
         pipe.lines(1)
@@ -148,7 +150,9 @@ class TestSeveralRuns:
 
 
 class TestLogs:
-    def test_lines_of_tasks_are_whole(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_lines_of_several_tasks_are_whole_and_labelled(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         """Each task stops in the middle of a line until the other has, too."""
         command = (
             f"exec 9>{pipe.path}; printf 'begun {{{{ params.x }}}}, '; echo up >&9;"
@@ -226,7 +230,9 @@ class TestAgain:
         ]
         assert fairway.show(run)["task_list"][0]["attempts"] == 4
 
-    def test_retry_of_cancelled_and_lost(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_retry_of_cancelled_and_lost_tasks(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         go = fairway.folder / "go"
         command = f"[ -e {go} ] || {{ exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}; }}"
         command += "; : {{ params.x }}"

@@ -118,7 +118,9 @@ def test_gpus_of_nodes_without_known_size_are_not_watched_nor_judged(tmp_path: P
         ({"idle_gpu": 5}, "valid dictionary"),
     ],
 )
-def test_job_with_wrong_retries_is_refused(fields: dict[str, object], message: str) -> None:
+def test_job_with_wrong_retries_or_idle_gpu_is_refused(
+    fields: dict[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         Job.model_validate({**IDLE, **fields})
 

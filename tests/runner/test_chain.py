@@ -135,7 +135,9 @@ def test_a_run_elsewhere_is_not_asked_for_where_nobody_is_to_be_asked(
     assert asked == ["far-abc"]
 
 
-def test_run_without_outputs_has_hint(tmp_path: Path, store: RunStore, make_run: MakeRun) -> None:
+def test_a_run_that_keeps_nothing_is_named_with_what_to_write(
+    tmp_path: Path, store: RunStore, make_run: MakeRun
+) -> None:
     make_run("train-abc")
     source = {"from": "run", "run": "train-abc"}
     finding = refused(lambda: chain(tmp_path, store, source), "keeps no output `model`")

@@ -19,7 +19,9 @@ def ids(runs: list[Run]) -> list[str]:
     return [run.id for run in runs]
 
 
-def test_clean_selects_runs_and_removes_unused_code(make_run: MakeRun, store: RunStore) -> None:
+def test_clean_selects_runs_and_removes_code_with_its_last_run(
+    make_run: MakeRun, store: RunStore
+) -> None:
     day = 86400
     old = {"created": time.time() - 40 * day}
     for name, facts in (("old-a", old), ("old-b", old), ("new-a", {"created": time.time() - day})):

@@ -127,7 +127,9 @@ def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
 
 
 @pytest.mark.parametrize("command", ["logs", "show", "cancel", "wait", "top"])
-def test_command_without_run_has_hint(here: RunFairway, make_run: MakeRun, command: str) -> None:
+def test_command_without_its_run_names_the_last_ones(
+    here: RunFairway, make_run: MakeRun, command: str
+) -> None:
     for number in range(5):
         make_run(f"job-{number}", created=1e9 + number)
     ends(here(command), 2, "[no-run]", "job-4, job-3, job-2\n", printed="")
@@ -222,7 +224,9 @@ def test_messages_of_faulty_job_files(tmp_path: Path, here: RunFairway) -> None:
         ("command: echo\nenv: {{A: {}}}", "env.A"),
     ],
 )
-def test_text_of_job_keeps_lengths_and_no_comment(tmp_path: Path, field: str, path: str) -> None:
+def test_a_length_in_a_text_of_a_job_is_kept_and_a_comment_refused(
+    tmp_path: Path, field: str, path: str
+) -> None:
     file, length = tmp_path / "job.yaml", "s=a#; echo ${#s} ${s%#}"
     file.write_text(f"name: x\n{field.format(json.dumps(length))}\n")
     assert length in repr(load_job(file).resolve(find_target("local")))

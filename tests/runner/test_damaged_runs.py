@@ -87,7 +87,9 @@ def _start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_commands_bear_it(tmp_path: Path, make_run: MakeRun, here: RunFairway, name: str) -> None:
+def test_every_command_bears_it(
+    tmp_path: Path, make_run: MakeRun, here: RunFairway, name: str
+) -> None:
     tasks = [{"params": {"x": x}, "log": f"loss={x}\n", "state": "failed"} for x in (1, 2)]
     facts = {"state": "failed", "metrics": {"loss": "loss=([0-9.]+)"}}
     broken = make_run("broken-222222", tasks, **facts).folder

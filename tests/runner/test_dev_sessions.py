@@ -124,7 +124,9 @@ class TestRuns:
             chosen(store, None)
         assert caught.value.findings[0].hint == "name one: fairway dev stop dev-b"
 
-    def test_damaged_job_is_no_session_and_unused_end_with_124(self, make_run: MakeRun) -> None:
+    def test_damaged_job_is_no_session_and_unused_ones_end_with_124(
+        self, make_run: MakeRun
+    ) -> None:
         run = _session(make_run, "dev-a")
         assert is_session(run)
         assert not has_jupyter(run)

@@ -68,7 +68,9 @@ def sync_of(run: Run, known: Known | None, node: Path, *, has_rsync: bool = True
     return Sync(There(run, ["fairway"]), known, str(node), has_rsync)
 
 
-def test_changes_are_sent(make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool) -> None:
+def test_changes_alone_are_sent(
+    make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool
+) -> None:
     run = make_run("dev-a")
     Known.of(code, ["*.log"]).write(run)
     sync = sync_of(run, Known.read(run), node, has_rsync=has_rsync)
@@ -155,7 +157,9 @@ def test_a_file_that_cannot_be_read_is_named(
         sync.send()
 
 
-def test_unreadable_folder_stays(make_run: MakeRun, code: Path, node: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_changes_nothing(
+    make_run: MakeRun, code: Path, node: Path, tmp_path: Path
+) -> None:
     run = make_run("dev-a")
     sync = sync_of(run, Known.of(code, []), node)
     (code / "loop").symlink_to("loop")

@@ -166,7 +166,9 @@ def test_doctor_without_a_subscription_says_how_to_name_one(
     assert "what `demo` needs" not in found
 
 
-def test_failing_login(install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sign_in_that_fails(
+    install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(**VERSIONS)
     from azure.core.exceptions import ClientAuthenticationError
     from azure.identity import ClientSecretCredential

@@ -93,7 +93,9 @@ def test_run_whose_disk_is_full_for_a_while_ends_as_its_tasks(tmp_path: Path, ta
 
 
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EAGAIN, errno.EMFILE])
-def test_task_whose_start_fails_is_started_once_that_passed(tmp_path: Path, fault: int) -> None:
+def test_a_task_whose_start_fails_for_a_while_is_started_once_that_has_passed(
+    tmp_path: Path, fault: int
+) -> None:
     done = supervised(tmp_path, "true", "exit 3", faults=(fault, 5, 600))
     assert (done.returncode, done.stderr) == (0, "")
     run = state(tmp_path)
@@ -105,7 +107,9 @@ def test_task_whose_start_fails_is_started_once_that_passed(tmp_path: Path, faul
 
 
 @pytest.mark.parametrize(("fault", "wait"), [(errno.EACCES, 600), (errno.ENOSPC, -1)])
-def test_lasting_start_failure_ends_its_task_alone(tmp_path: Path, fault: int, wait: int) -> None:
+def test_start_failure_that_does_not_pass_ends_its_task_and_no_other(
+    tmp_path: Path, fault: int, wait: int
+) -> None:
     """A retry would meet the same."""
     done = supervised(tmp_path, "true", "true", faults=(fault, 1, wait), retries=1)
     assert (done.returncode, done.stderr) == (0, "")
@@ -131,7 +135,9 @@ def test_outputs_that_cannot_be_kept_end_no_run(tmp_path: Path) -> None:
     assert first["reason"].endswith(f"; they are in {tmp_path}/tasks/0/work")
 
 
-def test_state_file_of_full_disk_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_file_write_on_a_full_disk_leaves_no_partial_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files.write_json(tmp_path / "state.json", {"state": "running"})
 
     def full(*_: object) -> None:

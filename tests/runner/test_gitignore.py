@@ -117,7 +117,9 @@ def warned(tree: Path, code: str = "") -> list[Finding]:
     return found
 
 
-def test_ignored_files_that_are_sent_are_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignored_files_that_are_sent_are_named_unless_they_are_meant(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tree)
     (finding,) = warned(tree)
     assert (finding.id, finding.severity, finding.path) == ("ignored-files", "warning", "code")
@@ -131,7 +133,9 @@ def test_ignored_files_that_are_sent_are_named(tree: Path, monkeypatch: pytest.M
     assert not warned(tree)
 
 
-def test_commit_is_known_where_lists_take_long(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commit_is_known_where_other_files_take_too_long_to_list(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     git(tree, "commit", "-q", "--allow-empty", "-m", "first")
     ask = snapshot.ask_git
     silent = lambda folder, *words: None if "--others" in words else ask(folder, *words)  # noqa: E731

@@ -82,7 +82,9 @@ def test_command_imports_little(
         ),
     ],
 )
-def test_package_imports_are_light(tmp_path: Path, code: str, has: str, lacks: set[str]) -> None:
+def test_package_imports_nothing_heavy(
+    tmp_path: Path, code: str, has: str, lacks: set[str]
+) -> None:
     imported = set(printed(tmp_path, f"{code}\n{ALL}"))
     assert has in imported
     assert not imported & lacks

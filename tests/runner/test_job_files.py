@@ -69,7 +69,9 @@ def test_damage_makes_a_job_or_findings(repository: Path, tmp_path: Path, seed: 
     assert 5 < jobs < 145, "some damage is harmless, and some is not"
 
 
-def test_job_settings_win_in_order_and_counts_are_made(repository: Path, tmp_path: Path) -> None:
+def test_job_settings_win_in_their_order_and_counts_may_be_templates(
+    repository: Path, tmp_path: Path
+) -> None:
     file = repository / "examples" / "digits" / "job.yaml"
     job = load_job(file, ["nodes=2", "params.epochs=2", "nodes=3"]).resolve(Target.local())
     assert (job.nodes, job.processes_per_node, job.world_size) == (3, 4, 12)
@@ -96,7 +98,9 @@ def test_job_settings_win_in_order_and_counts_are_made(repository: Path, tmp_pat
         ("own.sh.j2", "did you mean `mine.sh.j2`?"),
     ],
 )
-def test_missing_template_is_answered_by_near_one(tmp_path: Path, template: str, hint: str) -> None:
+def test_a_template_that_is_not_there_is_answered_with_one_that_is(
+    tmp_path: Path, template: str, hint: str
+) -> None:
     (tmp_path / "mine.sh.j2").touch()
     with pytest.raises(FieldError) as caught:
         find_template(template, tmp_path)

@@ -16,7 +16,9 @@ from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
 
 
-def test_tags_come_and_go(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+def test_tags_are_added_and_removed(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
     run = make_run("job-a", tags=["first"])
     folder = store.base.parent
     for words, says in (

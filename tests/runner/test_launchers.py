@@ -80,7 +80,9 @@ def test_script_is_the_golden_one(tmp_path: Path, name: str, place: str) -> None
 
 
 @pytest.mark.parametrize(("name", "place"), SCRIPTS)
-def test_sent_functions_have_all_that_they_call(tmp_path: Path, name: str, place: str) -> None:
+def test_what_runs_on_another_node_has_the_text_of_all_that_it_calls(
+    tmp_path: Path, name: str, place: str
+) -> None:
     script = script_for(tmp_path, name, place)
     lines = [line for line in script.splitlines() if not line.lstrip().startswith("#")]
     bodies = dict(re.findall(r"^(\w+)\(\) \{\n(.*?)^\}", "\n".join(lines), re.M | re.S))

@@ -213,7 +213,9 @@ LONG = "x" * 131_001
         ({"env": {"A": "x"}, "command": "{{ 'x' * 1_000_000 }}\n{{ 'x' * 500_000 }}"}, ["command"]),
     ],
 )
-def test_too_long_text_is_refused(tmp_path: Path, fields: dict[str, Any], paths: list[str]) -> None:
+def test_more_than_a_program_takes_is_refused_at_its_line(
+    tmp_path: Path, fields: dict[str, Any], paths: list[str]
+) -> None:
     file = tmp_path / "job.yaml"
     job = {"name": "x", "template": "plain", "command": "true", **fields}
     file.write_text("\n".join(f"{key}: {json.dumps(value)}" for key, value in job.items()))
@@ -254,7 +256,9 @@ def templates(folder: Path, fairway: RunFairway) -> RunFairway:
     return partial(fairway, folder, "templates")
 
 
-def test_templates_lists_folders(folder: Path, templates: RunFairway, repository: Path) -> None:
+def test_templates_command_lists_all_templates_by_folder(
+    folder: Path, templates: RunFairway, repository: Path
+) -> None:
     code, printed, errors = templates()
     assert (code, errors) == (0, "")
     own, _, others = printed.partition(f"{repository}/job_templates\n")
@@ -303,5 +307,7 @@ def test_template_is_explained(folder: Path, templates: RunFairway) -> None:
         ("../loud", "outside of the job's folder"),
     ],
 )
-def test_templates_refuses_a_broken_one(templates: RunFairway, name: str, says: str) -> None:
+def test_templates_command_refuses_a_broken_template(
+    templates: RunFairway, name: str, says: str
+) -> None:
     ends(templates(name), 2, says, printed="")

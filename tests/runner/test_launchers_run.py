@@ -196,7 +196,9 @@ LONG_JOB = {
 @pytest.mark.parametrize(
     ("template", "ranks"), [("openmpi", 4), ("every-node", 2), ("plain", 1), ("tensorflow", 4)]
 )
-def test_long_command_and_variables_reach_ranks(engine: Engine, template: str, ranks: int) -> None:
+def test_a_long_command_and_long_variables_reach_each_rank_as_they_are(
+    engine: Engine, template: str, ranks: int
+) -> None:
     digests = [
         f"{hashlib.sha256(text.encode()).hexdigest()}  -"
         for text in (f"{LONG}\n", "".join(LONG_JOB["env"].values()))
@@ -235,7 +237,9 @@ echo ${left:+trained}
         pytest.param("intelmpi", "intelmpi", "mpiexec.hydra", marks=pytest.mark.nightly),
     ],
 )
-def test_launcher_ends_leftovers(engine: Engine, template: str, folder: str, launcher: str) -> None:
+def test_launcher_ends_processes_left_by_a_rank(
+    engine: Engine, template: str, folder: str, launcher: str
+) -> None:
     """Nobody would hear of it otherwise: a launcher waits until a rank's output is closed."""
     programs = Path(sys.prefix, folder, "bin")
     if not (programs / launcher).exists():

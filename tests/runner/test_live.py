@@ -216,7 +216,9 @@ def _ids(findings: list[Finding]) -> list[tuple[str, str]]:
     return [(each.id, each.path) for each in findings]
 
 
-def test_live_check_finds_nothing_where_a_reader_sees_all(plane: ControlPlane, look: Look) -> None:
+def test_live_check_finds_nothing_where_all_is_there_for_a_reader(
+    plane: ControlPlane, look: Look
+) -> None:
     assert look() == []
     assert {method for method, *_ in plane.requests} == {"GET", "POST"}
     posted = [path for method, path, _ in plane.requests if method == "POST"]

@@ -132,7 +132,9 @@ def test_a_vm_that_is_stopped_is_told_with_what_starts_it(tmp_path: Path, azure:
 class TestRoles:
     CONTAINER = f"{STORAGE}/blobServices/default/containers/outputs"
 
-    def test_role_by_hand_has_two_solutions(self, tmp_path: Path, azure: Azure) -> None:
+    def test_live_check_reports_a_role_given_by_hand_with_two_solutions(
+        self, tmp_path: Path, azure: Azure
+    ) -> None:
         lab = _lab(tmp_path)
         assert _found(lab, azure, "role-given-already") == []
         first = azure.give(self.CONTAINER, BLOBS, ME)

@@ -112,7 +112,9 @@ def test_growing_logs_are_read_once_and_garbage_is_cheap(log: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_chunks_change_nothing(log: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_the_size_of_a_chunk_changes_nothing(
+    log: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
     text = "".join(f"{'z' * (n % 50)} loss {n}\n" for n in range(200))
     log.write_text(text)
     whole = list(metric_log(log, LOSS).read())
@@ -210,7 +212,9 @@ def test_a_log_that_begins_anew_is_read_anew(log: Path, monkeypatch: pytest.Monk
         assert all_values(log, ANY)["x"].highest == {"5": 6.0, "7": 7.0, "8": 8.0}[text[2]]
 
 
-def test_metrics_are_not_kept_without_a_file(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_not_kept_where_no_file_can_be_written(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(metrics, "_WORTH", 4)
     log.write_text("x=5\nx=6\n")
     log.with_name(".metrics.json").mkdir()
@@ -270,7 +274,9 @@ class TestHugeLogs:
         gaps = [b[0] - a[0] for a, b in pairwise(points)]
         assert max(gaps) < self.LINES / 10
 
-    def test_logs_within_budget_are_read_whole(self, log: Path, searched: list[bytes]) -> None:
+    def test_logs_within_the_budget_are_read_whole_but_for_very_long_lines(
+        self, log: Path, searched: list[bytes]
+    ) -> None:
         size = self._written(log, "at")
         [one] = series(log, LOSS, budget=size).values()
         assert (one.count, one.end, one.is_sampled) == (self.LINES, self.LINES - 1, False)
@@ -295,7 +301,9 @@ class TestHugeLogs:
         assert _bytes(searched) < 1 << 16
 
 
-def test_endless_pattern_is_named_in_threads(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pattern_without_end_is_stopped_and_named_in_a_thread_too(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """2^60 ways to divide the letters: no machine tries them all."""
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     before = signal.getsignal(signal.SIGVTALRM)

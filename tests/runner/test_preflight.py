@@ -269,7 +269,9 @@ IB3, PORT3 = "1/sys/class/infiniband/mlx5_ib3/ports/1", "InfiniBand port mlx5_ib
         (hang, "the GPUs' quick diagnosis (dcgmi diag -r 1) does not end"),
     ],
 )
-def test_bad_node_has_why(nodes: Nodes, change: Callable[[Nodes], None], says: str) -> None:
+def test_bad_node_is_named_and_why(
+    nodes: Nodes, change: Callable[[Nodes], None], says: str
+) -> None:
     change(nodes)
     says = says.replace("MOUNT", str(nodes.mount)).replace("SCRATCH", f"{nodes.root}/1/scratch")
     assert faults(nodes.run(), 1) == [f"node 10.0.0.5: {says}"]
@@ -284,7 +286,9 @@ def test_a_driver_with_open_modules_needs_no_peermem(nodes: Nodes) -> None:
 
 
 @pytest.mark.parametrize("level", ["gpus", "fabric"])
-def test_missing_topology_file_is_said_before_the_launcher_starts(nodes: Nodes, level: str) -> None:
+def test_a_topology_file_that_cannot_be_read_is_said_before_the_launcher_starts(
+    nodes: Nodes, level: str
+) -> None:
     (nodes.root / "1/opt/microsoft/ndv5/topo.xml").unlink()
     done = nodes.run(level)
     assert done.stdout == "preflight passed on 4 nodes\nlaunched\n"
@@ -319,7 +323,9 @@ def dcgmi(nodes: Nodes, text: str, status: int = 0) -> None:
     ],
     ids=["DCGM 3", "DCGM 4"],
 )
-def test_gpus_that_fail_diagnosis_are_named(nodes: Nodes, level: str, text: str, test: str) -> None:
+def test_gpus_that_fail_their_diagnosis_are_named(
+    nodes: Nodes, level: str, text: str, test: str
+) -> None:
     dcgmi(nodes, text, status=226)
     says = f"the GPUs fail a quick diagnosis: {test}; see dcgmi diag -r 1"
     assert faults(nodes.run(level), 4) == [f"node {host}: {says}" for host in HOSTS]

@@ -273,7 +273,9 @@ class _Ended:
         return 0
 
 
-def test_costs_by_python(folder: Path, monkeypatch: pytest.MonkeyPatch, make_run: MakeRun) -> None:
+def test_costs_from_python(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, make_run: MakeRun
+) -> None:
     monkeypatch.chdir(folder)
     found = fairway_hpc.costs(by="user", region="southcentralus", prices="prices.toml")
     assert [(each["key"], each["cost"], each["currency"]) for each in found] == [

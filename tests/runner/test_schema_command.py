@@ -254,7 +254,9 @@ def _resolved(file: Path) -> None:
         *(("job", JOB + text, fits) for text, fits in JOB_ROWS),
     ],
 )
-def test_schema_is_accurate(schemas: Any, tmp_path: Path, kind: str, text: str, fits: bool) -> None:
+def test_schema_and_program_agree(
+    schemas: Any, tmp_path: Path, kind: str, text: str, fits: bool
+) -> None:
     (file := tmp_path / f"{kind}.yaml").write_text(text)
     assert _fits(schemas[kind], text) is fits
     with nullcontext() if fits else pytest.raises(UserError):

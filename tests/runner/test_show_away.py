@@ -60,7 +60,9 @@ def test_show_of_an_unreachable_run_prints_the_last_known_state_and_time(
     assert json.loads(out)["state"] == "running" if words else "running" in out
 
 
-def test_mistake_is_shown(here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_not_hidden(
+    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def wrong(self: Run, **_: object) -> None:
         raise UserError.of("wrong-credentials", f"you are not known to {running.record.target}")
 
@@ -68,7 +70,9 @@ def test_mistake_is_shown(here: RunFairway, running: Run, monkeypatch: pytest.Mo
     assert here("show", "job-a")[:2] == (2, "")
 
 
-def test_logs_prints_known(here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_prints_what_is_known(
+    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Run, "refresh", _away)
     code, out, err = here("logs", "job-a")
     assert (code, out) == (5, "epoch 1\n")
@@ -151,7 +155,9 @@ def test_wait_ends_where_nobody_goes_on_with_a_submission(
         engine(_target(kind), deadline=600.0).wait(run)
 
 
-def test_cancel_ends_run_sent_in_part(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_ends_a_run_of_which_a_scheduler_has_a_part(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cluster tells of no end: it waits for the rest of the submission."""
     run = make_run("job-a", state="queued", engine="slurm", target="lab")
     (run.folder / "engine.json").write_text('{"submission": 0, "complete": false}')

@@ -68,7 +68,9 @@ def test_a_linked_folder_is_followed_and_an_empty_one_kept(tmp_path: Path) -> No
         ("self", "self", "self"),
     ],
 )
-def test_link_that_leads_up_is_refused(tmp_path: Path, link: str, target: str, named: str) -> None:
+def test_a_link_that_leads_back_is_refused_by_its_path(
+    tmp_path: Path, link: str, target: str, named: str
+) -> None:
     code = tmp_path / "code"
     (code / "deep").mkdir(parents=True)
     (code / link).symlink_to(target)

@@ -152,7 +152,9 @@ def test_steps_follow_resumes_a_recorded_step_that_was_not_sent(
     assert sent == ["pipe-a-one", "pipe-a-one"]
 
 
-def test_steps_follow_fails_a_refused_step(whole: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_follow_fails_a_step_that_its_target_refuses(
+    whole: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refused = Refused.of("no-input", "the input no longer exists")
     monkeypatch.setattr(standing, "start_step", starting({"one": refused}))
     whole.follow()
@@ -236,7 +238,9 @@ def test_a_retry_goes_on_where_one_step_cannot(
     assert states(whole) == ["failed", "succeeded"]
 
 
-def test_steps_input_run_is_kept_for_it(store: RunStore, make_run: MakeRun, tmp_path: Path) -> None:
+def test_steps_input_run_is_kept_until_its_step_has_read_it(
+    store: RunStore, make_run: MakeRun, tmp_path: Path
+) -> None:
     data = make_run("data-a")
     spec = TaskSpec(index=0, nodes=1, outputs={"images": Output("**", "success")})
     (data.folder / "tasks.jsonl").write_text(spec.line())
@@ -278,7 +282,9 @@ def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
         whole.cancel("three")
 
 
-def test_step_is_submitted_before_others_end(waiting: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_submitted_while_those_before_it_go_on(
+    waiting: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     locks: list[int] = []
     begun: list[tuple[str, list[str]]] = []
 

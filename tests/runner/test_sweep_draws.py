@@ -151,7 +151,9 @@ def test_values_are_distributed_as_the_name_says(
     ("distribution", "values"),
     [({"integer": [-3, 4]}, list(range(-3, 4))), ({"choice": ["a", "b", "c"]}, ["a", "b", "c"])],
 )
-def test_discrete_values_are_as_likely(distribution: dict[str, Any], values: list[Any]) -> None:
+def test_discrete_values_are_equally_likely(
+    distribution: dict[str, Any], values: list[Any]
+) -> None:
     tally = Counter(sample(distribution, 7000))
     assert sorted(tally) == values
     expected = 7000 / len(values)

@@ -148,7 +148,9 @@ def test_a_folder_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.M
         matching_files("**/*.csv", tree)
 
 
-def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_files_than_points_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fairway_runner.jobs.sweep_sources.MOST_POINTS", 3)
     for number in range(3):
         (tmp_path / f"{number}.csv").touch()

@@ -209,7 +209,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("source", "message", "line"), FAULTS)
-def test_fault_of_user_code_has_line(tmp_path: Path, source: str, message: str, line: int) -> None:
+def test_a_fault_of_the_users_code_is_shown_at_its_line(
+    tmp_path: Path, source: str, message: str, line: int
+) -> None:
     finding = fault(tmp_path, source)
     assert message in finding.message
     assert finding.message.startswith("`my_points:f`: ")

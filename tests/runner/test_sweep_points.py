@@ -135,7 +135,9 @@ def test_ranges_hold_their_bounds_and_points_their_limit(tmp_path: Path) -> None
 
 
 @pytest.mark.integration
-def test_too_many_points_are_soon_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_points_are_refused_in_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fairway_runner.jobs.sweep_points.MOST_POINTS", 20_000)
     (tmp_path / "endless.py").write_text(
         "import itertools\ndef f():\n    for i in itertools.count():\n        yield {'i': i}\n"

@@ -93,7 +93,9 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
     assert sorted(asked) == [("away", seconds), ("local", seconds)]
 
 
-def test_targets_sync_replaces_and_takes_no_empty_host(tmp_path: Path, here: RunFairway) -> None:
+def test_targets_sync_replaces_and_takes_no_empty_host_by_hand(
+    tmp_path: Path, here: RunFairway
+) -> None:
     outputs = tmp_path / "outputs.json"
     for name in ("one", "two"):
         outputs.write_text(json.dumps({"x-compute": {"targets": [{**POOL, "name": name}]}}))

@@ -113,7 +113,9 @@ class TestChoosing:
             ({"cheapest": []}, "this names no target"),
         ],
     )
-    def test_target_choice_mistake_has_a_line(self, project: Path, target: Any, said: str) -> None:
+    def test_target_choice_mistake_is_refused_at_its_line(
+        self, project: Path, target: Any, said: str
+    ) -> None:
         with pytest.raises(UserError) as caught:
             _choose(project, target=target)
         assert said in str(caught.value)
@@ -386,7 +388,9 @@ class TestStarting:
         assert (caught.value.exit_code == 5) is ("away" in given)
         assert not (project / ".fairway" / "runs" / "mine").exists()
 
-    def test_fallback_stays_with_target_lost_meanwhile(self, project: Path, world: World) -> None:
+    def test_fallback_stays_with_a_target_that_lost_connection_during_submission(
+        self, project: Path, world: World
+    ) -> None:
         world.raises = {"nd": TargetUnavailable.of("no-connection", "the line broke", exit_code=5)}
         with pytest.raises(UserError, match="the line broke"):
             _submit(project)

@@ -174,7 +174,9 @@ def test_imported_part_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert [text(), text(), made.count("part")] == ["new", "new", 4]
 
 
-def test_moved_template_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_lies_elsewhere_each_time_is_kept_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in code that was sent to a server; it is still that file in which a fault is."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for number in range(3):
@@ -188,7 +190,9 @@ def test_moved_template_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(list(folder.iterdir())) == 1
 
 
-def test_no_bytecode_in_folder_of_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bytecode_is_kept_in_the_folder_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Python names it where nothing else can be written to."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -249,7 +253,9 @@ def test_a_template_that_takes_without_end_is_stopped_at_its_line(
         "{{ 'x' | center(10 ** 10) }}",
     ],
 )
-def test_huge_template_is_stopped_at_its_line(large: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_takes_too_much_memory_is_stopped_at_its_line(
+    large: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(templating, "_MEMORY", 1 << 25)
     before = resource.getrlimit(resource.RLIMIT_DATA)
     with pytest.raises(TemplateFault, match="MiB of memory") as caught:

@@ -30,7 +30,9 @@ def points(*generators: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("command", [["submit", "--dry-run"], ["render"]])
-def test_misspelt_one_is_refused(tmp_path: Path, here: RunFairway, command: list[str]) -> None:
+def test_a_misspelt_one_is_refused_with_the_nearest_name(
+    tmp_path: Path, here: RunFairway, command: list[str]
+) -> None:
     job = written(tmp_path)
     code, out, err = here(*command, job, "-s", "params.epoch=2")
     assert (code, out) == (2, "")

@@ -29,7 +29,9 @@ def ended() -> Iterator[None]:
     worker.close()
 
 
-def test_worker_uses_callers_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_call_uses_folder_and_environment_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     process = worker.call(os.getpid)
     assert process != os.getpid()
     monkeypatch.chdir(tmp_path)

@@ -111,7 +111,9 @@ class TestAttempts:
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 7
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 8
 
-    def test_batch_attempt_with_sigterm_lost_a_node(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_batch_attempt_that_gets_sigterm_counts_its_node_as_lost(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """By Batch, or by a node that shuts down: ending with 0 is no success then."""
         before = signal.getsignal(signal.SIGTERM)
         monkeypatch.setattr(attempt, "run_attempts", lambda *_: signal.raise_signal(signal.SIGTERM))
@@ -315,7 +317,9 @@ class TestShares:
         said = "the task was not started: it needs 3 GPUs, and the node has 2 GPUs and 4 cores"
         assert said in capsys.readouterr().out
 
-    def test_share_folder_of_another(self, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_folder_that_another_has_made(
+        self, work: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         elsewhere = work / "elsewhere"
         elsewhere.mkdir()
         folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
@@ -409,7 +413,9 @@ def test_a_log_that_cannot_be_kept_changes_no_exit_code(node: Path, code: int) -
 
 
 @pytest.mark.parametrize(("code", "found"), [(0, 74), (3, 3)])
-def test_batch_full_disk_changes_exit_code_of_success(node: Path, code: int, found: int) -> None:
+def test_batch_full_disk_unkept_outputs_change_the_exit_code_of_a_success_only(
+    node: Path, code: int, found: int
+) -> None:
     variables = {"FAIRWAY_SCHEDULE": "1", "AZ_BATCH_JOB_ID": "job-a:job-1"}
     script = f'echo one; echo m >"$FAIRWAY_OUTPUT_MODEL/m"; exit {code}'
     ended, log = _run(node, script, "wd/kept", **variables)
@@ -419,7 +425,9 @@ def test_batch_full_disk_changes_exit_code_of_success(node: Path, code: int, fou
 
 
 @pytest.mark.parametrize("part", ["launch.sh", "/attempts", "wd/logs", "checkpoints"])
-def test_batch_task_that_full_disk_hinders_exits_69_in_one_line(node: Path, part: str) -> None:
+def test_batch_task_on_full_disk_that_cannot_begin_exits_69_with_one_line(
+    node: Path, part: str
+) -> None:
     code, log = _run(node, "echo one", part)
     assert code == 69
     assert log.startswith("fairway: the task was not started: [Errno 28] No space left on device")

@@ -148,7 +148,9 @@ def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Any) -> None:
     assert mine.watch.over == Over("max_cost", "it was over its max_cost of 200 USD")
 
 
-def test_batch_tracking_counts_time_held_on_a_lost_node(folders: Folders, clock: Any) -> None:
+def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
+    folders: Folders, clock: Any
+) -> None:
     mine = Mine(folders, COST)
     mine.task.held = 100.0
     mine.running(1e9)
@@ -223,7 +225,9 @@ def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
     assert dict(Mine(folders, LOST).task.failures_by_cause) == {"preemption": 1}
 
 
-def test_retry_counts_anew(folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retry_of_the_run_counts_anew(
+    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Mine(folders, LOST).running(1e9)
     monkeypatch.setenv("FAIRWAY_SUBMISSION", "1")
     assert dict(Mine(folders, LOST).task.failures_by_cause) == {}
@@ -400,13 +404,17 @@ def test_a_receiver_that_is_away_is_named_and_its_address_is_not(
     assert receiver.url not in said
 
 
-def test_retry_counts_done(node: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_retry_what_was_done_counts(
+    node: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bring(node, ending("1"))
     monkeypatch.setenv(notifications.DONE, '{"succeeded": 1}')
     assert notifications.send() == 0
     assert receiver.next()["tasks"] == {"succeeded": 2}
 
 
-def test_batch_notification_of_unbegun_job_is_not_sent(node: Path, receiver: Receiver) -> None:
+def test_batch_notification_of_a_job_that_never_began_is_not_sent(
+    node: Path, receiver: Receiver
+) -> None:
     assert notifications.send() == 0
     assert receiver.seen == 0

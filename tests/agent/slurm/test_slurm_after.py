@@ -79,13 +79,17 @@ def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:
     return Slurm(None, Watch(run, plan, submission)), task  # type: ignore[arg-type]
 
 
-def test_slurm_after_is_submitted_as_afterok_and_afterany(shared: Path, said: list[str]) -> None:
+def test_slurm_after_is_submitted_as_afterok_and_afterany_dependencies(
+    shared: Path, said: list[str]
+) -> None:
     submit_own(shared)
     [words] = [each for each in said if each.startswith("sbatch")]
     assert " --dependency=afterok:70,afterany:71:72 " in words
 
 
-def test_slurm_after_with_unmet_condition_asks_no_sbatch(shared: Path, said: list[str]) -> None:
+def test_slurm_after_with_an_unmet_condition_is_refused_before_sbatch(
+    shared: Path, said: list[str]
+) -> None:
     ends(shared, "coded", "succeeded")
     with pytest.raises(Fault, match=r"`after`: coded succeeded with exit code 0"):
         submit_own(shared)
@@ -107,7 +111,9 @@ def test_slurm_after_job_polls_predecessors_and_is_left_out_when_unmet(
     assert (known.state, known.attempts) == ("cancelled", 0)
 
 
-def test_slurm_after_gives_up_on_lost_runs(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_after_job_gives_up_on_predecessors_that_stay_unknown(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own, task = own_job(shared)
     now = iter(range(0, 1000, 200))
     monkeypatch.setattr(job.time, "monotonic", lambda: next(now))
@@ -144,7 +150,9 @@ def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> N
     assert found.reason == "not started: coded succeeded with exit code 0"
 
 
-def test_job_of_retry_of_begun_asks_nothing(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While a predecessor runs again, waiting for it would hold nodes in vain; and no task that was
     once let begin may be left out."""
     ends(shared, "coded", "succeeded")

@@ -138,7 +138,9 @@ def test_a_job_with_a_cgroup_is_known(tmp_path: Path, text: str | None, containe
     assert allocation.are_contained({"SLURM_JOB_ID": "12"}, tmp_path) is contained
 
 
-def test_silent_node_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_never_answers_holds_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """srun waits for it without end; the task begins and ends all the same, and its log says why
     something may be left."""
     programs, run = tmp_path / "programs", tmp_path / "shared" / "runs" / "job-a"

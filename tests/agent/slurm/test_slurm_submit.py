@@ -113,7 +113,9 @@ def test_slurm_submit_keeps_gpus_and_times_to_what_slurm_takes() -> None:
         ({"timeout": 60.0, "staged": (Staged("in", "c", "p", "shared"),)}, False, 68),
     ],
 )
-def test_slurm_limit_exceeds_tasks_own(plan: dict[str, Any], has_setup: bool, minutes: int) -> None:
+def test_slurms_limit_leaves_room_for_the_tasks_own(
+    plan: dict[str, Any], has_setup: bool, minutes: int
+) -> None:
     found = words(Part("tasks", 0, [0], 1, 1), plan, has_setup=has_setup)
     assert f"--time={minutes}" in found
 
@@ -186,7 +188,9 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_slurm_submit_refusal_waits_for_end_of_withdrawn_job(slurm: Slurm, shared: Path) -> None:
+def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
+    slurm: Slurm, shared: Path
+) -> None:
     """The run goes to another target next, where it must not run meanwhile."""
     slurm.states = ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
     folder = shared / "runs" / "job-a"
@@ -202,7 +206,9 @@ def test_slurm_submit_refusal_waits_for_end_of_withdrawn_job(slurm: Slurm, share
     assert not (shared / "code" / "c").exists()
 
 
-def test_slurm_submit_refuses_again_while_withdrawn_job_runs(slurm: Slurm, shared: Path) -> None:
+def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
+    slurm: Slurm, shared: Path
+) -> None:
     slurm.states = ["RUNNING"]
     with pytest.raises(Fault) as caught:
         submit.submit(shared, REQUEST, io.BytesIO())

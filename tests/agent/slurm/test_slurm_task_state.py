@@ -35,7 +35,9 @@ RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
         ("COMPLETED", "failed", 5, "its job ended without a report: see slurm.txt"),
     ],
 )
-def test_slurm_ended_job_has_a_reason(state: str, expected: str, code: int, reason: str) -> None:
+def test_slurm_ended_job_gives_state_exit_code_and_reason(
+    state: str, expected: str, code: int, reason: str
+) -> None:
     found = view_of(element(state, ended="2023-11-16T20:00:00"), NOW)
     assert (found.state, found.exit_code, found.reason) == (expected, code, reason)
     assert found.timed_out is (code == 124)
@@ -93,7 +95,9 @@ def test_times_that_slurm_does_not_know(text: str) -> None:
         "PartitionDown",
     ],
 )
-def test_job_whose_nodes_rest_says_why(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+def test_a_job_whose_nodes_rest_says_why_they_do(
+    monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
     why = "Azure: nodes missing: 3, since 14:02 UTC, next try 14:14 UTC: {AllocationFailed}"
     said = {
         "squeue": f"12|N/A|PENDING|{reason}||N/A|nd|N/A|10|fairway\n"

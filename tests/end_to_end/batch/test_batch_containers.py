@@ -19,7 +19,9 @@ def test_job_runs_in_container_whatever_its_entry_point(make_batch: Callable[...
     assert "run: prepared" in said
 
 
-def test_batch_container_without_image_has_a_reason(make_batch: Callable[..., Batch]) -> None:
+def test_batch_container_with_a_missing_image_reports_the_reason(
+    make_batch: Callable[..., Batch],
+) -> None:
     batch = make_batch(nodes=1, images={"train:1": []})
     job = batch.fairway.job("true", template="plain", container={"image": "train:2"})
     code, said = batch.watch(job)

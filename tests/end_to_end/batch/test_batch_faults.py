@@ -76,7 +76,9 @@ class TestFailingCalls:
 
     @pytest.mark.parametrize("share", [0.01, 0.3])
     @pytest.mark.parametrize("name", FAULTS)
-    def test_submission_has_all_tasks_once(self, waiting: Waiting, name: str, share: float) -> None:
+    def test_the_submission_is_complete_and_exact(
+        self, waiting: Waiting, name: str, share: float
+    ) -> None:
         share = share / 10 if name.startswith("half") and share < 0.1 else share
         waiting.service.faults.add(Fault(**FAULTS[name], share=share))
         run = waiting.submit(waiting.many(TASKS))
@@ -114,7 +116,9 @@ class TestGivingUp:
         waiting.ok("submit", "--resume", "busy")
         assert waiting.tasks(waiting.run("busy")) == list(range(TASKS))
 
-    def test_list_is_quick(self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_list_does_not_wait_for_long(
+        self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         run = waiting.submit(waiting.many(2))
         monkeypatch.setattr("fairway_runner.engines.azure_calls.SOON", 0.5)
         waiting.service.faults.add(Fault("status", status=503))
@@ -134,7 +138,9 @@ class TestGivingUp:
 class TestCredentials:
     """Keys, tokens and clocks."""
 
-    def test_wrong_key_is_told(self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_wrong_key_is_one_message(
+        self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("AZURE_BATCH_ACCESS_KEY", "d3Jvbmc=")
         done = waiting.fairway.within("submit", waiting.many(2), "--target", "batch-sim")
         assert done.returncode == 2

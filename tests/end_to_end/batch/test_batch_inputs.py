@@ -53,7 +53,9 @@ class TestInputs:
         there = {path.parent for path in batch.data.rglob("a") if path.is_file()}
         assert there == ({batch.data / kept.format(place=place)} if kept else set())
 
-    def test_batch_sweep_over_input_has_a_task_for_each_file(self, batch: Batch, put: Put) -> None:
+    def test_batch_sweep_over_input_files_makes_a_task_for_each_file(
+        self, batch: Batch, put: Put
+    ) -> None:
         place = put("images", "b.txt", "deep/a.txt", "deep/a.jpg", ".hidden.txt")
         put("images-others", "c.txt")
         job = batch.fairway.job(

@@ -41,7 +41,9 @@ def test_a_node_that_is_lost_too_often_ends_the_task(
     assert (task["attempts"], task["ends"]) == (1, {next(iter(limits)): 1})
 
 
-def test_batch_retry_limits_count_causes_separately(batch: Batch, pipe: Pipe, gate: Gate) -> None:
+def test_batch_retry_limits_count_each_cause_separately(
+    batch: Batch, pipe: Pipe, gate: Gate
+) -> None:
     """A lost node and a failure, each once."""
     command = f"test $FAIRWAY_ATTEMPT != 1 || exit 3; {held(pipe, gate)}"
     limits = {"node": 1, "preemption": 0, "error": 1}

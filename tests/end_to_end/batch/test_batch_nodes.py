@@ -91,7 +91,9 @@ class TestPreemption:
         assert log[-2:] == ["attempt 1 from step 7", "done"]
 
     @pytest.mark.nightly
-    def test_logs_without_notice_have_gaps(self, batch: Batch, pipe: Pipe, gate: Gate) -> None:
+    def test_without_a_notice_the_logs_say_what_is_missing(
+        self, batch: Batch, pipe: Pipe, gate: Gate
+    ) -> None:
         command = f"echo before $FAIRWAY_ATTEMPT; exec 9>{pipe.path}; echo up >&9; "
         command += f"test $FAIRWAY_ATTEMPT = 1 || read -r _ <{gate.path}; echo after"
         run = batch.submit(batch.fairway.job(command, template="plain"))

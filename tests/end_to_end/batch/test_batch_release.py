@@ -23,7 +23,9 @@ def test_batch_release_runs_on_each_node_of_run(batch: Batch, signs: Signs, comm
     assert run.exit_code == (0 if command == "true" else 3)
 
 
-def test_batch_release_runs_after_cancel_and_setup(batch: Batch, signs: Signs, gate: Gate) -> None:
+def test_batch_release_runs_after_cancel_and_after_failed_setup(
+    batch: Batch, signs: Signs, gate: Gate
+) -> None:
     held = f"echo up >{signs}; read -r _ <{gate.path}"
     run = batch.submit(batch.fairway.job(held, template="plain", setup=setup(signs)))
     signs.lines(1)
@@ -37,7 +39,9 @@ def test_batch_release_runs_after_cancel_and_setup(batch: Batch, signs: Signs, g
     assert other.exit_code == 5
 
 
-def test_notification_is_first(batch: Batch, signs: Signs, gate: Gate, receiver: Receiver) -> None:
+def test_a_notification_does_not_wait_for_it(
+    batch: Batch, signs: Signs, gate: Gate, receiver: Receiver
+) -> None:
     batch.service.lead_nodes_to(receiver.port)
     held = setup(signs)
     held["release"] = f"read -r _ <{gate.path}; {held['release']}"

@@ -98,7 +98,9 @@ def _job(person: Person) -> Path:
     [("", NOBODY), (f", researchers: [{SOMEBODY}]", SOMEBODY)],
     ids=["the deployer", "named"],
 )
-def test_job_is_followed_and_fetched_with_these_roles(made: Made, access: str, who: str) -> None:
+def test_a_job_is_submitted_followed_and_fetched_with_these_roles(
+    made: Made, access: str, who: str
+) -> None:
     person = made(access, who)
     code, printed = person.batch.watch(_job(person))
     assert (code, person.refused) == (0, []), printed

@@ -77,7 +77,9 @@ class TestOneTask:
         code, run, log = watched(fairway, place, "echo done", **limits)
         assert (code, log) == (0, "done\n"), facts_of(fairway, run)
 
-    def test_run_has_variables_and_folders_of_its_own(self, fairway: Fairway, place: Place) -> None:
+    def test_run_has_the_variables_and_folders_of_the_contract(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         names = ["RUN", "TASK", "ATTEMPT", "NODES", "PROCESSES_PER_NODE", "WORLD_SIZE"]
         shown = " ".join(f"$FAIRWAY_{name}" for name in names)
         directories = ["SHARED_DIR", "CHECKPOINT_DIR", "SCRATCH_DIR", "OUTPUT_MODEL"]
@@ -216,7 +218,9 @@ class TestOneTask:
         assert (refused.returncode, "its attempts are 1 to 3" in refused.stderr) == (2, True)
         assert facts_of(fairway, run)["task_list"][0]["attempts"] == 3
 
-    def test_cancel_ends_all_processes(self, fairway: Fairway, place: Place, pipe: Pipe) -> None:
+    def test_cancel_ends_all_processes_of_the_run(
+        self, fairway: Fairway, place: Place, pipe: Pipe
+    ) -> None:
         held = f"exec 9>{pipe.path}; echo up >&9; sleep 300 & wait"
         run = fairway.submit(fairway.job(held, template="plain"), "--target", place.name)
         pipe.lines(1)
@@ -226,7 +230,9 @@ class TestOneTask:
         pipe.rest()  # returns when no process of the job is left
 
     @pytest.mark.one_engine("local")
-    def test_cancel_of_a_task_keeps_rest(self, fairway: Fairway, place: Place, pipe: Pipe) -> None:
+    def test_cancel_of_one_task_keeps_sibling_tasks_running(
+        self, fairway: Fairway, place: Place, pipe: Pipe
+    ) -> None:
         """The one that runs, which is not tried again, and one that waits; a retry runs both."""
         first = '[ "$FAIRWAY_TASK$FAIRWAY_ATTEMPT" = 00 ]'
         held = f"if {first}; then exec 9>{pipe.path}; echo up >&9; sleep 300 & wait; fi"
@@ -255,7 +261,9 @@ class TestOneTask:
         assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
 
     @pytest.mark.one_engine("ssh")
-    def test_exec_runs_beside(self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate) -> None:
+    def test_a_command_runs_beside_it(
+        self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
+    ) -> None:
         """In its environment, also that of the job, and in its folder."""
         held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
         job = fairway.job(f"{held}; :", template="plain", env={"MINE": HOSTILE})
@@ -327,7 +335,9 @@ class TestManyTasks:
 
     SWEEP: ClassVar = {"max_parallel": 2, "points": [{"grid": {"x": [1, 2, 3, 4]}}]}
 
-    def test_sweep_has_a_task_a_point_and_a_best(self, fairway: Fairway, place: Place) -> None:
+    def test_sweep_makes_a_task_for_each_point_and_names_the_best(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         code, run, _ = watched(
             fairway,
             place,
@@ -469,7 +479,9 @@ class TestTheTarget:
         assert fairway.within("logs", run).stdout.splitlines().count("6 4") == 4
 
     @pytest.mark.one_engine("ssh")
-    def test_logs_of_ranks_are_labelled(self, fairway: Fairway, place: Place, pipe: Pipe) -> None:
+    def test_logs_of_several_ranks_are_labelled_up_to_a_cancel(
+        self, fairway: Fairway, place: Place, pipe: Pipe
+    ) -> None:
         """By default, and also what they print in the grace of a cancel."""
         command = (
             "rank=$FAIRWAY_NODE_RANK\n"
@@ -504,7 +516,9 @@ class TestTheTarget:
         assert (task["state"], task["metrics"]) == ("cancelled", {"loss": 1.5})
 
     @pytest.mark.one_engine("ssh")
-    def test_mpirun_starts_beside_a_killed_one(self, fairway: Fairway, place: Place) -> None:
+    def test_mpirun_starts_beside_leftovers_of_a_killed_mpirun(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         """Its folder is named for its process, and a later one may have the same number."""
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")

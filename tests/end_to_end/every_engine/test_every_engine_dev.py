@@ -51,7 +51,9 @@ class TestSession:
     """`fairway dev`, from its start to its end."""
 
     @pytest.mark.one_engine("ssh")
-    def test_dev_session_keeps_its_code(self, fairway: Fairway, place: Place, home: Path) -> None:
+    def test_dev_session_continues_with_its_code_kept_in_step(
+        self, fairway: Fairway, place: Place, home: Path
+    ) -> None:
         code = fairway.folder / "src"
         (code / "pkg").mkdir(parents=True)
         (code / "pkg" / "old.py").write_text("old\n")
@@ -141,7 +143,9 @@ class TestSession:
         process.communicate(timeout=PATIENCE)
 
     @pytest.mark.one_engine("ssh")
-    def test_dev_session_unused_ends_with_124(self, fairway: Fairway, place: Place) -> None:
+    def test_dev_session_that_is_unused_ends_with_exit_code_124(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         process = fairway.start("dev", place.name, "--idle", "1s")
         out, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 124, said

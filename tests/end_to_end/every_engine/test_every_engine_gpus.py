@@ -63,7 +63,9 @@ def _running(fairway: Fairway, run: str) -> list[str]:
     return [task["gpus"] for task in tasks if task["state"] == "running"]
 
 
-def test_twelve_tasks_share_eight(fairway: Fairway, node: Place, signs: Signs, gate: Gate) -> None:
+def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
+    fairway: Fairway, node: Place, signs: Signs, gate: Gate
+) -> None:
     """Eight at a time, none of which has what another has. The ninth begins when one of them has
     ended, on its GPU, and so on: none waits until all eight have ended."""
     job = sweep(fairway, signs, gate, 12, gpus=1)
@@ -144,7 +146,9 @@ def test_cores_alone(fairway: Fairway, node: Place, signs: Signs, gate: Gate) ->
 
 
 @HERE
-def test_killed_one_holds_nothing(fairway: Fairway, node: Place, signs: Signs, gate: Gate) -> None:
+def test_a_supervisor_that_is_killed_holds_nothing(
+    fairway: Fairway, node: Place, signs: Signs, gate: Gate
+) -> None:
     """The next run has its GPUs once its tasks are gone."""
     run = fairway.submit(sweep(fairway, signs, gate, 8, gpus=1), "--target", node.name)
     said(signs, 8)
@@ -161,7 +165,9 @@ WHY = "its GPUs were below 5 % for 1s"
 
 
 @pytest.mark.one_engine("local")
-def test_run_of_idle_gpus_is_ended(fairway: Fairway, node: Place, smi: Path, signs: Signs) -> None:
+def test_a_run_whose_gpus_do_nothing_is_ended(
+    fairway: Fairway, node: Place, smi: Path, signs: Signs
+) -> None:
     """The attempts that it has left change nothing."""
     (smi / "idle").touch()
     held = f"echo up; exec 9>{signs}; sleep 600"

@@ -54,7 +54,9 @@ def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, reposit
     assert len(table.splitlines()) == 359
 
 
-def test_steps_begin_without_following(fairway: Fairway, place: Place, gate: Gate) -> None:
+def test_steps_begin_without_a_command_that_follows(
+    fairway: Fairway, place: Place, gate: Gate
+) -> None:
     """A target without an order of runs names a machine that has to stay on."""
     named = {
         "first": {"command": f"read -r _ <{gate.path}; echo 1 >$FAIRWAY_OUTPUT_ONE/one"},

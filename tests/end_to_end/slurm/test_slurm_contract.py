@@ -135,7 +135,9 @@ class TestContainers:
         assert f"--bind {slurm.shared}" in line
         assert "--writable-tmpfs docker://contoso.azurecr.io/train:1 bash" in line
 
-    def test_on_several_nodes_commands_are_in_it(self, fairway: Fairway, apptainer: Path) -> None:
+    def test_on_several_nodes_each_command_is_in_it(
+        self, fairway: Fairway, apptainer: Path
+    ) -> None:
         container = {"image": "ubuntu:24.04"}
         job = fairway.job(
             "echo in=$IN_CONTAINER", template="every-node", nodes=3, container=container

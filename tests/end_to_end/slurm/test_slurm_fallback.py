@@ -30,7 +30,9 @@ def _job(fairway: Fairway) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("state", ["down", "drain"])
-def test_idle_partition_is_passed_over(fairway: Fairway, spare: SlurmCluster, state: str) -> None:
+def test_a_partition_that_starts_nothing_is_passed_over(
+    fairway: Fairway, spare: SlurmCluster, state: str
+) -> None:
     spare.run("scontrol", "update", "PartitionName=sim", f"State={state}")
     job, ran = _job(fairway)
     done = fairway("submit", job, *BOTH, "--run-id", "both", "--watch")
@@ -43,7 +45,9 @@ def test_idle_partition_is_passed_over(fairway: Fairway, spare: SlurmCluster, st
     assert jobs == ["spare"]
 
 
-def test_slurm_fallback_refused_by_all_has_no_run(fairway: Fairway, spare: SlurmCluster) -> None:
+def test_slurm_fallback_refused_by_all_partitions_records_no_run(
+    fairway: Fairway, spare: SlurmCluster
+) -> None:
     for name in ("sim", "spare"):
         spare.run("scontrol", "update", f"PartitionName={name}", "State=DRAIN")
     fairway.refused(

@@ -112,7 +112,9 @@ def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
 
 
 @pytest.mark.usefixtures("secrets_service")
-def test_secret_reaches_its_person_alone(team: Team, fairway: Fairway, tmp_path: Path) -> None:
+def test_a_secret_reaches_the_job_of_whom_it_names_and_nobody_elses(
+    team: Team, fairway: Fairway, tmp_path: Path
+) -> None:
     said = {}
     for name in NAMES:
         vault = {"vault_url": "https://lab.vault.azure.net"}

@@ -45,7 +45,9 @@ def outcome(fairway: Fairway, run: str, code: int = 0) -> dict[str, Any]:
 class TestAgain:
     """A task that starts again goes on from its checkpoint, and its attempts count on."""
 
-    def test_after_a_requeue(self, fairway: Fairway, slurm: SlurmCluster, signs: Signs) -> None:
+    def test_after_scontrol_requeue(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
+    ) -> None:
         run = fairway.submit(fairway.job(COUNTS.format(signs=signs), template="plain"), *TARGET)
         assert signs.lines(1) == ["attempt=0 count=0"]
         slurm.run("scontrol", "requeue", job_of(slurm, run))
@@ -196,7 +198,9 @@ class TestCutOff:
         assert len(listed.split()) == 1
 
     @pytest.mark.nightly
-    def test_several_make_one_job(self, fairway: Fairway, slurm: SlurmCluster, gate: Gate) -> None:
+    def test_several_at_once_are_one_job(
+        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
+    ) -> None:
         job = fairway.job(f"read <{gate.path}", template="plain", code={"exclude": ["*"]})
         started = []
         for number in range(4):

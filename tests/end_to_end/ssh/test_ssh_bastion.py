@@ -80,7 +80,9 @@ def test_a_shell_opens_and_closes_the_way(fairway: Any, bastion: Bastion) -> Non
     _await_end(bastion)
 
 
-def test_port_is_gone_with_its_command(bastion: Bastion, hello: Callable[..., str]) -> None:
+def test_a_port_comes_here_and_is_gone_with_the_command(
+    bastion: Bastion, hello: Callable[..., str]
+) -> None:
     """By a connection of its own."""
     hello("-t", "box")
     _await_end(bastion)
@@ -210,7 +212,9 @@ def _declare(folder: Path, **fields: Any) -> None:
     project.write_text(json.dumps({"targets": [{**record, **fields}]}))
 
 
-def test_data_goes_to_the_hosts_storage(fairway: Any, bastion: Bastion, account: Account) -> None:
+def test_data_goes_to_storage_that_the_host_alone_knows_and_back(
+    fairway: Any, bastion: Bastion, account: Account
+) -> None:
     """Each command opens one tunnel; without the host as the way there is none."""
     words = fairway.folder / "words"
     (words / "sub").mkdir(parents=True)
@@ -236,7 +240,9 @@ def test_data_goes_to_the_hosts_storage(fairway: Any, bastion: Bastion, account:
 
 
 @pytest.mark.nightly
-def test_data_is_whole_after_a_cut(fairway: Any, bastion: Bastion, account: Account) -> None:
+def test_data_arrives_whole_over_a_tunnel_that_is_cut(
+    fairway: Any, bastion: Bastion, account: Account
+) -> None:
     """In the middle of a file, on the way there and on the way back."""
     content = os.urandom(3 * BLOCK)
     (fairway.folder / "big").write_bytes(content)

@@ -68,7 +68,9 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
 
 
 @pytest.mark.nightly
-def test_lost_run_leaves_nodes_to_others(team: Team, fairway: Fairway, tmp_path: Path) -> None:
+def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
+    team: Team, fairway: Fairway, tmp_path: Path
+) -> None:
     """Also what is left of it in the queue."""
     own = {name: {"FAIRWAY_SSH_CONFIG": str(team.config(name))} for name in NAMES}
     fairway.folder = team.project("ada", tmp_path / "ada")

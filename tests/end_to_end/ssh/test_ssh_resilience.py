@@ -73,7 +73,9 @@ def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
     assert done.read_text().split() == [f"job-{number}" for number in range(killed + 1)]
 
 
-def test_submission_cut_off_says_so(fairway: Any, cluster: SshCluster, ssh_log: Path) -> None:
+def test_a_submission_that_was_cut_off_says_so(
+    fairway: Any, cluster: SshCluster, ssh_log: Path
+) -> None:
     """It is queued, with the way on; cancel ends it for good."""
     job = fairway.job("true", template="plain")
     fairway("submit", job, "-t", "pair", "--run-id", "cut", KILL_AFTER="3")
@@ -92,7 +94,9 @@ def test_submission_cut_off_says_so(fairway: Any, cluster: SshCluster, ssh_log: 
 # The connection, a look whether the run was retried elsewhere, the orders, the start.
 @pytest.mark.parametrize("last", ["3", "4"], ids=["before its start", "after its start"])
 @pytest.mark.nightly
-def test_killed_retry_is_once(fairway: Any, cluster: SshCluster, ssh_log: Path, last: str) -> None:
+def test_a_retry_that_is_killed_goes_on_and_runs_once(
+    fairway: Any, cluster: SshCluster, ssh_log: Path, last: str
+) -> None:
     tries = fairway.folder / "tries"
     job = fairway.job(f"echo try >>{tries}; test $FAIRWAY_ATTEMPT != 0", template="plain")
     run = fairway.submit(job, "-t", "pair")
@@ -106,7 +110,9 @@ def test_killed_retry_is_once(fairway: Any, cluster: SshCluster, ssh_log: Path, 
     assert tries.read_text() == "try\ntry\n"
 
 
-def test_logs_survive_a_cut(fairway: Any, cluster: SshCluster, signs: Any, gate: Any) -> None:
+def test_logs_are_followed_over_a_connection_that_breaks(
+    fairway: Any, cluster: SshCluster, signs: Any, gate: Any
+) -> None:
     """Nothing of the log is missing, and nothing is there twice."""
     count = f"for i in 1 2 3; do echo line $i; echo $i >{signs}; read -r _ <{gate.path}; done"
     run = fairway.submit(fairway.job(count, template="plain"), "-t", "pair")
@@ -161,7 +167,9 @@ def test_another_node_takes_over_where_main_host_is_gone(fairway: Any, cluster: 
 
 
 @pytest.mark.nightly
-def test_states_of_runs_are_one_command(fairway: Any, cluster: SshCluster, ssh_log: Path) -> None:
+def test_the_states_of_many_runs_are_one_command(
+    fairway: Any, cluster: SshCluster, ssh_log: Path
+) -> None:
     runs = {fairway.submit(fairway.job("true", template="plain"), "-t", "pair") for _ in range(3)}
     ssh_log.write_text("")
     assert {each["run_id"] for each in json.loads(fairway.within("list", "--json").stdout)} == runs

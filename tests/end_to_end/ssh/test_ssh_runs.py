@@ -73,7 +73,9 @@ def test_ssh_each_node_runs_the_command_verbatim(fairway: Any, cluster: SshClust
         }
 
 
-def test_host_that_dies_fails_the_run(fairway: Any, cluster: SshCluster, signs: Any) -> None:
+def test_a_host_that_dies_fails_the_run_which_says_so(
+    fairway: Any, cluster: SshCluster, signs: Any
+) -> None:
     job = fairway.job(f"echo up >{signs}; sleep 600", template=EACH, nodes=3)
     run = fairway.submit(job, "-t", "pair")
     signs.lines(3)
@@ -171,7 +173,9 @@ def test_ssh_second_run_waits_for_the_nodes_of_the_first(
     assert signs.all() == ["wide"] * 6 + ["narrow"]
 
 
-def test_queue_outlives_killed_supervisor(fairway: Any, cluster: SshCluster, signs: Any) -> None:
+def test_the_queue_outlives_a_supervisor_that_is_killed(
+    fairway: Any, cluster: SshCluster, signs: Any
+) -> None:
     """Its nodes become free, its run is lost, and what it ran is ended before the next starts."""
     long = fairway.job(f"echo up >{signs}; exec sleep 600", "long.yaml", template=EACH, nodes=3)
     first = fairway.submit(long, "-t", "pair")

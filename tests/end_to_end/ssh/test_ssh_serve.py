@@ -19,7 +19,9 @@ np.savez(os.environ["FAIRWAY_OUTPUT_MODEL"] + "/model.npz",
 """
 
 
-def test_model_on_node_is_asked_from_here(fairway: Any, cluster: Any, repository: Path) -> None:
+def test_a_model_on_a_node_answers_requests_from_here(
+    fairway: Any, cluster: Any, repository: Path
+) -> None:
     (fairway.folder / "model.py").write_text(_MODEL)
     model = fairway.job("python model.py", template="plain", outputs={"model": {}})
     train = fairway.submit(model, "--target", "local")

@@ -93,7 +93,9 @@ def test_words_reach_the_host_as_they_stand(remote_host: RemoteHost) -> None:
     assert ended.out == "|".join([*words, ""]).encode() + b"\0in"
 
 
-def test_ssh_transport_closes_its_connection(cluster: SshCluster, remote_host: RemoteHost) -> None:
+def test_ssh_transport_uses_one_connection_and_closes_it(
+    cluster: SshCluster, remote_host: RemoteHost
+) -> None:
     assert isinstance(remote_host.connection, ssh.Ssh)
     for _ in range(3):
         remote_host.connection.run(["true"], deadline=_DEADLINE)

@@ -114,7 +114,9 @@ def test_azure_call_pauses_as_asked_and_not_for_a_closed_port() -> None:
 
 
 @pytest.mark.parametrize("offered", [True, False])
-def test_azure_call_gives_up_at_deadline(monkeypatch: pytest.MonkeyPatch, offered: bool) -> None:
+def test_azure_call_gives_up_within_its_deadline(
+    monkeypatch: pytest.MonkeyPatch, offered: bool
+) -> None:
     """And the hint names the option where the command has it."""
     monkeypatch.setattr(outage._Choice, "offered", offered)
     made = calls(100.0)
@@ -138,7 +140,9 @@ def test_a_command_that_only_looks_gives_up_sooner_unless_a_deadline_is_named(
 
 
 @pytest.mark.parametrize(("fails", "brief"), [(True, True), (False, True), (True, False)])
-def test_silent_service_is_named(monkeypatch: pytest.MonkeyPatch, fails: bool, brief: bool) -> None:
+def test_a_service_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, fails: bool, brief: bool
+) -> None:
     """A call that may take long counts as silent only from its first failure on."""
     monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
@@ -274,7 +278,9 @@ def test_azure_call_without_sign_in_reports_one_sentence_and_az_login(said: str,
     assert any("install-azure-cli" in line for line in before) is ("not found" in why)
 
 
-def test_unknown_name_is_not_looked_up_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_nobody_knows_is_not_looked_up_for_ten_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("fairway_runner.engines.azure_calls._UNKNOWN_NAME", 0.0)
 
     looked: list[object] = []

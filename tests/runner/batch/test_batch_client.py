@@ -72,7 +72,9 @@ def test_only_the_jobs_of_the_pool_are_listed(account: Account) -> None:
     ("action", "body"),
     [("resume", None), ("drain", b'{"nodeDisableSchedulingOption": "taskcompletion"}')],
 )
-def test_action_without_options_is_bare(account: Account, action: str, body: bytes | None) -> None:
+def test_an_action_without_options_has_no_body(
+    account: Account, action: str, body: bytes | None
+) -> None:
     pools.act(account, action, "tvm-1")
     [request] = account.client.asked  # type: ignore[attr-defined]
     assert request.content == body

@@ -122,7 +122,9 @@ def test_batch_kept_input_digest_follows_from_its_contents(make_run: MakeRun) ->
         ),
     ],
 )
-def test_batch_kept_input_that_is_gone_is_refused(make_run: MakeRun, entry: Staged) -> None:
+def test_batch_kept_input_that_no_longer_exists_is_refused(
+    make_run: MakeRun, entry: Staged
+) -> None:
     run = run_on(make_run, pool())
     planned(run, entry)
     storage: Any = Blobs()

@@ -111,7 +111,9 @@ def test_what_ends_the_program_before_the_connection_leaves_no_user_and_no_key(
     assert (users, list(tmp_path.iterdir())) == ([], [])
 
 
-def test_user_of_connection_is_renewed_as_long_as_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_of_a_connection_is_renewed_for_as_long_as_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(engine, "_RENEWAL", 0.01)
     renewed, twice = [], threading.Event()
 

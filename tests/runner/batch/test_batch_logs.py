@@ -43,7 +43,9 @@ def look(run: Run, service: Files, *statuses: TaskState) -> dict[int, int]:
 class TestOnce:
     """No byte is copied twice, and none is left out."""
 
-    def test_batch_log_lines_appear_once_to_three_readers(self, run: Run, service: Files) -> None:
+    def test_batch_log_lines_appear_once_with_three_concurrent_readers(
+        self, run: Run, service: Files
+    ) -> None:
         written: list[bytes] = []
 
         def grow(task: str, name: str) -> None:
@@ -60,7 +62,9 @@ class TestOnce:
         look(run, service)
         assert run.log_text(0) == service.node["0", "stdout.txt"].decode()
 
-    def test_batch_log_lines_appear_once_after_failed_looks(self, run: Run, service: Files) -> None:
+    def test_batch_log_lines_appear_once_after_a_look_that_failed_half_way(
+        self, run: Run, service: Files
+    ) -> None:
         service.say("0", b"one\n")
 
         def fail(task: str, _name: str) -> None:
@@ -76,7 +80,9 @@ class TestOnce:
         assert run.log_text(0) == "one\n"
 
     @pytest.mark.parametrize("room", [0, 3, 6000])
-    def test_batch_log_lines_survive_a_full_disk(self, run: Run, service: Files, room: int) -> None:
+    def test_batch_log_lines_appear_once_after_looks_with_a_full_disk(
+        self, run: Run, service: Files, room: int
+    ) -> None:
         """The kernel takes no byte beyond the limit of any file, the facts of the copies among
         them; a write that has room for a part leaves that part."""
         service.say("0", b"one\n")
@@ -100,7 +106,9 @@ class TestOnce:
         look(run, service)
         assert run.log_text(0) == service.node["0", "stdout.txt"].decode()
 
-    def test_batch_log_lines_appear_once_after_lost_node(self, run: Run, service: Files) -> None:
+    def test_batch_log_lines_appear_once_when_storage_replaces_a_lost_node(
+        self, run: Run, service: Files
+    ) -> None:
         service.say("0", b"one\n")
         look(run, service)
         service.stored["r-1/0/stdout.txt"] = b"one\ntwo\n"
@@ -144,7 +152,9 @@ class TestAttempts:
         assert ("lost its node" in text) is lost
         assert text.endswith("\ninstall openssh-server\n")
 
-    def test_batch_log_has_no_loss_before_its_node_tells(self, run: Run, service: Files) -> None:
+    def test_batch_log_of_an_attempt_reports_no_loss_before_its_node_brings_it(
+        self, run: Run, service: Files
+    ) -> None:
         service.say("0", b"first")
         look(run, service)
         del service.node["0", "wd/logs/attempt.txt"]
@@ -167,7 +177,9 @@ class TestAttempts:
         look(run, service, again)
         assert run.log_text(0) == "first and its end\nsecond\n"
 
-    def test_old_marker_stays_until_the_node_has_begun(self, run: Run, service: Files) -> None:
+    def test_a_marker_of_the_one_before_stays_until_the_node_has_begun(
+        self, run: Run, service: Files
+    ) -> None:
         service.say("0", b"first, and long\n")
         again = status(attempt=1, started=2.0)
         look(run, service, again)  # what is there is still of the first
@@ -176,7 +188,9 @@ class TestAttempts:
         look(run, service, again)
         assert run.log_text(0) == "first, and long\nsecond\n"
 
-    def test_batch_log_of_attempt_begun_in_look_is_whole(self, run: Run, service: Files) -> None:
+    def test_batch_log_of_an_attempt_that_starts_during_a_look_is_complete(
+        self, run: Run, service: Files
+    ) -> None:
         service.say("0", b"first\n")
         look(run, service)
 
@@ -191,7 +205,9 @@ class TestAttempts:
         look(run, service, status(attempt=1, started=2.0))
         assert run.log_text(0) == "first\nsecond attempt\n"
 
-    def test_batch_log_of_attempts_is_whole_at_first_look(self, run: Run, service: Files) -> None:
+    def test_batch_log_of_all_attempts_is_complete_at_the_first_look(
+        self, run: Run, service: Files
+    ) -> None:
         service.begin("0", 2, b"first\n", b"second\n")
         service.say("0", b"third\n")
         assert look(run, service, status("succeeded", started=3.0))[0] == 2

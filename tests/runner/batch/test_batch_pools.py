@@ -138,7 +138,9 @@ def test_pool_that_cannot_run_a_job_refuses_it(
         ),
     ],
 )
-def test_pool_that_shares_nothing_says_so(fields: dict[str, Any], message: str, hint: str) -> None:
+def test_a_pool_whose_nodes_share_nothing_says_so(
+    fields: dict[str, Any], message: str, hint: str
+) -> None:
     one = Job(name="x", command="true", **fields)
     finding = refused(lambda: pools.require_pool(account(**HELD), one))
     assert finding.id == "no-shared-folder"
@@ -232,7 +234,9 @@ def test_batch_doctor_says_what_is_wrong_with_storage_and_with_pool(engine: Batc
     assert "tvm-1" in found[2]
 
 
-def test_run_that_is_queued_has_no_host(engine: BatchEngine, make_run: Callable[..., Run]) -> None:
+def test_a_run_that_has_not_begun_has_no_host(
+    engine: BatchEngine, make_run: Callable[..., Run]
+) -> None:
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued")
     found = refused(lambda: engine.main_host(run))
     assert found.message == "no task of job-aaaaaa has begun"
@@ -308,11 +312,15 @@ BEFORE, AFTER = "2026-11-23T07:00:00Z", "2026-11-23T09:00:00Z"
         ),
     ],
 )
-def test_batch_reason_counts_jobs(jobs: list[tuple[str, str, int, str, int]], said: str) -> None:
+def test_batch_waiting_reason_counts_jobs_that_come_first(
+    jobs: list[tuple[str, str, int, str, int]], said: str
+) -> None:
     assert pools.why_waiting(Queue(*jobs), MINE) == NODES + said  # type: ignore[arg-type]
 
 
-def test_batch_reason_without_counts_asks_no_later_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_reason_without_counts_asks_for_no_later_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     account = Queue(("new", "active", 0, AFTER, 4), ("old", "active", 0, BEFORE, 4))
     pools.why_waiting(account, MINE)  # type: ignore[arg-type]
     assert account.asked == ["old"]

@@ -83,7 +83,9 @@ def test_an_interval_is_of_whole_minutes() -> None:
         ({"finally": {"command": "true"}}, 2, "a `finally:`"),
     ],
 )
-def test_schedule_starts_a_task_on_a_node(fields: dict[str, Any], tasks: int, what: str) -> None:
+def test_a_schedule_starts_one_task_on_a_whole_node(
+    fields: dict[str, Any], tasks: int, what: str
+) -> None:
     def prepared(tasks: int, **fields: Any) -> Any:
         job = Job.model_validate({"name": "x", "command": "true", **fields})
         return SimpleNamespace(job=job, plan=SimpleNamespace(tasks=tasks))

@@ -81,7 +81,9 @@ class TestEndings:
             ending(state="running"),
         ],
     )
-    def test_invalid_or_foreign_one_is_ignored(self, run: Run, files: Any, text: bytes) -> None:
+    def test_one_that_is_invalid_or_of_another_task_is_ignored(
+        self, run: Run, files: Any, text: bytes
+    ) -> None:
         files.node[ENDING] = text
         assert self.look(run, files, self.FAILED) == (self.FAILED, None)
 
@@ -122,7 +124,9 @@ class TestEndings:
         status, over = self.look(run, files, replace(self.FAILED, exit_code=74))
         assert (status.reason, over, files.asked) == ("x", None, 1)
 
-    def test_task_with_idle_gpus_is_warned_of_while_it_runs(self, run: Run, files: Any) -> None:
+    def test_a_task_whose_gpus_are_idle_is_warned_of_while_it_runs(
+        self, run: Run, files: Any
+    ) -> None:
         plan = RunPlan("r-1", "/x", idle_gpu=IdleGpu(5.0, 60.0, WARN))
         (run.folder / "plan.json").write_text(plan.text())
         status = TaskState("running", attempt=1)

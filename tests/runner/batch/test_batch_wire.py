@@ -148,7 +148,9 @@ class TestTasks:
             ("a/b", "always", ("outputs/a/b", "r/0/outputs/model/a/b", "taskcompletion")),
         ],
     )
-    def test_outputs_when(self, pattern: str, when: str, expected: tuple[str, str, str]) -> None:
+    def test_outputs_by_condition(
+        self, pattern: str, when: str, expected: tuple[str, str, str]
+    ) -> None:
         spec = replace(SPEC, outputs={"model": Output(pattern, when)})
         kept = wire().task(spec)["outputFiles"]
         assert [each["filePattern"] for each in kept[:2]] == ["../std*.txt", "logs/*.txt"]

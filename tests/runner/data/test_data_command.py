@@ -45,7 +45,9 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_folder_there_and_back(folder: Path, source: Path, prefix: str, here: RunFairway) -> None:
+def test_a_folder_goes_there_and_back(
+    folder: Path, source: Path, prefix: str, here: RunFairway
+) -> None:
     code, out, err = here("data", "put", "src", f"sim:datasets/{prefix}", "--json")
     assert code == 0, err
     facts = json.loads(out)
@@ -62,7 +64,9 @@ def test_folder_there_and_back(folder: Path, source: Path, prefix: str, here: Ru
         assert (code, json.loads(out)["files"], json.loads(out)["unchanged"]) == (0, [], 3)
 
 
-def test_links_are_followed_and_odd_ones_named(folder: Path, prefix: str, here: RunFairway) -> None:
+def test_links_are_followed_and_what_storage_cannot_hold_is_named(
+    folder: Path, prefix: str, here: RunFairway
+) -> None:
     (folder / "src" / "empty").mkdir(parents=True)
     (folder / "more").mkdir()
     (folder / "more" / "a.txt").write_text("a")
@@ -105,7 +109,9 @@ def test_a_path_is_whole_words(folder: Path, prefix: str, here: RunFairway) -> N
     assert [each["name"] for each in json.loads(out)] == [f"{prefix}/words/a"]
 
 
-def test_folders_list_all_below(folder: Path, source: Path, prefix: str, here: RunFairway) -> None:
+def test_folders_are_listed_with_what_is_below(
+    folder: Path, source: Path, prefix: str, here: RunFairway
+) -> None:
     here("data", "put", "src", f"sim:datasets/{prefix}")
     _, out, _ = here("data", "ls", f"sim:datasets/{prefix}", "--json")
     found = {each["name"]: (each["bytes"], each["blobs"]) for each in json.loads(out)}
@@ -186,7 +192,9 @@ def test_a_download_goes_on_where_it_was_cut_off(
     assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
 
 
-def test_half_a_download_of_another_is_unused(folder: Path, prefix: str, here: RunFairway) -> None:
+def test_half_a_download_of_another_version_is_no_use(
+    folder: Path, prefix: str, here: RunFairway
+) -> None:
     (folder / "large").write_bytes(os.urandom(2 * BLOCK))
     place = f"sim:datasets/{prefix}/large"
     here("data", "put", "large", place)

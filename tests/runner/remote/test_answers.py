@@ -202,7 +202,9 @@ def test_an_answer_that_cannot_be_read_is_said_to_be_one(tmp_path: Path, said: s
 @pytest.mark.parametrize(
     "nodes", [None, [{}], [{"name": "n1", "age": "1"}], [{"name": "n1", "address": 7}]]
 )
-def test_remote_nodes_damaged_are_refused(monkeypatch: pytest.MonkeyPatch, nodes: object) -> None:
+def test_remote_nodes_answer_that_is_damaged_is_refused(
+    monkeypatch: pytest.MonkeyPatch, nodes: object
+) -> None:
     host = RemoteHost(Host({"answer": {"nodes": nodes}}), "/data/fairway")  # type: ignore[arg-type]
     monkeypatch.setattr(RemoteEngine, "remote_host", host)
     engine = engine_for(TARGET)
@@ -231,7 +233,9 @@ def test_a_host_that_gives_none_is_said_to_give_none(
     assert hint in finding.hint
 
 
-def test_code_that_is_nowhere_is_said_to_be_gone(tmp_path: Path, make_run: MakeRun) -> None:
+def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
+    tmp_path: Path, make_run: MakeRun
+) -> None:
     run = make_run("job-aaaaaa", engine="ssh", target="lab")
     (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())
     said = {"answer": {"has_code": False, "draft": "/d"}}

@@ -125,7 +125,9 @@ def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
         assert process.stdout.readline() == b"more\n"
 
 
-def test_bastion_tunnel_ends_if_ssh_has_gone_before_az(bastion: Bastion, echo: None) -> None:
+def test_bastion_tunnel_ends_when_ssh_has_gone_before_az_listens(
+    bastion: Bastion, echo: None
+) -> None:
     with _start(bastion) as process:
         out, err = process.communicate(timeout=PATIENCE)
         assert (out, err) == (b"", b"")

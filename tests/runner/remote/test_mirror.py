@@ -110,7 +110,9 @@ def test_states_and_logs_come_as_they_change(
     assert calls == [], "all is known of a run that has ended"
 
 
-def test_long_logs_in_part(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_logs_come_in_pieces(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = submitted(tmp_path, tasks=2)
     folder = there(tmp_path, run)
     long = os.urandom(9 << 20)
@@ -295,7 +297,9 @@ def test_a_damaged_run_of_a_cluster_hides_no_other(mirror: Mirror, tmp_path: Pat
 
 
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json"])
-def test_run_damaged_there_holds_up_no_other(mirror: Mirror, tmp_path: Path, file: str) -> None:
+def test_a_run_damaged_at_the_cluster_holds_up_no_other(
+    mirror: Mirror, tmp_path: Path, file: str
+) -> None:
     broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
     for run in (broken, sound):
         say(there(tmp_path, run), "succeeded")
@@ -311,7 +315,9 @@ def test_run_damaged_there_holds_up_no_other(mirror: Mirror, tmp_path: Path, fil
 
 @pytest.mark.parametrize("text", ["{", '{"submission": "x"}'])
 @pytest.mark.parametrize("file", ["engine.json", "tasks/0/state.json"])
-def test_damaged_run_holds_up_none(mirror: Mirror, tmp_path: Path, file: str, text: str) -> None:
+def test_a_run_damaged_here_holds_up_no_other(
+    mirror: Mirror, tmp_path: Path, file: str, text: str
+) -> None:
     broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
     for run in (broken, sound):
         say(there(tmp_path, run), "succeeded")

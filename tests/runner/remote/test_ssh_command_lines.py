@@ -87,7 +87,9 @@ def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_pat
 
 
 @pytest.mark.parametrize(("address", "tries"), [("127.0.0.1", 1), ("10.0.0.4", 3)])
-def test_ssh_refusal_of_this_machine_is_final(ssh_that: SshThat, address: str, tries: int) -> None:
+def test_ssh_connection_refused_on_this_machine_is_not_retried(
+    ssh_that: SshThat, address: str, tries: int
+) -> None:
     said = f"ssh: connect to host {address} port 22: Connection refused"
     tried = ssh_that(f'echo "{said}" >&2; exit 255')
     host = Ssh(address, "")

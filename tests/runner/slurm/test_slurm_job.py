@@ -99,7 +99,9 @@ def state(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_task_on_full_disk_ends_as_its_program(tmp_path: Path, node: Path, code: int) -> None:
+def test_a_task_whose_disk_is_full_for_a_while_ends_as_its_program_did(
+    tmp_path: Path, node: Path, code: int
+) -> None:
     script = f"touch {tmp_path}/runs/{RUN}/full; exit {code}"
     done = run_job(tmp_path, script, "n1")
     assert (done.returncode, done.stderr) == (code, "")

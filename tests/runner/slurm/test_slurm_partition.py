@@ -61,7 +61,9 @@ def test_a_partition_that_is_not_there_names_the_others(monkeypatch: pytest.Monk
     assert raised.value.record["hint"] == "it has: hb, nd"
 
 
-def test_our_job_is_asked_another_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_of_ours_is_asked_and_another_sent_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name_file = tmp_path / "name"
     name_file.write_text('SLURMD_OPTIONS="-N nd-0"\n')
     comment = Part("tasks", 0, [0], 1, 1).comment("digits-abc", 0)

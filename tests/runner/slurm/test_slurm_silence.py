@@ -71,7 +71,9 @@ def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
 
 
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json", "control.json"])
-def test_damaged_run_hides_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+def test_a_damaged_run_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
     monkeypatch.setattr(runs, "jobs_named", lambda _: [])
     monkeypatch.setattr(runs, "look_up", lambda *_: None)
     for name in ("job-1", "job-2"):
@@ -84,7 +86,9 @@ def test_damaged_run_hides_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert found["job-2"]["state"]["state"] == "lost"  # as Slurm knows no job of it
 
 
-def test_damaged_run_is_cancelled_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_file_is_damaged_is_cancelled_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     going_run(tmp_path / "runs" / "job-1")
     (tmp_path / "runs" / "job-1" / "control.json").write_text('{"parts": [')
     listed = Element("7", -1, "RUNNING", "", "", "", "fairway job-1 tasks 0 0")
@@ -95,7 +99,9 @@ def test_damaged_run_is_cancelled_by_name(tmp_path: Path, monkeypatch: pytest.Mo
     assert [words[-1] for words in ordered] == ["7", "7"]
 
 
-def test_run_ends_after_a_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_though_the_one_before_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ended = Element("7", -1, "CANCELLED", "DependencyNeverSatisfied", "", "", "")
     monkeypatch.setattr(runs, "jobs_named", lambda _: [ended])
     for name, after in (("job-1", ()), ("job-2", ("job-1",))):

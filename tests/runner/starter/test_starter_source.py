@@ -46,7 +46,9 @@ def test_a_clone_is_named_with_its_origin_and_commit(clone: Path, remote: str, u
 
 
 @pytest.mark.parametrize("remote", [None, "/srv/fairway", "../fairway"])
-def test_clone_of_this_machine_alone_is_named_with_note(clone: Path, remote: str | None) -> None:
+def test_a_clone_that_only_this_machine_has_is_named_with_a_note(
+    clone: Path, remote: str | None
+) -> None:
     if remote:
         _git(clone, "remote", "add", "origin", remote)
     source = from_clone(clone)

@@ -120,7 +120,9 @@ def test_drift_is_told_in_one_issue_until_it_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stack", [{"changes": [{}]}, {"state": "failed"}, {"state": "waiting"}])
-def test_drift_workflow_opens_issue_for_other_drift(tmp_path: Path, stack: dict[str, Any]) -> None:
+def test_drift_workflow_opens_an_issue_for_other_deviations(
+    tmp_path: Path, stack: dict[str, Any]
+) -> None:
     _drifted(tmp_path, **stack)
     assert len(_run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"]) == 1
 

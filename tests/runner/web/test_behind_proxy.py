@@ -151,7 +151,9 @@ def test_a_link_from_elsewhere_leads_to_pages_alone(sign_in: SignIn, site: str) 
         {"Sec-Fetch-Site": "same-origin"},
     ],
 )
-def test_other_page_is_refused(sign_in: SignIn, make_run: MakeRun, headers: dict[str, str]) -> None:
+def test_another_page_sends_nothing(
+    sign_in: SignIn, make_run: MakeRun, headers: dict[str, str]
+) -> None:
     """The proxy adds the token to what any page makes a browser send."""
     make_run("job-a", state="running")
     client = sign_in("Operator")

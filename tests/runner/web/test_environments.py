@@ -28,7 +28,9 @@ def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_environments_are_listed_with_mistakes_at_lines(client: TestClient, project: Path) -> None:
+def test_environments_are_listed_with_mistakes_at_their_line(
+    client: TestClient, project: Path
+) -> None:
     page = client.get("/environments").text
     assert 'href="/environments/mine"' in page
     listed = client.get("/api/v1/environments").json()

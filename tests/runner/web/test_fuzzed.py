@@ -36,7 +36,9 @@ def described(store: RunStore, make_run: MakeRun) -> Any:
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize("call", _CALLS, ids=" ".join)
-def test_api_calls_conform_to_document(described: Any, call: tuple[str, str], mode: str) -> None:
+def test_api_calls_conform_to_the_openapi_document(
+    described: Any, call: tuple[str, str], mode: str
+) -> None:
     from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis.errors import Unsatisfiable
     from schemathesis import GenerationMode

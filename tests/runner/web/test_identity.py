@@ -81,7 +81,9 @@ def _unsigned(header: dict[str, Any], claims: dict[str, Any]) -> str:
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )
-def test_refused_tokens(verifier: Verifier, entra: Entra, facts: dict[str, Any], why: str) -> None:
+def test_a_wrong_token_is_none(
+    verifier: Verifier, entra: Entra, facts: dict[str, Any], why: str
+) -> None:
     status, message = refusal(verifier, entra.token("Operator", **facts))
     assert status == 401
     assert message == f"the token of the sign-in is not accepted: {why}"
@@ -173,7 +175,9 @@ def test_tokens_with_unknown_keys_do_not_make_it_ask_without_end(
     assert entra.fetches == before + 1
 
 
-def test_known_keys_hold_for_an_hour_alone(verifier: Verifier, entra: Entra, clock: Clock) -> None:
+def test_known_keys_hold_for_an_hour_while_nobody_answers(
+    verifier: Verifier, entra: Entra, clock: Clock
+) -> None:
     for _ in range(3):
         verifier.person(entra.token("Reader"))
     assert entra.fetches == 1
@@ -229,7 +233,9 @@ def answers(keys: EntraKeys, entra: Entra) -> dict[str, Any]:
     return known
 
 
-def test_tenants_keys_are_taken(verifier: Verifier, answers: dict[str, Any], entra: Entra) -> None:
+def test_keys_of_the_tenant_are_taken(
+    verifier: Verifier, answers: dict[str, Any], entra: Entra
+) -> None:
     entra.published = ("one", "two")
     answers["keys"]["keys"] = entra.jwks(issuer=f"{LOGIN}/{{tenantid}}/v2.0")
     for key in entra.published:

@@ -137,7 +137,9 @@ def test_an_id_that_is_used_again_is_another_run(store: RunStore, make_run: Make
     assert [each.record.tasks for each in runs.unsorted()] == [2]
 
 
-def test_failed_look_is_told_and_repeated(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_fails_is_told_and_not_the_last(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refresher = Refresher(Runs(store.base), pause=0.0)
     told: list[str] = []
     again = threading.Event()

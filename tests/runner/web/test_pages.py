@@ -32,7 +32,9 @@ def test_list_page_names_runs_and_has_a_fragment(client: TestClient, make_run: M
     assert 'href="/runs/job-c"' in fragment
 
 
-def test_pages_escape_text_and_cancel_an_unsent_run(client: TestClient, make_run: MakeRun) -> None:
+def test_pages_escape_a_runs_text_and_cancel_an_unsent_one(
+    client: TestClient, make_run: MakeRun
+) -> None:
     """Its target is not even known."""
     run = make_run("job-a", [{"state": "queued"}], "queued", engine="ssh", target="pair")
     for page in ("/", "/runs/job-a"):

@@ -103,7 +103,9 @@ def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str)
         ([_line([["a/", 1, False]]), b"x"], "it does not list its files"),
     ],
 )
-def test_bad_sent_code_is_refused(client: TestClient, pieces: list[bytes], message: str) -> None:
+def test_sent_code_that_is_invalid_is_refused(
+    client: TestClient, pieces: list[bytes], message: str
+) -> None:
     answer = _check(client, _send(client, *pieces))
     assert answer.status_code == 422
     assert f"the code that was sent cannot be used: {message}" in answer.text or (
@@ -170,7 +172,9 @@ def test_sent_code_is_kept_in_a_folder_of_each_person(sign_in: SignIn, far: dict
     assert "the server does not have the code" in _check(other, code, **far).text
 
 
-def test_sent_code_is_not_run_there(sign_in: SignIn, far: dict[str, Any], project: Path) -> None:
+def test_sent_code_runs_nothing_on_the_server(
+    sign_in: SignIn, far: dict[str, Any], project: Path
+) -> None:
     evil = b"def points():\n    open('ran', 'w').close()\n    yield {'x': 1}\n"
     mine = b"{# description: mine #}\necho mine\n"
     files = [["evil.py", len(evil), False], ["job_templates/mine.sh.j2", len(mine), False]]

@@ -73,7 +73,9 @@ def test_the_laptops_code_runs(
     assert not list((store.base / "sent").glob("*/.*"))
 
 
-def test_submit_sends_all_folders(send: Ask, laptop: Path, store: RunStore, tmp_path: Path) -> None:
+def test_submit_to_server_sends_linked_and_empty_folders(
+    send: Ask, laptop: Path, store: RunStore, tmp_path: Path
+) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "word.txt").write_text("linked\n")
     (laptop / "lib").symlink_to(tmp_path / "lib")
@@ -217,7 +219,9 @@ def test_code_beside_the_job_and_templates_travel(send: Ask, laptop: Path, store
     assert "job.yaml" in facts["git"]["untracked"]
 
 
-def test_submit_refuses_files_that_steps_miss(send: Ask, laptop: Path, store: RunStore) -> None:
+def test_submit_to_server_refuses_files_that_a_later_step_would_miss(
+    send: Ask, laptop: Path, store: RunStore
+) -> None:
     """When it begins, the server has the snapshot of the code alone."""
     (laptop / "src").mkdir()
     (laptop / "src" / "a.csv").write_text("")

@@ -66,7 +66,9 @@ def test_a_job_with_a_mistake_then_right_is_one_run(project: Path, page: Page) -
     ("label", "text"), [("Job", "comand: echo\n"), ("Settings to change", "comand=echo")]
 )
 @pytest.mark.nightly
-def test_submit_form_text_typed_before_script_is_read(page: Page, label: str, text: str) -> None:
+def test_submit_form_text_typed_before_the_script_loads_is_checked(
+    page: Page, label: str, text: str
+) -> None:
     def type_first(script: Route) -> None:
         page.locator("textarea").and_(page.get_by_label(label)).fill(text)
         script.continue_()
@@ -154,7 +156,9 @@ def test_darkness_is_kept(opened: Opened, address: str) -> None:
 
 
 @pytest.mark.nightly
-def test_all_works_without_a_script(opened: Opened, address: str, make_run: MakeRun) -> None:
+def test_without_a_script_all_of_it_can_be_done(
+    opened: Opened, address: str, make_run: MakeRun
+) -> None:
     for name, rate in (("job-a", 0.125), ("job-b", 0.25)):
         make_run(name, [{"params": {"lr": rate}, "log": f"{name}\n"}])
     # A browser notes each answer that tells of a mistake.
@@ -233,7 +237,9 @@ def test_run_page_shows_markup_in_a_log_as_text(page: Page, make_run: MakeRun) -
 
 
 @pytest.mark.nightly
-def test_two_readers_and_a_command(opened: Opened, page: Page, address: str, project: Path) -> None:
+def test_two_readers_and_a_command_at_once(
+    opened: Opened, page: Page, address: str, project: Path
+) -> None:
     job = {"name": "job", "command": "echo one; sleep 3000", "template": "plain"}
     (project / "job.yaml").write_text(json.dumps(job))
     fairway = [sys.executable, "-m", "fairway_cli.entry"]
