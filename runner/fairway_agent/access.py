@@ -78,7 +78,8 @@ def _token(server: str) -> str:
 
 
 def exchanged(address: str, server: str, token: str) -> str:
-    """A registry's own token at an address, for one of an identity; Failure where it gives none."""
+    """Exchanges a token of the identity for the registry's own at an address; raises Failure if the
+    registry gives none."""
     form = {"grant_type": "access_token", "service": server, "access_token": token}
     body = send("POST", f"{address}/oauth2/exchange", form=form).body
     found = body.get("refresh_token") if isinstance(body, dict) else None
@@ -100,7 +101,8 @@ def secrets_of(run: Path) -> dict[str, str]:
 def secret_values(
     sources: Mapping[str, str], address: str, bearer: Callable[[str], dict[str, str]] = own_bearer
 ) -> dict[str, str]:
-    """The value of each secret by its variable; Fault, without any, where one cannot be read."""
+    """The value of each secret by its variable; Fault, without any value, where one cannot be
+    read."""
     # A service reads secrets for people's accounts.
     has_service = os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
     read = _ask_service if has_service else KeyVault(address, bearer).read

@@ -200,7 +200,8 @@ def note_blocked(folder: Path, submission: int, name: str, why: str) -> None:
 
 
 def note_lacking(folder: Path, submission: int, task: str, why: str, since: float) -> None:
-    """Notes why the first pod of a task waits for others ("" if not), since when nodes start."""
+    """Notes why the first pod of a task waits for others, "" if it does not, and since when nodes
+    are being started for them."""
     _note(folder, submission, "lacking", task, (why, since) if why else None)
 
 

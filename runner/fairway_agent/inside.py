@@ -82,10 +82,12 @@ def _in_container(found: list[Process]) -> list[Process]:
 
 
 def chosen(processes: list[Process], rank: int | None) -> list[Process]:
-    """The process of a rank, or of the lowest, and those that have started it, the innermost first;
-    nothing where the rank is not on this node. The innermost has all variables: those of the job's
-    `env:` are set on the way to it. What runs beside the task itself, and has what it sets for its
-    own ranks, is left out where it can be."""
+    """The process of a rank, or of the lowest, and those that have started it, the innermost
+    first; nothing where the rank is not on this node.
+
+    The innermost has all variables: those of the job's `env:` are set on the way to it. What runs
+    beside the task itself, and has what it sets for its own ranks, is left out where it can be.
+    """
     own = [each for each in processes if b"FAIRWAY_PID" not in each.environment]
     processes = own if own and rank is None else processes
     known = {each.rank for each in processes if each.rank is not None}

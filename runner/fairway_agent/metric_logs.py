@@ -108,10 +108,12 @@ class MetricLog:
     search: Search = find
 
     def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
-        """The values that were printed since the last call, by the name of their metric. `ended`
-        says that nothing more is coming, so that a last line without its end is read too. A log
-        that does not exist yet has none. What `search` raises, where a pattern takes without
-        end."""
+        """The values that were printed since the last call, by the name of their metric.
+
+        `ended` says that nothing more is coming, so that a last line without its end is
+        read too. A log that does not exist yet has none. What `search` raises, where a pattern
+        takes without end.
+        """
         try:
             file = self.path.open("rb")
         except FileNotFoundError:

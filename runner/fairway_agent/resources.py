@@ -267,7 +267,8 @@ def device_files(folder: Path = Path("/dev")) -> list[int]:
 
 
 def _amd(root: Path) -> Iterator[Gpu]:
-    """By the kernel's KFD topology, in the order that ROCm counts; no `gpu_id` is a processor."""
+    """Source: the kernel's KFD topology, in whose order ROCm counts; a node without `gpu_id` is a
+    processor."""
     nodes = (root / "sys/class/kfd/kfd/topology/nodes").glob("[0-9]*")
     index = 0
     for node in sorted(nodes, key=lambda each: (len(each.name), each.name)):

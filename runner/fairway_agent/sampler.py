@@ -95,10 +95,12 @@ class Machine:
         return {"disk_read": read * _SECTOR, "disk_written": written * _SECTOR}
 
     def _network(self) -> dict[str, float]:
-        """Source: proc_pid_net(5), and `master` of the kernel's ABI/testing/sysfs-class-net. An
-        adapter that belongs to another device, as with Azure's accelerated networking, counts with
-        that one; those of a bond or a bridge, which is no device, count themselves. Where there is
-        no device, all count."""
+        """Source: proc_pid_net(5), and `master` of the kernel's ABI/testing/sysfs-class-net.
+
+        An adapter that belongs to another device, as with Azure's accelerated networking, counts
+        with that one; those of a bond or a bridge, which is no device, count themselves. Where
+        there is no device, all count.
+        """
         found: dict[str, list[str]] = {}
         for line in (self.proc / "net/dev").read_text().splitlines()[2:]:
             name, _, rest = line.partition(":")

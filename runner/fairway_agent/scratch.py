@@ -51,10 +51,12 @@ def input_folder(shared: Path, entry: Staged) -> Path:
 
 
 def prepare(environment: Mapping[str, str]) -> None:
-    """Makes the attempt's own folder, and ends and removes what others have left behind. The
-    caller's run has this node, or its share of it, for itself: whatever else carries a lease of the
-    same devices is a leftover of a run whose supervisor was killed. In Slurm's jobs nothing does:
-    see `slurm.allocation`."""
+    """Makes the attempt's own folder, and ends and removes what others have left behind.
+
+    The caller's run has this node, or its share of it, for itself: whatever else carries a lease
+    of the same devices is a leftover of a run whose supervisor was killed. In Slurm's jobs nothing
+    does: see `slurm.allocation`.
+    """
     if LEASE in environment:
         from fairway_agent import processes  # who copies files looks at none
         from fairway_boot.cluster import own_name

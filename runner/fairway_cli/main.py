@@ -144,7 +144,8 @@ class Commands(TyperGroup):
         return TyperCommand(name, help=str(text).partition("\n")[0])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """The command that the arguments name, with its options; chooses a server to answer it."""
+        """The command that the arguments name, with its options; the server that is to answer, if
+        there is one, is chosen."""
         if args and args[0] not in self.commands:
             from difflib import get_close_matches
 

@@ -300,7 +300,8 @@ def _kind(fields: Mapping[str, Any]) -> str:
 
 
 def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
-    """A docstring as Markdown: examples are fenced, and a list of the fields is left out."""
+    """A docstring as Markdown: examples are fenced, and a list of the fields is left out. Their
+    table follows."""
     paragraphs = []
     for paragraph in docstring.split("\n\n"):
         listed = [match[1] for match in map(_LISTED.match, paragraph.splitlines()) if match]

@@ -55,10 +55,12 @@ _WAYS = {
 def contract(
     name: str, path: str, *, nodes: int, inside: Sequence[str] = (), contained: bool = False
 ) -> dict[str, str]:
-    """The variables by which a launcher reaches the nodes of its task. `path` is the PATH that it
-    has. `contained` says that the launcher of a single node runs in the job's container, where
-    there is no other node and none of these programs; `inside` are the words that enter the
-    container on each of several."""
+    """The variables by which a launcher reaches the nodes of its task.
+
+    `path` is the PATH that it has. `contained` says that the launcher of a single node runs in the
+    job's container, where there is no other node and none of these programs; `inside` are the words
+    that enter the container on each of several.
+    """
     way = _WAYS[name]
     folder = processes.BUNDLE / way.folder
     words = ["env", "FAIRWAY_NODE_RANK=0"] if contained and nodes == 1 else [_EACH_NODE, *inside]
@@ -85,9 +87,14 @@ def of_root() -> dict[str, str]:
 
 def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that make Open MPI keep its session files in a folder, which it creates
-    on each node. Settings for this in `environment` stay, unless they were made for the task that
-    submitted this run. By default Open MPI takes a folder in /tmp that is named after its process.
-    A killed process leaves it there, and a later one with the same number cannot start."""
+    on each node.
+
+    Settings for this in `environment` stay, unless they were made for the task that submitted this
+    run.
+
+    By default Open MPI takes a folder in /tmp that is named after its process. A killed process
+    leaves it there, and a later one with the same number cannot start.
+    """
     own = str(folder)
     outer = environment.get(_OURS, own)
     said = {name for name, value in environment.items() if value != outer}
@@ -122,9 +129,12 @@ _TRIES = 200
 
 def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
     """The first of `count` ports in a row on which nobody listens, on any address; of a task's
-    `own` range, its first and last port, where they are found there. They lie below those that the
-    kernel gives to outgoing connections: between here and the job's own `bind` any program's
-    connection could take one of these. Raises OSError where no such ports are left."""
+    `own` range, its first and last port, where they are found there.
+
+    They lie below those that the kernel gives to outgoing connections: between here and the
+    job's own `bind` any program's connection could take one of these. Raises OSError where no
+    such ports are left.
+    """
     if own is not None:
         for port in range(own[0], own[1] + 2 - count):
             if all(map(_is_free, range(port, port + count))):

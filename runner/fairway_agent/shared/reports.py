@@ -110,11 +110,13 @@ class ReceiveReport(JsonRecord, called="the answer to a submission"):
 
 @dataclass(frozen=True, slots=True)
 class SubmitRequest(JsonRecord, called="the request"):
-    """The submission of a run, with the snapshot `code`. Slurm's jobs ask for nodes of the
-    `partition`: `vm_size` and `gpus` are what the target says of one, `nice`, `account` and `qos`
-    what sbatch takes. A pod of Kubernetes takes these `resources` of a node; `key` is the private
-    one by which the pods of a task reach each other, "" where each task has one, and `topology` the
-    path of the file that NCCL reads there, "" if there is none."""
+    """The submission of a run, with the snapshot `code`.
+
+    Slurm's jobs ask for nodes of the `partition`: `vm_size` and `gpus` are what the target says of
+    one, `nice`, `account` and `qos` what sbatch takes. A pod of Kubernetes takes these `resources`
+    of a node; `key` is the private one by which the pods of a task reach each other, "" where each
+    task has one, and `topology` the path of the file that NCCL reads there, "" if there is none.
+    """
 
     run: str
     submission: int
@@ -191,9 +193,11 @@ class NodesRequest(JsonRecord, called="the request"):
 class NodeReport(JsonRecord, called="a node"):
     """A node, the `reason` why it is not fit, the runs that have it, and what it offers these;
     `machine` is the VM that it is, by what its scheduler has noted. `pod` names a run's pod there.
+
     Of a plain cluster's: for how many seconds it has been silent (`age`), and whether that is short
     enough to count on it (`fresh`). `own` says that it is the main host, and `unreachable` that it
-    takes no connection."""
+    takes no connection.
+    """
 
     name: str
     state: str = ""

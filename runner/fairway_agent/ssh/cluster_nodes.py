@@ -38,8 +38,9 @@ _QUEUE = "fairway-queue"  # as the machines call the folder, beside Fairway's ow
 def queue_of(named: str, shared: Path, cluster: str) -> Path:
     """The folder in which a cluster's runs queue: the one that the target names, or that the
     machines have made since the target was read, or else that of their own files. Where several
-    people have accounts, `clusters/<cluster>` lies in it instead of in each person's. Fault where
-    the machines have not made the named one: jobs start on the hosts that it names."""
+    people have accounts, `clusters/<cluster>` lies in it instead of in each person's.
+
+    Fault where the machines have not made the named one: jobs start on the hosts that it names."""
     if not named:
         for directory in (*shared.parents, Path("/var/lib")):
             found = directory / _QUEUE

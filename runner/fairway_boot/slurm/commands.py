@@ -84,7 +84,8 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class Node:
-    """A node as slurmctld has it: state and flags in capitals, the last reason, and whose it is."""
+    """A node as slurmctld has it: its state and flags, in capitals, the last reason that was
+    given, and the user who gave it."""
 
     state: frozenset[str]
     reason: str = ""

@@ -86,7 +86,8 @@ def _run(settings: Settings, program: str, text: bytes) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answers with 0, or with 1, to be tried again, where the vault is away or has no key."""
+    """Answers with 0, or with 1 where the vault cannot be reached or has no key to read: to be
+    tried again."""
     settings, metadata = begin()
     try:
         if "--new" in arguments:

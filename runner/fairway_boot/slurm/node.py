@@ -99,10 +99,12 @@ def ask_for_name(
 
 
 def start(settings: Settings, name: str) -> None:
-    """Starts slurmd under that name, which the machine then has too, as MPI expects it. The first
-    time slurmd says that the machine has just booted: it may have waited for its name, and Slurm
-    takes no node that booted before it was asked for. It counts whole seconds, of which one may
-    pass within a few milliseconds."""
+    """Starts slurmd under that name, which the machine then has too, as MPI expects it.
+
+    The first time slurmd says that the machine has just booted: it may have waited for its
+    name, and Slurm takes no node that booted before it was asked for. It counts whole seconds, of
+    which one may pass within a few milliseconds.
+    """
     options = f"-N {name} --conf-server {settings.scheduler}"
     new = f'SLURMD_OPTIONS="{options}"\n'
     file = Path(settings.name_file)

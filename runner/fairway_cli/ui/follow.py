@@ -146,9 +146,11 @@ def copy_logs(
     remarks: bool = True,
 ) -> None:
     """Writes what the tasks have printed, as it is known here, and with `follow` what they print
-    until the run ends: a target that is away for a while is borne. One log is copied byte by byte;
-    lines of several are labelled with their task, `[3] `. With `remarks` standard error says why
-    nothing comes."""
+    until the run ends: a target that is away for a while is borne.
+
+    One log is copied byte by byte; lines of several are labelled with their task, `[3] `. With
+    `remarks` standard error says why nothing comes.
+    """
     from fairway_runner.engines.outage import Absence  # it logs, which takes long to import
 
     remarked = Remarks(run)
