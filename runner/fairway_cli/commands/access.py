@@ -49,7 +49,9 @@ def ssh(
 def ssh_config(
     targets: Annotated[
         list[str],
-        Argument(metavar="TARGET…", help="Targets.", autocompletion=arguments.complete_targets),
+        Argument(
+            metavar="TARGET…", help="Names of targets.", autocompletion=arguments.complete_targets
+        ),
     ],
 ) -> None:
     """Print the `Host` blocks by which ssh, scp, rsync and VS Code reach targets.
@@ -66,7 +68,8 @@ def exec_(
     run: arguments.RunArgument,
     words: Annotated[list[str], Argument(metavar="-- COMMAND…", help="The command to run.")],
     task: Annotated[
-        str | None, Option(metavar="TASK", help="The task to join; by default the first running.")
+        str | None,
+        Option(metavar="TASK", help="The task to join; by default the first that is running."),
     ] = None,
     node: Annotated[int | None, Option(min=0, help="On this node of the task, from 0.")] = None,
     rank: Annotated[int | None, Option(min=0, help="The rank to join, on its node.")] = None,
@@ -88,7 +91,9 @@ _PAUSE = 0.1  # seconds between two looks whether ssh listens
 
 def tunnel(
     run: arguments.RunArgument,
-    port: Annotated[int, Argument(metavar="PORT", min=1, max=65535, help="Port of the program.")],
+    port: Annotated[
+        int, Argument(metavar="PORT", min=1, max=65535, help="Port that the program listens on.")
+    ],
     local_port: Annotated[
         int | None, Option(min=1, max=65535, help="Port on this machine; by default the same.")
     ] = None,
@@ -184,13 +189,24 @@ def start(
         str | None, Option(metavar="JOB", help="Job whose code, environment and container to use.")
     ] = None,
     set_: arguments.SetOption = None,
-    nodes: Annotated[int | None, Option(min=1, help="Nodes; by default the job's.")] = None,
-    hours: Annotated[float | None, Option(help="End it after these hours; by default 4.")] = None,
-    idle: Annotated[
-        str | None, Option(metavar="SPAN", help="Longest idle time; by default 30m, 0s is never.")
+    nodes: Annotated[
+        int | None, Option(min=1, help="Number of nodes; by default the job's.")
     ] = None,
-    jupyter: Annotated[bool, Option("--jupyter", help="Run JupyterLab, with a tunnel.")] = False,
-    sync: Annotated[bool, Option("--sync/--no-sync", help="Keep its code in sync.")] = True,
+    hours: Annotated[
+        float | None, Option(help="End it after this many hours; by default 4.")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        Option(
+            metavar="SPAN", help="End it after this long without use; by default 30m, 0s is never."
+        ),
+    ] = None,
+    jupyter: Annotated[
+        bool, Option("--jupyter", help="Run JupyterLab in it, and open a tunnel to it.")
+    ] = False,
+    sync: Annotated[
+        bool, Option("--sync/--no-sync", help="Copy changes of the code to the session.")
+    ] = True,
     detach: Annotated[bool, Option("--detach", help="Start it without attaching to it.")] = False,
     json_: Annotated[bool, Option("--json", help="With --detach: print JSON.")] = False,
 ) -> None:

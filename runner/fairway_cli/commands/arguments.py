@@ -178,7 +178,12 @@ RunsArgument = Annotated[
     list[str], Argument(metavar="RUN…", help=_RUN_HELP, autocompletion=complete_runs)
 ]
 TargetArgument = Annotated[
-    str, Argument(metavar="TARGET", help="See `fairway targets`.", autocompletion=complete_targets)
+    str,
+    Argument(
+        metavar="TARGET",
+        help="Name of a target; `fairway targets` lists them.",
+        autocompletion=complete_targets,
+    ),
 ]
 TargetOption = Annotated[
     str, Option("--target", "-t", help="Where to run.", autocompletion=complete_targets)
@@ -206,16 +211,25 @@ SetOption = Annotated[
 ]
 TagOption = Annotated[
     list[str] | None,
-    Option("--tag", metavar="TAG", help="Tag of a run. Repeatable.", autocompletion=complete_tags),
+    Option(
+        "--tag",
+        metavar="TAG",
+        help="Tag to find the run by, as with `fairway list --tag`. Repeatable.",
+        autocompletion=complete_tags,
+    ),
 ]
 NoteOption = Annotated[str | None, Option("--note", metavar="TEXT", help="What the run is about.")]
 StateOption = Annotated[
-    list[str] | None, Option("--state", metavar="STATE", help="Runs in this state. Repeatable.")
+    list[str] | None,
+    Option("--state", metavar="STATE", help="Only runs in this state. Repeatable."),
 ]
 WatchOption = Annotated[bool, Option("--watch", help="Follow the run and exit with its code.")]
-PricesOption = Annotated[Path | None, Option(metavar="FILE", help="Own prices; see docs/cost.md.")]
+PricesOption = Annotated[
+    Path | None, Option(metavar="FILE", help="Your own prices; see docs/cost.md.")
+]
 TaskOption = Annotated[
-    str | None, Option("--task", metavar="TASK", help="Only this task: number from 0, or finally.")
+    str | None,
+    Option("--task", metavar="TASK", help="Only this task: its number, from 0, or finally."),
 ]
 ForceOption = Annotated[bool, Option("--force", help="Replace files that differ.")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]

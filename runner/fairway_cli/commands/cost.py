@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _HoursOption = Annotated[
     float | None, Option(metavar="H", help="Hours a day for which clusters run at their maximum.")
 ]
-_RunsOption = Annotated[bool, Option("--runs", help="Costs of runs, on ENVIRONMENT or anywhere.")]
+_RunsOption = Annotated[
+    bool, Option("--runs", help="Show what runs have cost, on ENVIRONMENT or anywhere.")
+]
 _ByOption = Annotated[
     str | None,
     Option(
@@ -32,11 +34,18 @@ _ByOption = Annotated[
     ),
 ]
 _SinceOption = Annotated[
-    str | None, Option("--since", metavar="WHEN", help="With --runs: since 7d, or 2026-11-01.")
+    str | None,
+    Option(
+        "--since", metavar="WHEN", help="With --runs: only those submitted since 7d, or 2026-11-01."
+    ),
 ]
 _CsvOption = Annotated[bool, Option("--csv", help="With --runs: print comma-separated values.")]
-_OfflineOption = Annotated[bool, Option("--offline", help="Ask no service: use cached prices.")]
-_RegionOption = Annotated[str | None, Option(metavar="REGION", help="Use this region's prices.")]
+_OfflineOption = Annotated[
+    bool, Option("--offline", help="Use cached prices and the built-in snapshot only.")
+]
+_RegionOption = Annotated[
+    str | None, Option(metavar="REGION", help="Use the prices of this region.")
+]
 
 
 def cost(

@@ -107,7 +107,8 @@ def list_(
         ),
     ],
     recursive: Annotated[
-        bool, Option("--recursive", "-r", help="List every blob, not a total for each folder.")
+        bool,
+        Option("--recursive", "-r", help="List every blob instead of a total for each folder."),
     ] = False,
     json_: arguments.JsonOption = False,
 ) -> None:

@@ -59,15 +59,23 @@ def init(
     folder: Annotated[
         Path, Argument(metavar="DIR", help="Folder of the project; created if it does not exist.")
     ] = Path(),
-    name: Annotated[str | None, Option(help="Name of the environment; by default DIR's.")] = None,
+    name: Annotated[
+        str | None, Option(help="Name of the environment; by default that of DIR.")
+    ] = None,
     location: Annotated[str | None, Option(help="Azure region; by default southcentralus.")] = None,
     engine: Annotated[
         str | None, Option(help="The engine that runs the jobs: ssh (the default), slurm or batch.")
     ] = None,
     size: Annotated[str | None, Option(help="The VM size of the nodes; see fairway sizes.")] = None,
-    nodes: Annotated[int | None, Option(help="Nodes; with slurm and batch the maximum.")] = None,
-    budget: Annotated[int | None, Option(help="Monthly USD for alerts; by default 1500.")] = None,
-    email: Annotated[str | None, Option(help="Email of the owner, who gets the alerts.")] = None,
+    nodes: Annotated[
+        int | None, Option(help="Number of nodes; with slurm and batch the maximum.")
+    ] = None,
+    budget: Annotated[
+        int | None, Option(help="Monthly budget in USD, for alerts; by default 1500.")
+    ] = None,
+    email: Annotated[
+        str | None, Option(help="Email address of the owner, who gets the alerts.")
+    ] = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Ask nothing; take the defaults.")] = False,
 ) -> None:
     """Create a project: an environment, an example job and CI workflows.
@@ -112,8 +120,12 @@ _FAILED = 2
 def check(
     environment: arguments.EnvironmentArgument = None,
     json_: arguments.JsonOption = False,
-    sarif: Annotated[bool, Option("--sarif", help="Print SARIF 2.1.0, for code scanning.")] = False,
-    ignore: Annotated[list[str] | None, Option(metavar="ID", help="Skip it. Repeatable.")] = None,
+    sarif: Annotated[
+        bool, Option("--sarif", help="Print SARIF 2.1.0, for code scanning and editors.")
+    ] = False,
+    ignore: Annotated[
+        list[str] | None, Option(metavar="ID", help="Skip this check. Repeatable.")
+    ] = None,
     strict: Annotated[bool, Option("--strict", help="Exit with 1 if there are warnings.")] = False,
     live: Annotated[
         bool, Option("--live", help="Also ask Azure about sizes, quota, images and providers.")
@@ -230,7 +242,9 @@ def doctor(
     target: Annotated[
         str | None,
         Argument(
-            metavar="TARGET", help="Check this target.", autocompletion=arguments.complete_targets
+            metavar="TARGET",
+            help="Check this target instead.",
+            autocompletion=arguments.complete_targets,
         ),
     ] = None,
     environment: Annotated[
@@ -306,7 +320,9 @@ def _print(examined: Examined) -> None:
 
 def sizes(
     rdma: Annotated[bool, Option("--rdma", help="Only sizes with InfiniBand.")] = False,
-    gpu: Annotated[str | None, Option(metavar="NAME", help="Only with this GPU, as H100.")] = None,
+    gpu: Annotated[
+        str | None, Option(metavar="NAME", help="Only sizes with this GPU, such as H100.")
+    ] = None,
     json_: arguments.JsonOption = False,
 ) -> None:
     """List the VM sizes that Fairway knows.

@@ -40,17 +40,30 @@ def submit(
     tag: TagOption = None,
     note: NoteOption = None,
     watch: WatchOption = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only validate it; submit nothing.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Validate the job without submitting it.")
+    ] = False,
     run_id: Annotated[
-        str | None, Option(metavar="ID", help="Run ID; repeat it to resume a cut-off submission.")
+        str | None,
+        Option(
+            metavar="ID",
+            help="Run ID. Repeat with the same ID to resume an interrupted submission.",
+        ),
     ] = None,
     resume: Annotated[
-        str | None, Option(metavar="RUN", help="Resume a submission.", autocompletion=complete_runs)
+        str | None,
+        Option(
+            metavar="RUN",
+            help="Resume an interrupted submission, in place of JOB.",
+            autocompletion=complete_runs,
+        ),
     ] = None,
     yes: Annotated[
         bool, Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking.")
     ] = False,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print the run ID or last state.")] = False,
+    quiet: Annotated[
+        bool, Option("--quiet", "-q", help="Print only the run ID, or the final state.")
+    ] = False,
     json_: JsonOption = False,
 ) -> None:
     """Submit a job and print the run ID once it has started.
@@ -189,7 +202,9 @@ def sweep(
 def templates(
     name: Annotated[
         str | None,
-        Argument(metavar="[NAME]", help="Explain this one.", autocompletion=complete_templates),
+        Argument(
+            metavar="[NAME]", help="Explain this template.", autocompletion=complete_templates
+        ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -212,7 +227,8 @@ def templates(
 def retry(
     run: RunArgument,
     failed: Annotated[
-        bool, Option("--failed", help="Only failed tasks, none that were cancelled or lost.")
+        bool,
+        Option("--failed", help="Only tasks that failed, not those that were cancelled or lost."),
     ] = False,
     json_: JsonOption = False,
 ) -> None:

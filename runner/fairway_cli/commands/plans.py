@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 def plan(
     environment: arguments.EnvironmentArgument = None,
-    offline: Annotated[bool, Option("--offline", help="Plan from nothing, without Azure.")] = False,
+    offline: Annotated[
+        bool, Option("--offline", help="Plan from an empty state, without Azure.")
+    ] = False,
     base: Annotated[
         list[str] | None,
         Option(
@@ -30,9 +32,15 @@ def plan(
             "separately. Repeatable.",
         ),
     ] = None,
-    out: Annotated[Path | None, Option(metavar="DIR", help="Keep the (secret) plans here.")] = None,
-    report: Annotated[Path | None, Option(metavar="DIR", help="Write review.md/json here.")] = None,
-    summary: Annotated[str, Option(metavar="FILE", help="Append the review as Markdown.")] = "",
+    out: Annotated[
+        Path | None, Option(metavar="DIR", help="Keep the plans here; they hold secrets.")
+    ] = None,
+    report: Annotated[
+        Path | None, Option(metavar="DIR", help="Write review.md and review.json here.")
+    ] = None,
+    summary: Annotated[
+        str, Option(metavar="FILE", help="Append the review in Markdown to this file.")
+    ] = "",
     markdown: Annotated[bool, Option("--markdown", help="Print the review as Markdown.")] = False,
     json_: arguments.JsonOption = False,
     allow: arguments.AllowOption = None,
@@ -105,7 +113,9 @@ def review(
             help="A plan of the base branch; its changes are listed separately. Repeatable.",
         ),
     ] = None,
-    markdown: Annotated[bool, Option("--markdown", help="Print a pull request comment.")] = False,
+    markdown: Annotated[
+        bool, Option("--markdown", help="Print a comment for a pull request.")
+    ] = False,
     json_: arguments.JsonOption = False,
     allow: arguments.AllowOption = None,
     prices: arguments.PricesOption = None,
@@ -132,10 +142,14 @@ def review(
 def deploy(
     environment: arguments.EnvironmentArgument = None,
     approved: Annotated[
-        Path | None, Option(metavar="REVIEW.json", help="The approved review, of plan --report.")
+        Path | None,
+        Option(
+            metavar="REVIEW.json", help="The approved review, written by fairway plan --report."
+        ),
     ] = None,
     outputs_file: Annotated[
-        Path | None, Option(metavar="FILE", help="Write outputs here, for fairway targets sync.")
+        Path | None,
+        Option(metavar="FILE", help="Write the stacks' outputs here, for fairway targets sync."),
     ] = None,
     report: Annotated[
         Path | None, Option(metavar="DIR", help="Write the next review to approve to this folder.")
@@ -195,7 +209,11 @@ def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | Non
 def destroy(
     environment: arguments.EnvironmentArgument = None,
     stack: Annotated[
-        list[str] | None, Option(metavar="STACK", help="Only compute, data or network. Repeatable.")
+        list[str] | None,
+        Option(
+            metavar="STACK",
+            help="Only compute, or data, or network, with those that read it. Repeatable.",
+        ),
     ] = None,
     approved: Annotated[
         Path | None, Option(metavar="REVIEW.json", help="The approved review, written by --report.")
@@ -239,11 +257,17 @@ _PREFIX = "review-"
 
 def comment(
     folder: Annotated[
-        Path, Argument(metavar="DIR", help="Folder with a review-ENVIRONMENT/review.json for each.")
+        Path,
+        Argument(
+            metavar="DIR",
+            help="Folder that holds review-ENVIRONMENT/review.json for each environment.",
+        ),
     ],
     run: Annotated[str, Option(metavar="URL", help="The workflow run that made the reviews.")],
     commit: Annotated[str, Option(metavar="SHA", help="The commit that was planned.")],
-    head: Annotated[str, Option(metavar="OWNER/REPO", help="The repository of the commit.")],
+    head: Annotated[
+        str, Option(metavar="OWNER/REPO", help="The repository that the commit is from.")
+    ],
     base: Annotated[str, Option(metavar="OWNER/REPO", help="The repository of the pull request.")],
 ) -> None:
     """Print the comment of a pull request, from reviews that its own code made.

@@ -23,18 +23,27 @@ if TYPE_CHECKING:
 
 def logs(
     run: arguments.RunArgument,
-    follow: Annotated[bool, Option("--follow", "-f", help="Follow it until the run ends.")] = False,
+    follow: Annotated[
+        bool, Option("--follow", "-f", help="Follow the log until the run has ended.")
+    ] = False,
     task: arguments.TaskOption = None,
-    rank: Annotated[int | None, Option(min=0, help="Only this rank, if it names ranks.")] = None,
+    rank: Annotated[
+        int | None, Option(min=0, help="Only this rank, if the log names ranks.")
+    ] = None,
     node: Annotated[int | None, Option(min=0, help="Only the ranks of this node, from 0.")] = None,
-    attempt: Annotated[int | None, Option(min=1, help="Only this attempt, from 1.")] = None,
+    attempt: Annotated[
+        int | None, Option(min=1, help="Only this attempt of each task, from 1.")
+    ] = None,
     tail: Annotated[
-        int | None, Option("--tail", "-n", metavar="N", min=0, help="The last N lines of each log.")
+        int | None,
+        Option("--tail", "-n", metavar="N", min=0, help="Only the last N lines of each log."),
     ] = None,
     grep: Annotated[
         str | None, Option(metavar="PATTERN", help="Only lines that match this regular expression.")
     ] = None,
-    json_: Annotated[bool, Option("--json", help="Print JSON, an object a line.")] = False,
+    json_: Annotated[
+        bool, Option("--json", help="Print JSON: one object per line of the log.")
+    ] = False,
 ) -> None:
     """Print what a run printed; lines of several tasks begin with the task, as [3].
 
@@ -146,14 +155,20 @@ def best(
     run: arguments.RunArgument,
     lowest: Annotated[
         bool | None,
-        Option("--min/--max", help="By default as the job's `better:` or the metric's name says."),
+        Option(
+            "--min/--max",
+            help=(
+                "Which value is best; by default what the job's `better:` says, or the "
+                "metric's name implies."
+            ),
+        ),
     ] = None,
     metric: Annotated[
         str | None,
         Option(
             "--metric",
             "-m",
-            help="The metric, if there are several.",
+            help="The metric, if the job has several.",
             autocompletion=arguments.complete_metrics,
         ),
     ] = None,
@@ -210,13 +225,14 @@ def compare(
 def report(
     run: arguments.RunArgument,
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="By default report-RUN.html.")
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="File to write; by default report-RUN.html."),
     ] = None,
     throughput: Annotated[
         str | None,
         Option(
             metavar="METRIC",
-            help="Measure of scaling; by default per_second.",
+            help="Metric to measure scaling by; by default the first named per_second.",
             autocompletion=arguments.complete_metrics,
         ),
     ] = None,
@@ -241,7 +257,10 @@ _SHOWN = 20
 def fetch(
     run: arguments.RunArgument,
     task: arguments.TaskOption = None,
-    to: Annotated[Path | None, Option(metavar="FOLDER", help="By default the folder RUN.")] = None,
+    to: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Destination; by default a folder named for the run."),
+    ] = None,
     force: arguments.ForceOption = False,
     json_: arguments.JsonOption = False,
 ) -> None:

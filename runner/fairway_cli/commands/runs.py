@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 
 def show(
     run: RunArgument,
-    failed: Annotated[bool, Option("--failed", help="Only tasks that did not succeed.")] = False,
-    limit: Annotated[int, Option("--limit", "-n", min=0, help="At most N tasks; 0 for all.")] = 50,
+    failed: Annotated[
+        bool, Option("--failed", help="Only the tasks that did not succeed.")
+    ] = False,
+    limit: Annotated[
+        int, Option("--limit", "-n", min=0, help="Show at most N tasks; 0 for all.")
+    ] = 50,
     json_: JsonOption = False,
 ) -> None:
     """Show a run: its state, its tasks and its files.
@@ -57,7 +61,10 @@ def show(
 def wait(
     runs: RunsArgument,
     timeout: Annotated[
-        str | None, Option(metavar="SPAN", help="Stop waiting after this long, with exit code 5.")
+        str | None,
+        Option(
+            metavar="SPAN", help="Stop waiting after this long and exit with 5; the runs continue."
+        ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -110,7 +117,11 @@ def _wait(run: Run, end: float | None, timeout: str | None) -> None:
 def cancel(
     runs: RunsArgument,
     task: Annotated[
-        str | None, Option(metavar="TASK", help="Only this task (number or finally), or step.")
+        str | None,
+        Option(
+            metavar="TASK",
+            help="Only this task (its number, from 0, or finally), or only this step.",
+        ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -160,7 +171,9 @@ def note(
     run: RunArgument,
     text: Annotated[
         str | None,
-        Argument(metavar="[TEXT]", help='The new note; "" for none. Without it, it is printed.'),
+        Argument(
+            metavar="[TEXT]", help='The new note; "" for none. Without it the note is printed.'
+        ),
     ] = None,
     json_: JsonOption = False,
 ) -> None:
@@ -188,7 +201,8 @@ def clean(
         ),
     ] = None,
     older_than: Annotated[
-        str | None, Option(metavar="SPAN", help="Only those that ended this long ago, as 30d.")
+        str | None,
+        Option(metavar="SPAN", help="Only runs that ended at least this long ago, such as 30d."),
     ] = None,
     state: StateOption = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,

@@ -25,7 +25,9 @@ def create(
     job: arguments.JobArgument,
     target: arguments.TargetOption,
     every: Annotated[str | None, Option(metavar="SPAN", help="How often: 30m, 6h, 1d.")] = None,
-    cron: Annotated[str | None, Option(metavar="LINE", help="UTC: '30 2 * * *' or @daily.")] = None,
+    cron: Annotated[
+        str | None, Option(metavar="LINE", help="When, in UTC: '30 2 * * *' or '@daily'.")
+    ] = None,
     name: Annotated[str | None, Option(help="Name of the schedule; its runs are NAME-1, …")] = None,
     set_: arguments.SetOption = None,
     json_: arguments.JsonOption = False,

@@ -14,21 +14,41 @@ from fairway_core.findings import UserError
 
 def serve(
     port: Annotated[
-        int, Option("--port", "-p", min=0, max=65535, help="Port on loopback; 0 takes any free.")
+        int,
+        Option("--port", "-p", min=0, max=65535, help="Port on loopback; 0 takes any free one."),
     ] = 0,
     socket: Annotated[
-        Path | None, Option(metavar="PATH", help="Listen on your Unix socket, on shared machines.")
+        Path | None,
+        Option(
+            metavar="PATH",
+            help="Listen on a Unix socket of yours instead, on machines that others use too.",
+        ),
     ] = None,
-    open_: Annotated[bool, Option("--open", help="Open the page in a browser here.")] = False,
-    behind_proxy: Annotated[
-        bool, Option("--behind-proxy", help="Serve people whom a proxy signs in with Entra ID.")
+    open_: Annotated[
+        bool, Option("--open", help="Open the page in the browser of this machine.")
     ] = False,
-    public_url: Annotated[str | None, Option(metavar="URL", help="URL that people open.")] = None,
-    tenant: Annotated[str | None, Option(metavar="ID", help="Their tenant in Entra ID.")] = None,
+    behind_proxy: Annotated[
+        bool,
+        Option(
+            "--behind-proxy",
+            help=(
+                "Serve several people: a proxy signs them in with Entra ID, and passes on "
+                "their tokens."
+            ),
+        ),
+    ] = False,
+    public_url: Annotated[
+        str | None, Option(metavar="URL", help="The URL that people open, https://…")
+    ] = None,
+    tenant: Annotated[
+        str | None, Option(metavar="ID", help="The Entra ID tenant in which they sign in.")
+    ] = None,
     audience: Annotated[
         str | None, Option(metavar="ID", help="The client ID of the application they sign in to.")
     ] = None,
-    address: Annotated[str | None, Option(metavar="IP", help="IP instead of loopback.")] = None,
+    address: Annotated[
+        str | None, Option(metavar="IP", help="Listen on this address instead of loopback.")
+    ] = None,
 ) -> None:
     """Show the runs of this project in a browser, with a REST API under /api/v1.
 

@@ -22,7 +22,9 @@ _STACKS = "FAIRWAY_STACKS"
 
 def synth(
     environment: EnvironmentArgument = None,
-    hcl: Annotated[bool, Option("--hcl", help="Write HCL, to read and edit, not JSON.")] = False,
+    hcl: Annotated[
+        bool, Option("--hcl", help="Write HCL, to read and edit by hand, in place of JSON.")
+    ] = False,
     json_: JsonOption = False,
 ) -> None:
     """Generate Terraform for an environment, one directory per stack in cdktf.out.
@@ -63,7 +65,9 @@ def diagram(
     environment: EnvironmentArgument = None,
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar="FILE", help="FILE.md or FILE.svg; default: Markdown."),
+        Option(
+            "--output", "-o", metavar="FILE", help="FILE.md or FILE.svg; by default Markdown here."
+        ),
     ] = None,
 ) -> None:
     """Draw an environment: networks, clusters, file systems and connections.
@@ -91,10 +95,18 @@ def lock(
         list[str] | None, Option(metavar="OS_ARCH", help="Only for this platform. Repeatable.")
     ] = None,
     mirror: Annotated[
-        Path | None, Option(metavar="DIR", help="Use this folder of terraform providers mirror.")
+        Path | None,
+        Option(
+            metavar="DIR",
+            help="Take providers from this folder, as terraform providers mirror does.",
+        ),
     ] = None,
-    upgrade: Annotated[bool, Option("--upgrade", help="Lock the newest one supported.")] = False,
-    check: Annotated[bool, Option("--check", help="Only check for one; write nothing.")] = False,
+    upgrade: Annotated[
+        bool, Option("--upgrade", help="Lock the newest version that Fairway supports.")
+    ] = False,
+    check: Annotated[
+        bool, Option("--check", help="Only check that there is one; write nothing.")
+    ] = False,
 ) -> None:
     """Lock the provider that plans and deployments may run.
 
@@ -115,10 +127,19 @@ def lock(
 
 
 def bindings(
-    types: Annotated[list[str], Argument(metavar="TYPE…", help="As azurerm_lb, or data.TYPE.")],
-    into: Annotated[Path, Option(metavar="DIR", help="The package to write, new or again.")],
+    types: Annotated[
+        list[str],
+        Argument(
+            metavar="TYPE…",
+            help="A resource, such as azurerm_container_app, or data.TYPE for a data source.",
+        ),
+    ],
+    into: Annotated[
+        Path, Option(metavar="DIR", help="The package to write: a new folder, or one of before.")
+    ],
     schema: Annotated[
-        Path | None, Option(metavar="FILE", help="Output of `terraform providers schema -json`.")
+        Path | None,
+        Option(metavar="FILE", help="What `terraform providers schema -json` has printed."),
     ] = None,
 ) -> None:
     """Write typed Python classes for resources that the construct library lacks.

@@ -16,7 +16,9 @@ from fairway_runner.quantities import span
 from fairway_runner.runs.records import writing
 
 _HELP = "List the targets that jobs can run on, or read them from a deployment."
-_OfflineOption = Annotated[bool, Option("--offline", help="Ask for no current numbers of nodes.")]
+_OfflineOption = Annotated[
+    bool, Option("--offline", help="Do not ask for the current number of nodes.")
+]
 
 targets = Typer(add_completion=False, invoke_without_command=True, help=_HELP)
 
@@ -48,7 +50,12 @@ def list_targets(offline: _OfflineOption = False, json_: JsonOption = False) -> 
 @targets.command()
 def sync(
     from_: Annotated[
-        Path, Option("--from", metavar="DIR|FILE", help="Synthesized stacks, or an --outputs-file.")
+        Path,
+        Option(
+            "--from",
+            metavar="DIR|FILE",
+            help="The synthesized stacks, or a file that a deployment's --outputs-file wrote.",
+        ),
     ] = Path("cdktf.out"),
     user: Annotated[
         str | None, Option(metavar="NAME", help="Your account, where access.users gives you one.")
@@ -80,8 +87,12 @@ def sync(
 @targets.command()
 def prepare(
     target: TargetArgument,
-    print_: Annotated[bool, Option("--print", help="Print manifests for kubectl apply.")] = False,
-    apply: Annotated[bool, Option("--apply", help="Apply manifests with your rights.")] = False,
+    print_: Annotated[
+        bool, Option("--print", help="Print the manifests, for kubectl apply -f.")
+    ] = False,
+    apply: Annotated[
+        bool, Option("--apply", help="Apply the manifests, with your own rights.")
+    ] = False,
 ) -> None:
     """Make what a Kubernetes cluster needs before jobs run there.
 
@@ -195,7 +206,9 @@ def report(
         str | None,
         Option(metavar="TEXT", help="What you saw; by default the reason for the drain."),
     ] = None,
-    timeout: Annotated[str, Option(metavar="SPAN", help="Longest wait for an answer.")] = "10m",
+    timeout: Annotated[
+        str, Option(metavar="SPAN", help="How long to wait for Azure's answer.")
+    ] = "10m",
     json_: JsonOption = False,
 ) -> None:
     """File a Guest Health Report, so that Azure takes the node's broken host out of service.
