@@ -12,14 +12,13 @@ import inspect
 import json
 import os
 import sys
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fairway_agent.quick import dataclass
 from fairway_constructs.addresses import Addresses, short_id
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION

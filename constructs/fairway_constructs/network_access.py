@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 from fairway_core.public_ranges import seen_outside
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.marketplace_agreement import MarketplaceAgreement
 from fairway_constructs.cdk import surroundings

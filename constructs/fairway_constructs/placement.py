@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
-from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 from fairway_core.naming import NAME_TAG, ROLE_TAG, Naming
 

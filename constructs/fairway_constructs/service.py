@@ -5,9 +5,9 @@ https://azure.github.io/Azure-Verified-Modules/specs/tf/interfaces/
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.monitor_diagnostic_setting import (
     EnabledLog,

@@ -9,10 +9,10 @@ Where a name is taken in all of Azure a suffix is put at the end, see `unique_su
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from fairway_agent.quick import dataclass
 from fairway_core.catalog.tables import look_up, table
 from fairway_core.findings import UserError, counted
 from fairway_core.suggestions import did_you_mean

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import FrozenInstanceError, is_dataclass
 from inspect import Parameter, isclass, signature
 from ipaddress import IPv4Network
 from types import SimpleNamespace
@@ -586,6 +587,18 @@ def test_every_argument_of_every_construct_is_checked() -> None:
             assert finding.location.file == __file__
             count += 1
     assert count > 300
+
+
+def test_dataclasses_for_programs_are_frozen_and_checked_each_time() -> None:
+    found = [each for each in (getattr(az, name) for name in az.__all__) if is_dataclass(each)]
+    assert len(found) > 20
+    for each in found:
+        assert each.__dataclass_params__.frozen, each  # type: ignore[attr-defined]  # of Python's
+    first = az.SubnetRef("id", IPv4Network("10.1.0.0/24"))
+    with pytest.raises(FrozenInstanceError):
+        first.id = "another"  # type: ignore[misc]
+    with pytest.raises(UserError, match="`range` of SubnetRef takes `IPv4Network"):
+        az.SubnetRef("id", "10.1.0.0/24")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [-1, math.nan, [-1], {"of": -1}], ids=str)

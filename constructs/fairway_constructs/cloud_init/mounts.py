@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import shlex
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fairway_agent.quick import dataclass
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME, script
 from fairway_core.environment.filesystems import Homes

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from fairway_agent.quick import dataclass
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import SUBNETS
 from fairway_core.environment.blobfuse import Blobfuse
