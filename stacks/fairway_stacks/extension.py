@@ -17,8 +17,9 @@ from traceback import walk_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from fairway_core.documents import read, text_of
+from fairway_core.documents import read
 from fairway_core.findings import Finding, Location, UserError
+from fairway_core.project import Project
 from fairway_core.project_folder import find_project, from_home
 
 if TYPE_CHECKING:
@@ -37,10 +38,8 @@ def project_extension() -> Path | None:
     Raises UserError where there is no such file.
     """
     folder, project = find_project()
-    if project is None or _FUNCTION not in text_of(project):
+    if project is None:
         return None
-    from fairway_core.project import Project
-
     document = read(project)
     named = document.validate(Project).extend
     if named is None:

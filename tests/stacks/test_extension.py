@@ -108,6 +108,14 @@ def test_extension_that_is_missing_is_named_in_the_project(
     assert (finding.location.line, finding.location.column) == (2, 9)
 
 
+def test_broken_project_stops_a_synthesis(
+    extended: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    (tmp_path / "fairway.yaml").write_text("environmant: lab\n")
+    with pytest.raises(UserError, match="did you mean `environment`"):
+        extended(EXTENSION)
+
+
 VNET = (
     "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/lab-rg-network/providers"
     "/Microsoft.Network/virtualNetworks/lab-vnet"
