@@ -124,7 +124,10 @@ def _fits_by_name(value: Any, takes: str) -> bool:
         return takes.endswith("None")
     if "[" in takes or "IPv4Network" in takes or isinstance(value, int | float):
         return False
-    return not {each.__name__ for each in type(value).__mro__}.isdisjoint(takes.split(" | "))
+    names = takes.split(" | ")
+    if isinstance(value, str):  # never by a class of a program that is called as a type of ours
+        return "str" in names
+    return not {each.__name__ for each in type(value).__mro__}.isdisjoint(names)
 
 
 def _bare(annotation: str, module: str) -> str:
@@ -263,8 +266,8 @@ def _fits(value: Any, kind: Any) -> bool:
         # Validators last: none is asked about what another type allows.
         last = sorted(parts, key=lambda each: hasattr(each, "__metadata__"))
         return any(_fits(value, each) for each in last)
-    if origin is Literal:
-        return value in parts
+    if origin is Literal:  # to Python alone are True and 1.0 the number 1
+        return not isinstance(value, bool | float) and value in parts
     if origin in (Mapping, dict, Sequence, Collection, Iterable, list, tuple):
         return _holds(value, origin, parts)
     return _is_one(value, kind)

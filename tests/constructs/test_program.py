@@ -629,18 +629,26 @@ def test_no_argument_of_any_construct_takes_a_number_without_bounds(wrong: Any) 
     assert not faults
 
 
+class Location(str):
+    """A text of a program's own class, whose name is that of a type of the library."""
+
+    __slots__ = ()
+
+
 @pytest.mark.parametrize(
     ("call", "path"),
     [
         (lambda _: az.vm_size(5), "name"),  # type: ignore[arg-type]
         (lambda _: az.image(None), "name"),  # type: ignore[arg-type]
         (lambda lab: az.place_in_group(lab, environment="two", location="West Europe"), "location"),
+        (lambda _: az.EnvironmentStack(az.App(), "two", location=Location("Europe")), "location"),
         (lambda lab: az.Budget(lab, amount=5, alerts=[80, 50], emails=["a@b.org"]), "alerts"),
         (lambda lab: az.Budget(lab, amount=5, alerts=[50], emails=["me"]), "emails"),
         (lambda lab: az.Monitoring(lab, emails=["a@b.org"], workspace_id=VNET), "workspace_id"),
         (lambda lab: az.Network(lab, address_space="10.40.0.0/16", admins=["me"]), "admins"),
         (lambda lab: az.AzureFiles(lab, "home", path="/home", subnet_ids=[VNET]), "subnet_ids"),
         (lambda lab: az.Registry(lab, retention_days=400), "retention_days"),
+        (lambda lab: az.place_in_group(lab, environment="b", location="eastus", zone=True), "zone"),
         (lambda lab: az.Monitoring(lab, emails=[]), "emails"),
         (lambda _: az.EnvironmentStack(az.App(), "Lab Two", location="eastus"), "id"),
         (lambda lab: az.Registry(lab, allowed=["10.0.0.1/8"]), "allowed"),
