@@ -1,9 +1,12 @@
 """Answers of a cluster are checked before they touch this machine: a host may be another's."""
 
 import base64
+import inspect
 import json
+import re
 import zlib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,14 @@ from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.remote import submission_state
+from fairway_runner.engines.kubernetes.engine import KubernetesEngine
+from fairway_runner.engines.remote import mirror, submission_state
 from fairway_runner.engines.remote.connection import Ended, Here
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.remote.remote_host import RemoteHost
+from fairway_runner.engines.slurm import SlurmEngine
+from fairway_runner.engines.ssh import SshEngine
 from fairway_runner.runs.figures import figures
 from fairway_runner.runs.store import Run, RunStore
 
@@ -244,6 +250,22 @@ def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
     (finding,) = caught.value.findings
     assert finding.message == "the code of job-aaaaaa is neither here nor at /data/fairway"
     assert finding.hint == "submit the job again from its file"
+
+
+@pytest.mark.parametrize("kind", [SshEngine, SlurmEngine, KubernetesEngine])
+def test_each_function_that_a_host_is_asked_for_exists(kind: type[RemoteEngine[Any]]) -> None:
+    """They are named in strings, which no checker of types follows."""
+    classes = [each for each in kind.__mro__ if issubclass(each, RemoteEngine)]
+    source = "".join(map(inspect.getsource, (*classes, mirror)))
+    shared = re.findall(r"\{SHARED\}\.([\w.]+)", source)
+    own = {kind.NODES, "runs.states", *re.findall(r"self\.ask\(\"([\w.]+)\"", source)}
+    assert {"receive", "states", "runs"} <= set(shared)
+    assert "runs.cancel" in own
+    called = [f"{mirror.SHARED}.{each}" for each in shared] + [
+        f"{kind.NODE}.{each}" for each in own
+    ]
+    for module, _, function in (each.rpartition(".") for each in called):
+        assert callable(getattr(import_module(module), function)), f"{module}.{function}"
 
 
 def test_a_piece_of_a_log_is_no_longer_than_hosts_send(make_run: MakeRun) -> None:

@@ -206,7 +206,7 @@ class RemoteEngine(Engine, Generic[A]):
         self.ask("runs.cancel", CancelRequest(run.id, last.submission, task=task, kill=kill), Done)
 
     def remove(self, run: RunFolder) -> None:
-        self.remote_host.call(f"{SHARED}.runs.runs", RunsRequest(remove=run.id), RunsReport)
+        self.remote_host.call(f"{SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         return self.mirror.adopt(store, self.target)

@@ -134,7 +134,7 @@ def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
         yield run.task_name(index), run.task_folder(index)
 
 
-SHARED = "fairway_agent.shared"
+SHARED = "fairway_agent.shared.runs"
 
 # Of this machine alone: what it knows of the run, and files that nobody there reads.
 _OWN = ("state.json", "engine.json", "lock", MIRROR_LOCK, "labels.json", "labels.lock")
@@ -145,13 +145,13 @@ class Mirror:
     """The runs on a host; `states` is the function there that says where they stand."""
 
     remote: RemoteHost
-    states: str = f"{SHARED}.runs.states"
+    states: str = f"{SHARED}.states"
 
     def publish(self, run: RunFolder, snapshot: Path) -> None:
         """Brings the run's files, its code and its inputs of other runs there, unless they are.
         Refused where such an input has gone.
 
-        The code is left at the snapshot's name under `code/`; see `shared.receive.copy_code`.
+        The code is left at the snapshot's name under `code/`; see `shared.runs.copy_code`.
         """
         code = snapshot.name
         chained = submission_state.Inputs.of(run, self.remote)
@@ -162,7 +162,7 @@ class Mirror:
             for path in run.folder.iterdir()
             if path.is_file() and path.name not in _OWN and not path.name.startswith(".")
         )
-        found = self.remote.call(f"{SHARED}.receive.receive", request, ReceiveReport, files)
+        found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, files)
         chained.bring(missing)
         if not found.has_code:
             if not snapshot.is_dir():
@@ -232,7 +232,7 @@ class Mirror:
     def adopt(self, store: RunFolders, target: Target) -> list[Finding]:
         """See `Engine.adopt`."""
         request = RunsRequest(target.name, tuple(run.id for run in store.unsorted()))
-        answer = self.remote.call(f"{SHARED}.runs.runs", request, RunsReport)
+        answer = self.remote.call(f"{SHARED}.runs", request, RunsReport)
         findings = []
         for run_id, files in answer.runs.items():
             try:
