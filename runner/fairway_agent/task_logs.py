@@ -47,8 +47,7 @@ class Mask:
         spans = self._spans(data)
         # From there on the data may be the beginning of a secret.
         end = min((_open_end(data, word) for word in self._words), default=len(data))
-        while spans and spans[-1][1] > end > spans[-1][0]:
-            end = spans[-1][0]
+        end = next((start for start, stop in spans if start < end < stop), end)
         if len(data) - end > 4 * _CHUNK:  # secrets without end: they are masked as they come
             end = len(data)
         self._held = data[end:]

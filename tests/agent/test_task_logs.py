@@ -58,6 +58,8 @@ def test_masking_of_odd_secrets_is_right_and_fast() -> None:
     assert masked(["abcd", "abcdef"], b"1abc", b"def2abcd3") == b"1***2***3"
     assert masked(["abcd", "cdef"], b"1abc", b"d", b"ef2") == b"1***2"
     assert masked(["aaaa"], b"aa", b"aaa", b"aab") == b"***b"
+    cut = b"abaaaaaabaaaa", b"a"  # the last secret's beginning is the end of one before it
+    assert masked(["abaaaaa", "aaaa"], *cut) == b"***"
     secret = "first line\nsecond line\n}\n"
     assert masked([secret], secret.encode()) == b"***"
     assert masked([secret], b"first line\r\nsecond line\r\n}") == b"***\r\n***\r\n}"
