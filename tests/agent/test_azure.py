@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_
 from cryptography.x509 import load_pem_x509_certificates
 from serving import Handler, serving
 
+from fairway_agent import web_secrets
 from fairway_agent.access import exchanged
-from fairway_boot import web_secrets
+from fairway_agent.web_secrets import certificate_of, files_of, main, write
 from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault, Secret
-from fairway_boot.web_secrets import certificate_of, files_of, main, write
 
 SERVER = "lab.azurecr.io"
 

@@ -37,8 +37,11 @@ class Line:
     asked: list[str] = field(default_factory=list)
 
     def to(self, host: str, *_: Any) -> Any:
+        def ask(*_: Any, **__: Any) -> Ended:
+            return self.run(host)
+
         return SimpleNamespace(
-            name=host, begin=lambda: None, has_rsync=False, run=lambda *_, **__: self.run(host)
+            name=host, begin=lambda: None, has_rsync=False, run=ask, require_answer=ask
         )
 
     def run(self, host: str) -> Ended:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 _QUESTIONS = {
     "location": "Azure region",
-    "engine": ("Engine that runs jobs (ssh: VMs of your own, slurm: a queue, batch: Azure Batch)"),
+    "engine": (
+        "Engine that runs the jobs (ssh: VMs of your own, slurm: a queue, batch: Azure Batch)"
+    ),
     "size": "VM size (fairway sizes lists them)",
     "nodes": "How many nodes, at most",
     "budget": "Monthly budget in USD, for alerts",

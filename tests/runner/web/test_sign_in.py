@@ -28,8 +28,8 @@ from running import MakeRun
 from served import serving
 
 from fairway_agent.fanout.launchers import free_port
+from fairway_agent.web_secrets import files_of, write
 from fairway_boot.identity import KeyVault, Secret
-from fairway_boot.web_secrets import files_of, write
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_core.environment.filesystems import Homes
 from fairway_simulator.certificate import serve_as_localhost
