@@ -90,11 +90,13 @@ def _check(
     made = function.__qualname__.removesuffix(".__init__").rpartition("<locals>.")[2]
     hint = f"help({made}) lists its arguments"
     try:
-        given = expected.bind(*args, **named).arguments
+        given = dict(expected.bind(*args, **named).arguments)
     except TypeError as error:
         unknown = next(iter(named.keys() - expected.parameters.keys()), "")
         near = unknown and did_you_mean(unknown, expected.parameters, most=0)
         raise _refused("unknown-argument", f"{made}: {error}", near or hint, unknown) from None
+    if id := expected.parameters.get("id"):  # noqa: A001
+        given.setdefault("id", id.default)
     for name, value in given.items():
         parameter = expected.parameters[name]
         if parameter.annotation is parameter.empty or parameter.kind is parameter.VAR_POSITIONAL:
@@ -203,7 +205,7 @@ def _path(given: Mapping[str, Any]) -> str:
     inside = str(getattr(getattr(around, "node", None), "path", ""))
     if not inside and "scope" not in given:
         return ""
-    ids = [str(given[each]) for each in ("id", "name") if each in given]
+    ids = [str(given[each]) for each in ("id", "name") if given.get(each)]
     return "/".join(filter(None, [inside, *ids]))
 
 

@@ -24,12 +24,13 @@ from fairway_core.findings import UserError
 from fairway_core.naming import Naming, check_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_constructs.placement import Placement
     from fairway_core.environment.keys import SshKey
+    from fairway_core.environment.tags import TagArgument
     from fairway_core.environment.values import Location, StackId, Zone
     from fairway_core.naming import NameParts
     from fairway_core.resource_ids import ResourceGroupId
@@ -80,7 +81,7 @@ class EnvironmentStack(Stack):
         *,
         location: Location,
         zone: Zone | None = None,
-        tags: Mapping[str, str] | None = None,
+        tags: TagArgument | None = None,
         environment: str | None = None,
         role: str = "",
         group_name: str | None = None,

@@ -17,11 +17,12 @@ from fairway_core.naming import Naming, unique_suffix
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_core.environment.keys import SshKey
+    from fairway_core.environment.tags import TagArgument
     from fairway_core.environment.values import Location, Zone
     from fairway_core.resource_ids import ResourceGroupId
 
@@ -66,7 +67,7 @@ def place_in_group(
     role: str = "",
     location: Location,
     zone: Zone | None = None,
-    tags: Mapping[str, str] | None = None,
+    tags: TagArgument | None = None,
     name: str | None = None,
     existing: ResourceGroupId | None = None,
     proxy: MachineProxy | None = None,

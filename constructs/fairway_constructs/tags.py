@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.cdk import Aspect, Aspects, Resource
+from fairway_core.environment.tags import as_azure_takes_them
 
 if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct, IConstruct
@@ -28,6 +29,7 @@ class Tags:
 
     def add(self, name: str, value: str) -> None:
         """Adds one, also to what is made later; it replaces one of that name."""
+        as_azure_takes_them({name: value})
         Aspects.of(self._scope).add(_Tag(name, value))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.cdk import Component, Output, surroundings
 from fairway_constructs.cloud_init import ADMIN_USERNAME, LOCAL_FOLDER, shared_folder
 from fairway_constructs.nodes import keeps_disk
+from fairway_core.documents import FieldError
 from fairway_core.target import Gateway as GatewayHost
 from fairway_core.target import NodeRange, SshAccess, StorageAccount, Target
 
@@ -74,6 +75,9 @@ class Targets(Component):
         vault: IVault | None = None,
         gateway: Gateway | None = None,
     ) -> None:
+        if not clusters:
+            message = "jobs would have nowhere to run"
+            raise FieldError(message, "name a cluster, or leave `Targets` out", ("clusters",))
         super().__init__(scope, "job-targets")
         account = storage_of(storage) if storage else None
         url = vault.url if vault else ""

@@ -642,6 +642,9 @@ class Location(str):
         (lambda _: az.image(None), "name"),  # type: ignore[arg-type]
         (lambda lab: az.place_in_group(lab, environment="two", location="West Europe"), "location"),
         (lambda _: az.EnvironmentStack(az.App(), "two", location=Location("Europe")), "location"),
+        (lambda lab: az.Targets(lab, []), "clusters"),
+        (lambda lab: az.Tags.of(lab).add("a?b", "c"), "a?b"),
+        (lambda _: az.EnvironmentStack(az.App(), "b", location="eastus", tags={"a?": "b"}), "a?"),
         (lambda lab: az.Budget(lab, amount=5, alerts=[80, 50], emails=["a@b.org"]), "alerts"),
         (lambda lab: az.Budget(lab, amount=5, alerts=[50], emails=["me"]), "emails"),
         (lambda lab: az.Monitoring(lab, emails=["a@b.org"], workspace_id=VNET), "workspace_id"),
@@ -664,6 +667,13 @@ def test_value_of_another_form_is_refused_at_its_argument(
     assert finding.path.rpartition(".")[2] == path
     assert finding.location is not None
     assert finding.location.file == __file__
+
+
+def test_path_of_an_argument_has_an_id_that_nobody_gave(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    with pytest.raises(UserError) as caught:
+        az.Registry(lab, retention_days=400)
+    assert caught.value.findings[0].path == "lab/registry.retention_days"
 
 
 @pytest.mark.parametrize(

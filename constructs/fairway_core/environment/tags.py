@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator
 
@@ -12,9 +13,7 @@ from fairway_core.documents import FieldError, Model
 from fairway_core.environment.values import accepted_by
 from fairway_core.naming import DEFAULT_PATTERN, check_pattern
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+_Tags = TypeVar("_Tags", bound=Mapping[str, str])
 # The checks hold that every resource has them: fairway_core.checks.terraform.general.
 OWN = ("environment", "managed-by")
 """The names of the tags that Fairway itself puts on every resource."""
@@ -27,13 +26,12 @@ _DNS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _RESERVED = ("microsoft", "azure", "windows")
 
 
-def _as_azure_takes_them(tags: dict[str, str]) -> dict[str, str]:
-    seen = {name: name for name in OWN}
+def as_azure_takes_them(tags: _Tags) -> _Tags:
+    """The tags; FieldError for one that Azure would refuse."""
+    seen: dict[str, str] = {}
     for name, value in tags.items():
         _check_name(name)
         folded = name.lower()
-        if folded in OWN:
-            raise FieldError(f"Fairway sets the tag `{folded}` itself", "remove it", (name,))
         if folded in seen:
             raise FieldError(
                 f"Azure treats `{name}` and `{seen[folded]}` as one tag", "keep one", (name,)
@@ -43,6 +41,13 @@ def _as_azure_takes_them(tags: dict[str, str]) -> dict[str, str]:
         if len(value) > most:
             message = f"the value of `{name}` has {len(value)} characters"
             raise FieldError(message, f"Azure allows up to {most}", (name,))
+    return tags
+
+
+def _none_of_ours(tags: dict[str, str]) -> dict[str, str]:
+    for name in tags:
+        if name.lower() in OWN:
+            raise FieldError(f"Fairway sets the tag `{name.lower()}` itself", "remove it", (name,))
     return tags
 
 
@@ -94,7 +99,8 @@ def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
             )
 
 
-Tags = Annotated[dict[str, str], AfterValidator(_as_azure_takes_them)]
+Tags = Annotated[dict[str, str], AfterValidator(_none_of_ours), AfterValidator(as_azure_takes_them)]
+TagArgument = Annotated[Mapping[str, str], AfterValidator(as_azure_takes_them)]
 
 
 NamePattern = Annotated[str, accepted_by(check_pattern)]
