@@ -258,10 +258,10 @@ def main() -> None:
             if select.select([told], [], [], pause)[0] or os.getppid() != parent:
                 return
             count += 1
-            rates = {name: round(n, 4) for name, n in machine.sample(time.monotonic()).items()}
-            sample = {"time": round(time.time(), 3), **rates, "gpus": gpus.sample()}
-            # A disk that is full costs samples, and nothing else.
+            # A disk that is full, or a file of the kernel's, costs samples, and nothing else.
             with suppress(OSError):
+                rates = {name: round(n, 4) for name, n in machine.sample(time.monotonic()).items()}
+                sample = {"time": round(time.time(), 3), **rates, "gpus": gpus.sample()}
                 if run == "-":
                     # At once: several nodes' samples share what this goes to.
                     os.write(1, _line({"node": node, **sample}))

@@ -269,6 +269,26 @@ sampler.main()
         os.kill(int(ended.stdout), 0)
 
 
+def test_gpus_that_cannot_be_read_cost_a_sample_and_no_more(tmp_path: Path) -> None:
+    script = """
+from fairway_agent import sampler
+from fairway_boot import gpus
+
+def sample(self):
+    gpus.Gpus.sample = lambda self: []
+    raise OSError
+
+gpus.Gpus.sample = sample
+sampler.main()
+"""
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path), "0.05"])
+    try:
+        assert '"gpus":[]' in lines_of(tmp_path / "figures", 1)[0]
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
 def _children(pid: int) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
         return list(map(int, file.read().split()))
