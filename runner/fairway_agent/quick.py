@@ -18,7 +18,7 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, **settings: Any
     ) -> Any:
-        """As `dataclasses.dataclass` does it, but for `order`."""
+        """As `dataclasses.dataclass` does it, but for `order`, `init` and InitVar."""
 
         def made(cls: type) -> type:
             own = vars(cls).keys()
@@ -36,7 +36,7 @@ else:
 def _unwritten(cls: Any) -> Any:
     """An `__init__` that at the first call has `dataclasses` write the one of the class."""
 
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
         taken = [(each.name, each.type, each) for each in dataclasses.fields(cls)]
         kept = {"__doc__": "Without one, its signature is read."}
         if hasattr(cls, "__post_init__"):

@@ -2,7 +2,10 @@
 
 import dataclasses
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field, fields, replace
+from typing import ClassVar
 
 import pytest
 
@@ -89,3 +92,36 @@ def test_a_child_and_its_parent_are_made_in_any_order() -> None:
         pass
 
     assert (Plain(1).b, Child(1, 3).b, Parent(4).a, Plain(a=5).a) == (2, 3, 4, 5)
+
+
+def test_threads_that_make_the_first_objects_at_once_make_the_same() -> None:
+    for _ in range(20):
+
+        @quick.dataclass(frozen=True, slots=True)
+        class Pair:
+            """Two."""
+
+            KINDS: ClassVar[int] = 2
+            first: int
+            second: list[int] = field(default_factory=list, kw_only=True)
+
+        begin = threading.Barrier(4)
+
+        def make(number: int, begin: threading.Barrier = begin, kind: type[Pair] = Pair) -> Pair:
+            begin.wait()
+            return kind(number)
+
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(make, range(4)))
+        assert made == [Pair(number, second=[]) for number in range(4)]
+        assert Pair.KINDS == 2
+
+
+def test_a_field_may_be_called_as_the_object_itself() -> None:
+    @quick.dataclass
+    class Mirror:
+        """Its own."""
+
+        self: int
+
+    assert [Mirror(self=number).self for number in (1, 2)] == [1, 2]
