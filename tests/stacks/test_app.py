@@ -284,6 +284,9 @@ def test_unknown_stacks_are_refused(
     assert fairway("synth") == 2
     assert "FAIRWAY_STACKS: no stacks `stat`" in capsys.readouterr().err
     assert not outdir.exists()
+    # What was typed comes first.
+    assert fairway("synth", "nothing") == 2
+    assert "FAIRWAY_STACKS" not in capsys.readouterr().err
 
 
 def test_another_environments_terraform_is_taken_away_and_its_state_is_not(

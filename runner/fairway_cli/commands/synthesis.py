@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -13,9 +13,6 @@ from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
 from fairway_cli.ending import warn
 from fairway_core.collector import collector_paused
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    pass
 
 _STACKS = "FAIRWAY_STACKS"
 
@@ -43,11 +40,10 @@ def synth(
     from fairway_stacks.app import write_stacks
 
     with collector_paused():
-        choice = os.environ.get(_STACKS, "")
+        file, choice = environment_file(environment), os.environ.get(_STACKS, "")
         if choice not in ("", "state"):
             message = f"{_STACKS}: no stacks `{choice}`"
             raise UserError.of("unknown-stacks", message, "set it to `state`, or unset it")
-        file = environment_file(environment)
         stacks = write_stacks(file, warn=warn, state=choice == "state", hcl=hcl)
         facts, here = [], Path.cwd()
         for stack in stacks:
