@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 # Podman without root's rights, for who may not use Docker. In there root is the person outside: its
 # files are theirs, and no copy of the image with other owners is made. It stays among the task's
-# processes, in Slurm's cgroup too, whose limits hold for it. Sources: podman(1), podman-run(1).
+# processes, in Slurm's cgroup too: their limits hold for it, and it ends with them. Sources:
+# podman(1), podman-run(1).
 _ROOTLESS = (
     "--cgroups=disabled",
     "--group-add=keep-groups",  # by which shared folders, and the devices of AMD's GPUs, are open

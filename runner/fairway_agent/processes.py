@@ -280,7 +280,7 @@ class Guard:
 _LONGEST = 3600.0
 
 # What a task's programs are told by.
-TASK_SIGNALS = (*(signal.SIGTERM, signal.SIGINT, signal.SIGHUP), *(signal.SIGUSR1, signal.SIGUSR2))
+TASK_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:

@@ -208,7 +208,7 @@ class Supervisor:
             self._keep_limit()
             if self._is_ending():
                 tasks = iter(())
-                while self.waiting:
+                while self.waiting:  # for another attempt, which none has now
                     task = self.waiting.popleft().task
                     if task.process is not None:
                         task.record(replace(task.status(self._left), ended=time.time()))

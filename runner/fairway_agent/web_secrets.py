@@ -1,4 +1,8 @@
-"""Loads the secrets of the proxy of an environment's page from a vault into memory."""
+"""Loads the secrets of the proxy of an environment's page from a vault into memory.
+
+Started as a program with its settings and a folder that only root can read. Whenever something has
+changed, such as a renewed certificate, it has the proxy restarted.
+"""
 
 from __future__ import annotations
 

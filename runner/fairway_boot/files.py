@@ -69,7 +69,8 @@ def try_lock(lock: Path) -> int | None:
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of a lock file, made where there is none; everybody's in everybody's folder."""
+    """A descriptor of a lock file, which is made where there is none. In a folder that everybody
+    may write to it is everybody's."""
     # For writing too: NFS refuses an exclusive lock on a file that is only read.
     if not is_everybodys(path.parent):
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -80,6 +81,7 @@ def open_lock(path: Path) -> int:
             return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
         import tempfile  # takes longer to import than all else here
 
+        # With its rights from the first moment: others may open it at once.
         descriptor, draft = tempfile.mkstemp(prefix=".", dir=path.parent)
         try:
             os.fchmod(descriptor, 0o666)

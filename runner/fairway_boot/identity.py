@@ -178,7 +178,8 @@ class Secret:
 
 @dataclass(frozen=True)
 class KeyVault:
-    """A vault; `bearer` gives the header for a resource, `authority` is a file of certificates."""
+    """A vault by its address; `bearer` gives the header that opens a resource, and `authority` is a
+    file of certificates to trust."""
 
     address: str
     bearer: Callable[[str], dict[str, str]]

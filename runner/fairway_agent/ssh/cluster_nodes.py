@@ -328,5 +328,6 @@ def _devices(host: Host) -> Devices | None:
         return devices_of.look()
     said = remote_exec.printed(host.address, processes.program(devices_of.__name__))
     with suppress(ValueError, RecursionError, Unfit):
+        # Of the last line: a login shell may print more before it.
         return Devices.from_json(json.loads(said.strip().rpartition("\n")[2]))
     return None

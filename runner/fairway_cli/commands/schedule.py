@@ -15,7 +15,9 @@ from fairway_runner.quantities import span
 if TYPE_CHECKING:
     from fairway_runner.engines.schedules import Recurrence
 
-schedule = Typer(add_completion=False, no_args_is_help=True, help="Run a job on a schedule.")
+schedule = Typer(
+    add_completion=False, no_args_is_help=True, help="Run a job on a recurring schedule."
+)
 
 _NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")]
 

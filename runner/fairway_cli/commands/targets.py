@@ -242,12 +242,14 @@ def report(
     raise UserError.of("no-answer", message, hint, exit_code=5)
 
 
-pool = Typer(add_completion=False, no_args_is_help=True, help="Change a target's number of nodes.")
+pool = Typer(
+    add_completion=False, no_args_is_help=True, help="Change the number of nodes of a target."
+)
 
 
 @pool.callback()
 def pool_group() -> None:
-    """Change a target's number of nodes."""
+    """Change the number of nodes of a target."""
 
 
 @pool.command()
