@@ -14,12 +14,14 @@ import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     Change = Callable[[list[str]], list[str]]
+
+Number = TypeVar("Number", int, float)
 
 
 def in_background(serve: Callable[[Callable[[], None]], int]) -> tuple[int, int]:
@@ -153,13 +155,13 @@ def interrupted() -> Callable[[], None]:
     return wait
 
 
-def number(least: int, most: int) -> Callable[[str], int]:
-    """The type of an option: a number within these bounds."""
+def number(least: Number, most: Number) -> Callable[[str], Number]:
+    """The type of an option: a number of the kind of these bounds, and within them."""
 
-    def parse(text: str) -> int:
+    def parse(text: str) -> Number:
         with suppress(ValueError):
-            if least <= int(text) <= most:
-                return int(text)
+            if least <= (found := type(least)(text)) <= most:
+                return found
         raise argparse.ArgumentTypeError(f"a number from {least} to {most}, not {text!r}")
 
     return parse

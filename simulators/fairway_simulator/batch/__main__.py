@@ -21,7 +21,6 @@ from fairway_simulator.batch.agent.supervisor_client import namespaces
 from fairway_simulator.batch.azurite import AzuriteMissing
 from fairway_simulator.batch.simulator import DEFAULT_POOL
 from fairway_simulator.command import (
-    StandInCommand,
     folder,
     interrupted,
     make_own,
@@ -38,7 +37,6 @@ PORT = 10100
 """The port at which a client looks for it by default."""
 # As the repository's fairway.yaml has it.
 DATA = Path("/tmp/fairway-batch-sim/data")  # noqa: S108 - made so that it is one's own
-_COMMAND = StandInCommand("batch-simulator", "fairway_simulator.batch")
 
 
 def main() -> int:
@@ -46,14 +44,14 @@ def main() -> int:
     if sys.argv[1:2] and sys.argv[1] in orders.ACTIONS:
         return orders.order(sys.argv[1:])
     options = _options()
-    return _COMMAND.run(options, lambda ready: _serve(options, ready), "source FILE")
+    return orders.COMMAND.run(options, lambda ready: _serve(options, ready), "source FILE")
 
 
 def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
     """The account, until a signal ends it; tells when it is ready."""
     wait = interrupted()
     if not _make_data():
-        return _COMMAND.say(f"{DATA.parent} is not a folder of your own; remove it first", 2)
+        return orders.COMMAND.say(f"{DATA.parent} is not a folder of your own; remove it first", 2)
     with tempfile.TemporaryDirectory(prefix="batch-simulator-") as own:
         state = options.state or Path(own)
         service = BatchSimulator(
@@ -69,13 +67,13 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
         try:
             service.start()
         except AzuriteMissing as missing:
-            return _COMMAND.say(f"Azurite is not installed; type: {missing}", 4)
+            return orders.COMMAND.say(f"Azurite is not installed; type: {missing}", 4)
         except RuntimeError as error:
-            return _COMMAND.say(str(error), 5)
+            return orders.COMMAND.say(str(error), 5)
         except OSError as error:
-            return _COMMAND.not_started(error, options.port)
+            return orders.COMMAND.not_started(error, options.port)
         try:
-            with published(service.environment(), options.env, _COMMAND.process):
+            with published(service.environment(), options.env, orders.COMMAND.process):
                 _say_ready(service)
                 ready()
                 wait()
@@ -85,7 +83,7 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = _COMMAND.parser(
+    parser = orders.COMMAND.parser(
         "An Azure Batch account on this machine, with Azurite beside it for storage. "
         "Its pool is `sim`. It runs until interrupted, and prints the variables to set.",
         "While it runs: bin/batch-simulator preempt|lose|restore NODE acts on a node, and "

@@ -13,21 +13,18 @@ import argparse
 import json
 import os
 import re
-import sys
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from fairway_simulator.batch.simulator import DEFAULT_POOL
+from fairway_simulator.command import StandInCommand, number
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+COMMAND = StandInCommand("batch-simulator", "fairway_simulator.batch")
 _OF_NODES = ("preempt", "lose", "restore")
 ACTIONS = (*_OF_NODES, "fault")
 _OFF = "off"
 _KINDS = ("status", "timeout", "cut", "torn", "slow", "latency", "half", "expired")
-Number = TypeVar("Number", int, float)
 # What is said of a fault where it is not the usual.
 _FAULT = ("status", "share", "count", "skip", "seconds", "method", "path", "applied", "retry_after")
 
@@ -39,7 +36,7 @@ def order(words: list[str]) -> int:
         base = os.environ["AZURE_BATCH_ENDPOINT"].rstrip("/")
         key = os.environ["AZURE_BATCH_ACCESS_KEY"]
     except KeyError:
-        return _say("say which simulator: source ./sim.env", 2)
+        return COMMAND.say("say which simulator: source ./sim.env", 2)
     method, path, body = _request(options)
     request = urllib.request.Request(  # noqa: S310 - the user's own address
         f"{base}/simulator/{path}",
@@ -52,10 +49,12 @@ def order(words: list[str]) -> int:
             return 0
     except urllib.error.HTTPError as error:
         if error.code == 404 and options.action in _OF_NODES:
-            return _say(f"there is no node `{options.node}`: fairway nodes list batch-sim", 2)
-        return _say(f"{base} refuses: {error}", 5)
+            return COMMAND.say(
+                f"there is no node `{options.node}`: fairway nodes list batch-sim", 2
+            )
+        return COMMAND.say(f"{base} refuses: {error}", 5)
     except OSError as error:
-        return _say(f"{base} does not answer: {error}", 5)
+        return COMMAND.say(f"{base} does not answer: {error}", 5)
 
 
 def _request(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
@@ -70,7 +69,7 @@ def _request(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
 
 
 def _options(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bin/batch-simulator")
+    parser = argparse.ArgumentParser(prog=f"bin/{COMMAND.name}")
     actions = parser.add_subparsers(dest="action", required=True)
     preempt = actions.add_parser("preempt", help="evict a Spot node; its tasks start again")
     preempt.add_argument("--notice", type=float, default=0, metavar="SECONDS")
@@ -83,8 +82,8 @@ def _options(words: list[str]) -> argparse.Namespace:
 
 
 def _add_fault(fault: argparse.ArgumentParser) -> None:
-    whole = _within(int, 0, 10**9, "0 or more")
-    seconds = _within(float, 0.0, 86_400.0, "0 to 86400")
+    whole = number(0, 10**9)
+    seconds = number(0.0, 86_400.0)
     fault.add_argument(
         "kind",
         choices=(*_KINDS, _OFF),
@@ -95,13 +94,13 @@ def _add_fault(fault: argparse.ArgumentParser) -> None:
     )
     fault.add_argument(
         "--status",
-        type=_within(int, 400, 599, "400 to 599"),
+        type=number(400, 599),
         metavar="CODE",
         help="status code of `status` (503)",
     )
     fault.add_argument(
         "--share",
-        type=_within(float, 0.0, 1.0, "0 to 1"),
+        type=number(0.0, 1.0),
         metavar="0…1",
         help="share of the requests (1: all)",
     )
@@ -125,27 +124,9 @@ def _add_fault(fault: argparse.ArgumentParser) -> None:
     )
 
 
-def _within(kind: type[Number], least: Number, most: Number, said: str) -> Callable[[str], Number]:
-    """The type of an option: a number within these bounds."""
-
-    def parse(text: str) -> Number:
-        number = kind(text)
-        if not least <= number <= most:
-            raise argparse.ArgumentTypeError(said)
-        return number
-
-    parse.__name__ = kind.__name__  # by which argparse calls what is no number
-    return parse
-
-
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
         raise argparse.ArgumentTypeError(f"no regular expression: {error}") from None
     return text
-
-
-def _say(message: str, code: int) -> int:
-    sys.stderr.write(f"batch-simulator: {message}\n")
-    return code
