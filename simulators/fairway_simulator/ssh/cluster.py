@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.fanout.launchers import free_port
 from fairway_simulator import machines
 from fairway_simulator.ssh.host import Host, sshd_program
 
@@ -113,7 +113,7 @@ class SshCluster:
         for key in ("key", "host_key"):
             machines.make_key(self.folder / key)
         addresses = [f"127.0.1.{number}" for number in range(1, len(self.names) + 1)]
-        port = _free_port(addresses)
+        port = free_port()
         if self.private:
             addresses, port = [self.private], _SSH
         self._configure(addresses, port)
@@ -197,21 +197,3 @@ class SshCluster:
         own = f"    IdentityFile {self.folder / 'key'}"
         lines = [line for line in common if line and line != own]
         return [*lines, "    IdentityFile ~/.ssh/id_fairway", "Match localuser root", own, ""]
-
-
-def _free_port(addresses: Sequence[str]) -> int:
-    """A port that is free on all the addresses."""
-    while True:
-        sockets = [socket.socket() for _ in addresses]
-        try:
-            port = 0
-            for probe, address in zip(sockets, addresses, strict=True):
-                probe.bind((address, port))
-                port = probe.getsockname()[1]
-        except OSError:
-            continue
-        else:
-            return port
-        finally:
-            for probe in sockets:
-                probe.close()
