@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 _PATIENCE = 60.0  # seconds for an answer
 _QUIET = 90.0  # seconds without a line of a watch, which then begins again
 
-STRATEGIC = "application/strategic-merge-patch+json"
-
 
 class Refused(Exception):
     """An answer that is an error; `code` 0 where there is none at all."""

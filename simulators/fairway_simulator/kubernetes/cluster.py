@@ -197,9 +197,7 @@ class KubernetesCluster:
             (LOCAL_QUEUES, {"clusterQueue": name}),
         )
         for resource, found in specs:
-            about = {"metadata": {"name": name}, "spec": found}
-            new = self.api.admission.new(resource, about, self.namespace, "Strict")
-            self.api.store.create(resource, new)
+            self._create(resource, name, found)
 
     def claim(self, name: str) -> None:
         """Makes a claim of storage that all pods of the namespace may mount at once."""
@@ -207,10 +205,12 @@ class KubernetesCluster:
             "accessModes": ["ReadWriteMany"],
             "resources": {"requests": {"storage": "64Gi"}},
         }
-        new = self.api.admission.new(
-            CLAIMS, {"metadata": {"name": name}, "spec": spec}, self.namespace, "Strict"
-        )
-        self.api.store.create(CLAIMS, new)
+        self._create(CLAIMS, name, spec)
+
+    def _create(self, resource: Resource, name: str, spec: Mapping[str, Any]) -> None:
+        about = {"metadata": {"name": name}, "spec": spec}
+        new = self.api.admission.new(resource, about, self.namespace, "Strict")
+        self.api.store.create(resource, new)
 
     def kubeconfig_of(self, account: str) -> Path:
         """A kubeconfig for a service account, as its pods come: `namespace/name` or `name`."""

@@ -25,6 +25,11 @@ def at(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def new_metadata() -> dict[str, str]:
+    """Metadata that the server gives to every new object."""
+    return {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
+
+
 def seconds_since(text: str) -> float:
     """The seconds since then."""
     return (datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()
@@ -115,5 +120,5 @@ class Recorder:
         new = event(resource, about, self._source, reason, message, bad=bad)
         if when:
             new |= {"firstTimestamp": when, "lastTimestamp": when}
-        new["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
+        new["metadata"] |= new_metadata()
         self._store.create(EVENTS, new)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import secrets
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api import policies, schemas, validation
 from fairway_simulator.kubernetes.api.requests import bad_request, invalid, not_found
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, Resource
-from fairway_simulator.kubernetes.events import now
+from fairway_simulator.kubernetes.events import new_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +133,7 @@ class Admission:
                 )
             if self._store.find(NAMESPACES, "", namespace) is None:
                 raise not_found(NAMESPACES, namespace)
-        metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": now(), "generation": 1}
+        metadata |= {**new_metadata(), "generation": 1}
         for field in ("resourceVersion", "deletionTimestamp", "selfLink", "managedFields"):
             metadata.pop(field, None)
         if resource.status and resource.plural not in ("nodes", "persistentvolumes"):

@@ -69,9 +69,7 @@ def delete(store: Store, resource: Resource, found: Object, options: Options) ->
         return store.replace(NAMESPACES, {**found, "metadata": marked, "status": status})
     grace = _grace(found, options) if resource is PODS else 0
     finalizers = _finalizers(metadata.get("finalizers") or [], options.propagation)
-    marked = {**metadata, "finalizers": finalizers}
-    if not finalizers:
-        del marked["finalizers"]
+    marked = with_finalizers(metadata, finalizers)
     left = metadata.get("deletionGracePeriodSeconds")
     if "deletionTimestamp" not in metadata or (left is not None and grace < left):
         marked |= {"deletionTimestamp": now(grace), "deletionGracePeriodSeconds": grace}
@@ -79,6 +77,12 @@ def delete(store: Store, resource: Resource, found: Object, options: Options) ->
         store.remove(resource, {**found, "metadata": marked})
         return None
     return store.replace(resource, {**found, "metadata": marked})
+
+
+def with_finalizers(metadata: Object, finalizers: list[str]) -> Object:
+    """The metadata with these finalizers, which it lacks where there are none."""
+    others = {name: value for name, value in metadata.items() if name != "finalizers"}
+    return {**others, "finalizers": finalizers} if finalizers else others
 
 
 def _grace(pod: Object, options: Options) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api.admission import suffix
@@ -15,7 +14,7 @@ from fairway_simulator.kubernetes.api.resources import (
     Resource,
 )
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.events import now
+from fairway_simulator.kubernetes.events import new_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,5 +95,4 @@ def _mount_token(spec: Object) -> None:
 
 
 def _new(namespace: str, name: str) -> Object:
-    about = {"name": name, "namespace": namespace, "uid": str(uuid.uuid4())}
-    return {"metadata": {**about, "creationTimestamp": now()}}
+    return {"metadata": {"name": name, "namespace": namespace, **new_metadata()}}

@@ -23,7 +23,12 @@ from fairway_simulator.kubernetes.api.resources import (
 )
 from fairway_simulator.kubernetes.controllers.job_state import is_ended
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.controllers.scheduler import requests_of, short_of, unsuitable
+from fairway_simulator.kubernetes.controllers.scheduler import (
+    requests_of,
+    short_of,
+    unsuitable,
+    used_of,
+)
 from fairway_simulator.kubernetes.events import Recorder, at, condition_of, is_true, with_condition
 from fairway_simulator.kubernetes.kubelet.kubelet import NodeSpec
 
@@ -313,17 +318,13 @@ class Autoscaler(Controller):
         """The nodes as they are taken to be: those that come, and those that are not ready, are
         like others of their pool. A node whose GPUs are not there is not ready, and so is one with
         a startup taint; of other resources that come late nobody knows (gpu_processor.go, FAQ)."""
-        pods = [pod for pod in self._store.items(PODS) if not is_ended(pod)]
+        pods = self._store.items(PODS)
         rooms = []
         for node in self._store.items(NODES):
             name = node["metadata"]["name"]
-            used = Counter[str]()
-            for pod in pods:
-                if pod["spec"].get("nodeName") == name:
-                    used.update(requests_of(pod["spec"]))
             pool = next((each for each in self._pools if name.startswith(f"{each.name}-")), None)
             taken_for = node if pool is None or _is_ready(node) else self._template(pool)
-            rooms.append(_Room(taken_for, used))
+            rooms.append(_Room(taken_for, used_of(node, pods)))
         rooms += [_Room(self._template(each.pool)) for each in self._coming if not each.is_there]
         for request in self._store.items(PROVISIONING_REQUESTS):
             if is_true(request, "Provisioned") and not is_true(request, "BookingExpired"):

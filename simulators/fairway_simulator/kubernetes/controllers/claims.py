@@ -6,13 +6,12 @@ that suits, one that names none has to name a class, or leave that to the cluste
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.kubernetes.settings import parse
 from fairway_simulator.kubernetes.api.resources import CLAIMS, VOLUMES
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.events import Recorder, now
+from fairway_simulator.kubernetes.events import Recorder, new_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,8 +85,7 @@ class Claims(Controller):
             "hostPath": {"path": str(folder)},
             "claimRef": _reference(claim),
         }
-        name = f"pvc-{metadata['uid']}"
-        about = {"name": name, "uid": str(uuid.uuid4()), "creationTimestamp": now()}
+        about = {"name": f"pvc-{metadata['uid']}", **new_metadata()}
         made = {"metadata": about, "spec": spec, "status": {"phase": "Available"}}
         return self._store.create(VOLUMES, made)
 

@@ -67,9 +67,7 @@ class Collector(Controller):
             self._delete(kind, found)
         if not any(self._still(kind, found) for kind, found in owned):
             kept = [e for e in owner["metadata"]["finalizers"] if e != objects.FOREGROUND]
-            metadata = {**owner["metadata"], "finalizers": kept}
-            if not kept:
-                del metadata["finalizers"]
+            metadata = objects.with_finalizers(owner["metadata"], kept)
             self._store.replace(resource, {**owner, "metadata": metadata})
 
     def _still(self, resource: Resource, found: Object) -> bool:

@@ -159,9 +159,7 @@ class Jobs(Controller):
         if still is None or TRACKED not in (still["metadata"].get("finalizers") or ()):
             return still or pod
         kept = [each for each in still["metadata"]["finalizers"] if each != TRACKED]
-        changed = {**still["metadata"], "finalizers": kept}
-        if not kept:
-            del changed["finalizers"]
+        changed = objects.with_finalizers(still["metadata"], kept)
         return self._store.replace(PODS, {**still, "metadata": changed})
 
     def _call_again(self, key: str, seconds: float) -> None:

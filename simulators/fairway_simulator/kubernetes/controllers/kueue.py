@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api.resources import (
@@ -29,7 +28,7 @@ from fairway_simulator.kubernetes.controllers.quota import (
     say_who_is_active,
     why_inactive,
 )
-from fairway_simulator.kubernetes.events import is_true, now, with_condition
+from fairway_simulator.kubernetes.events import is_true, new_metadata, now, with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,8 +106,7 @@ class Kueue(Controller):
         about = {
             "name": workload_name(job),
             "namespace": metadata["namespace"],
-            "uid": str(uuid.uuid4()),
-            "creationTimestamp": now(),
+            **new_metadata(),
             "labels": {"kueue.x-k8s.io/job-uid": metadata["uid"]},
             "ownerReferences": [JOBS.as_owner(job)],
         }

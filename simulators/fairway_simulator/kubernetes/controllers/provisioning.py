@@ -7,7 +7,6 @@ admissioncheck_reconciler.go), and apis/kueue/v1beta2/provisioningrequestconfig_
 from __future__ import annotations
 
 import copy
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.kubernetes.api.resources import (
@@ -21,7 +20,7 @@ from fairway_simulator.kubernetes.api.resources import (
 )
 from fairway_simulator.kubernetes.controllers.autoscaler import CONSUMES
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.events import condition_of, is_true, now, with_condition
+from fairway_simulator.kubernetes.events import condition_of, is_true, new_metadata, with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,8 +110,7 @@ class Provisioning(Controller):
         about = {
             "name": name,
             "namespace": owner["metadata"]["namespace"],
-            "uid": str(uuid.uuid4()),
-            "creationTimestamp": now(),
+            **new_metadata(),
             "ownerReferences": [kind.as_owner(owner)],
         }
         return self._store.create(resource, {"metadata": about, **fields})

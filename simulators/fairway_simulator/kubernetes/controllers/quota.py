@@ -80,7 +80,7 @@ def assign(
         if isinstance(found, Refusal):
             return found
         flavors[name] = found
-        usage[name] = str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"
+        usage[name] = _text(amount)
     return Assignment(flavors, usage)
 
 

@@ -13,7 +13,7 @@ from fairway_simulator.kubernetes.controllers.loop import Controller
 from fairway_simulator.kubernetes.events import Recorder, with_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from fractions import Fraction
 
     from fairway_simulator.kubernetes.api.store import Change, Object, Store
@@ -43,7 +43,7 @@ class Scheduler(Controller):
             if not waiting:
                 return
             nodes = self._store.items(NODES)
-            used = {node["metadata"]["name"]: _used(pods, node) for node in nodes}
+            used = {node["metadata"]["name"]: used_of(node, pods) for node in nodes}
             order = sorted(
                 waiting,
                 key=lambda pod: (
@@ -151,7 +151,8 @@ def _waits(pod: Object) -> bool:
     )
 
 
-def _used(pods: list[Object], node: Object) -> Counter[str]:
+def used_of(node: Object, pods: Iterable[Object]) -> Counter[str]:
+    """What the pods on a node ask for together."""
     total: Counter[str] = Counter()
     for pod in pods:
         if pod["spec"].get("nodeName") == node["metadata"]["name"] and not is_ended(pod):

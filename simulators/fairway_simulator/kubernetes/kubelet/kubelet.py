@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core import local_disks
 from fairway_core.kubernetes.node_setup import SCRATCH
+from fairway_simulator.kubernetes.api.patches import MERGE
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.events import now
 from fairway_simulator.kubernetes.kubelet.host import GPU, PAUSE, Devices, Host
@@ -123,10 +124,10 @@ class Kubelet:
             if refused.code != 409:
                 raise
         path = f"/api/v1/nodes/{spec.name}"
-        self._host.send("PATCH", f"{path}/status", {"status": node["status"]}, _MERGE)
+        self._host.send("PATCH", f"{path}/status", {"status": node["status"]}, MERGE)
         # Admission taints what is new; no controller of a bare server would take that away.
         taints = [dict(each) for each in spec.taints]
-        self._host.send("PATCH", path, {"spec": {"taints": taints or None}}, _MERGE)
+        self._host.send("PATCH", path, {"spec": {"taints": taints or None}}, MERGE)
 
     def lose(self, name: str) -> None:
         """A node dies with all that runs on it, and is no more."""
@@ -209,9 +210,6 @@ class Kubelet:
             known = self._pods.pop(pod["metadata"]["uid"], None)
         if known is not None:
             known.lose()
-
-
-_MERGE = "application/merge-patch+json"
 
 
 def _node(spec: NodeSpec, port: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.client import STRATEGIC
+from fairway_simulator.kubernetes.api.patches import STRATEGIC
 from fairway_simulator.kubernetes.kubelet import status
 from fairway_simulator.kubernetes.kubelet.containers import Container, Order, Sandbox, is_root
 from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
