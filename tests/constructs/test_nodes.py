@@ -292,7 +292,7 @@ class TestHealthScript:
         answer = ask(self.TWO, [self.UP, self.UP])
         assert answer.startswith("HTTP/1.1 200 OK\n")
         assert answer.endswith("\n\nwell")
-        assert ask(self.TWO, [], "InfiniBand", "--reason") == ""
+        assert ask(self.TWO, [self.UP, self.UP], "InfiniBand", "--reason") == ""
 
     @pytest.mark.parametrize(
         ("smi", "states", "links", "reason"),
@@ -433,14 +433,13 @@ STOPPED = "cluster `(pair|box)`: a local system disk is lost when Azure stops th
     ("arguments", "said", "hint"),
     [
         (
-            *({"image": image("ubuntu-hpc-2404-rocm")}, "`ubuntu-hpc-2404-rocm` does not fit"),
+            {"image": image("ubuntu-hpc-2404-rocm")},
+            "`ubuntu-hpc-2404-rocm` does not fit",
             "use `ubuntu-hpc-2404`",
         ),
         (
-            *(
-                {"os_gib": 20},
-                "cluster `(pair|box)`: image `ubuntu-hpc-2404` needs [0-9]+ GiB",
-            ),
+            {"os_gib": 20},
+            "cluster `(pair|box)`: image `ubuntu-hpc-2404` needs [0-9]+ GiB, not 20",
             "leave `os_gib` out",
         ),
         (
