@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -228,13 +229,21 @@ def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(ssh_that: 
     assert len(tried.read_text().splitlines()) == 3
 
 
-def test_a_connection_that_was_made_is_an_answer(log: Path) -> None:
-    """A master of the user's may have lost its host since."""
+def test_a_connection_that_was_just_made_is_an_answer(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older one, or a master of the user's, may have lost its host since."""
     host = Ssh("10.0.0.4", "")
     host.begin()
     host.require_answer(deadline=600.0)
-    host.close()
     assert not [line for line in log.read_text().splitlines() if "true" in line]
+    assert host.socket is not None
+    host.socket.touch()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 60)
+    host.require_answer(deadline=600.0)
+    assert log.read_text().endswith('"-T", "--", "10.0.0.4", "true"]\n')
+    host.close()
     log.with_name("programs").joinpath("ssh").write_text(f"#!/bin/sh\necho $* >>{log}\n")
     host = Ssh("10.0.0.5", "")
     host.require_answer(deadline=600.0)

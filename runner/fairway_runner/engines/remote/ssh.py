@@ -60,6 +60,7 @@ _OPTIONS = {
     "ServerAliveCountMax": 3,
 }
 _CONNECT_TIMEOUT = 15.0
+_JUST_NOW = 15.0  # seconds for which an answer of a host holds
 _SLACK = 2.0  # seconds beyond its own time after which an ssh that connects is ended
 _PREFIX = "fairway-ssh-"  # of the private folders, each with the number of its process
 _PERSIST = 60  # seconds that a master waits for another command before it ends
@@ -123,6 +124,8 @@ class Ssh(Connection):
     _failed: tuple[float, Ended] | None = field(default=None, init=False, repr=False)
     """When it last could not connect, and what ssh said: threads that waited for that do not try
     again by themselves."""
+    _answered: float = field(default=-math.inf, init=False, repr=False)
+    """When the host last took a connection, or ended a command."""
     _untried: list[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -149,9 +152,14 @@ class Ssh(Connection):
         return self.run_with_retry(program, command)
 
     def require_answer(self, *, deadline: float) -> None:
-        """See `Connection.require_answer`: that this process has just connected is an answer."""
-        ask = lambda: [] if self.folder else [*self.command("-T"), "--", self.name, "true"]  # noqa: E731
-        self.run_with_retry(ask, Command((), b"", deadline))
+        """See `Connection.require_answer`. That this process has connected just now is an answer,
+        but not that it once did: the host may be gone since."""
+
+        def program() -> list[str]:
+            is_known = time.monotonic() - self._answered < _JUST_NOW
+            return [] if is_known else [*self.command("-T"), "--", self.name, "true"]
+
+        self.run_with_retry(program, Command((), b"", deadline))
 
     def run_with_retry(
         self, program: Program, command: Command, broken: Sequence[int] = (BROKEN,)
@@ -170,6 +178,8 @@ class Ssh(Connection):
                     ended = run_program(words, command, self.name) if words else Ended(0, b"", "")
                     if ended.code not in broken:
                         self.reached = True
+                        if words:
+                            self._answered = time.monotonic()
                         return ended
                     with self._connecting:
                         self._drop()
@@ -295,7 +305,7 @@ class Ssh(Connection):
                 self._drop()
                 self._failed = time.monotonic(), ended
                 return ended
-            self.reached = True
+            self.reached, self._answered = True, time.monotonic()
             return None
 
     def _connect(self, patience: float = math.inf) -> subprocess.Popen[bytes]:
