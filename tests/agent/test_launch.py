@@ -59,8 +59,12 @@ def _session(environment: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if name.endswith("_tmpdir_base")}
 
 
-def test_open_mpi_versions_and_folders_of_submitted_runs() -> None:
+def test_open_mpi_4_and_5_are_told() -> None:
     assert _session({"TMPDIR": "/y"}) == BOTH
+
+
+def test_a_run_that_a_task_submits_has_a_folder_of_its_own() -> None:
+    """The task's own folder goes with it, and the run that it has submitted may go on."""
     outer = launchers.session(Path("/of-the-task"), {})
     assert _session(outer) == BOTH
     said = {**outer, "OMPI_MCA_orte_tmpdir_base": "/mine"}

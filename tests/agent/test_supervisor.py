@@ -283,6 +283,8 @@ def test_limits_name_the_first_exceeded_and_sum_node_seconds(tmp_path: Path) -> 
     )
     assert limits.over(plan, 1e9 + 3600, 1e9, held).limit == "max_duration"
     assert limits.over(plan, 1e9 + 3600, None, held) is None
+    # One that ended (2 × 100 s), one that runs in its second attempt (10 s and 30 s of 4 nodes),
+    # one that waits for its third (20 s), and one that Slurm has ended.
     states = [
         TaskState("succeeded", started=1e9 - 100, ended=1e9, held=100.0),
         TaskState("running", attempt=1, started=1e9 - 30, held=10.0),

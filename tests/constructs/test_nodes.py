@@ -131,11 +131,14 @@ class TestImages:
     ) -> None:
         plan = {"name": "8_10-hpc-gen2", "product": "almalinux-hpc", "publisher": "almalinux"}
         for make in (_cluster, _box):
+            bought = make(synthesize, image=image("almalinux-hpc-8"))
+            assert (bought["plan"], "source_image_id" in bought) == (plan, False)
+            # Terms are accepted for nobody by default.
+            assert "azurerm_marketplace_agreement" not in bought["document"]["resource"]
             made = make(synthesize, image_id=GALLERY, image=image("almalinux-hpc-8"))
             assert made["source_image_id"] == GALLERY
             assert "source_image_reference" not in made
             assert made["plan"] == plan
-            # Terms are accepted for nobody by default.
             assert "azurerm_marketplace_agreement" not in made["document"]["resource"]
 
     def test_terms_are_accepted_once_for_all_clusters_and_first(
@@ -168,6 +171,7 @@ class TestDisks:
         disk = _cluster(synthesize, size, os_gib=512, **asked)["os_disk"]
         assert "diff_disk_settings" not in disk
         assert (disk["storage_account_type"], disk["disk_size_gb"]) == ("Premium_LRS", 512)
+        assert _box(synthesize, size, os_gib=512, **asked)["os_disk"]["disk_size_gb"] == 512
 
     @pytest.mark.parametrize(
         ("size", "asked", "placed"),

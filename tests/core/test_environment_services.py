@@ -108,6 +108,9 @@ def test_a_network_with_zones_of_a_hub_needs_none_for_that_account(tmp_path: Pat
 
 @pytest.mark.parametrize("value", [True, 0, -1, 1.5, "1.5d", "d", None, []])
 def test_days_are_whole_and_more_than_none(value: object) -> None:
-    assert days_of(90) == days_of("90d") == days_of("2160h")
     with pytest.raises(FieldError):
         days_of(value)
+
+
+def test_days_are_read_from_a_models_own_dump() -> None:
+    assert days_of(90) == days_of("90d") == days_of("2160h") == 90

@@ -30,9 +30,13 @@ def test_links_files_and_names_of_the_documents_exist() -> None:
     for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
         for path in re.findall(rf"`((?:{roots})/[\w./-]+)[` ]", _without_blocks(document)):
             assert (ROOT / path).exists(), f"{document.name} names {path}"
+
+
+def test_no_name_in_angle_brackets_is_read_as_html() -> None:
+    """Outside of code `<ID>` would be a tag, which nobody sees."""
     for document in DOCUMENTS:
         text = re.sub(r"(`+).*?\1", "", _without_blocks(document), flags=re.S)
-        assert re.findall(r"<[A-Za-z][^>]*>", text) == []
+        assert re.findall(r"<[A-Za-z][^>]*>", text) == [], document.name
 
 
 def _headings(document: Path) -> set[str]:

@@ -19,9 +19,7 @@ def ids(runs: list[Run]) -> list[str]:
     return [run.id for run in runs]
 
 
-def test_clean_selects_runs_and_removes_code_with_its_last_run(
-    make_run: MakeRun, store: RunStore
-) -> None:
+def test_clean_selects_runs_by_age_state_and_name(make_run: MakeRun, store: RunStore) -> None:
     day = 86400
     old = {"created": time.time() - 40 * day}
     for name, facts in (("old-a", old), ("old-b", old), ("new-a", {"created": time.time() - day})):
@@ -32,6 +30,9 @@ def test_clean_selects_runs_and_removes_code_with_its_last_run(
     assert ids(removable(store, ["new", "old-a"], 30 * day)) == ["old-a"]
     with pytest.raises(UserError, match="no run `none`"):
         removable(store, ["none"])
+
+
+def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunStore) -> None:
     for name, digest in (("one-a", "a" * 64), ("one-b", "a" * 64), ("two-a", "b" * 64)):
         run = make_run(name)
         (run.folder / "provenance.json").write_text(json.dumps({"code": digest}))
@@ -87,7 +88,9 @@ def test_clean_beside_clean_leaves_out_what_is_gone(
     assert remove(store, chosen).runs == ()
 
 
-def test_clean_removes_damaged_runs_and_old_leftovers(store: RunStore, make_run: MakeRun) -> None:
+def test_run_that_goes_on_is_left_alone_and_a_damaged_one_is_removed(
+    store: RunStore, make_run: MakeRun
+) -> None:
     record = RunRecord("on-a", "on", "local", 1.0, 1, "job.yaml", "0")
     run, lock = store.create(record, {})
     assert ids(removable(store)) == []
@@ -104,7 +107,11 @@ def test_clean_removes_damaged_runs_and_old_leftovers(store: RunStore, make_run:
     assert ids(removable(store, ["job-a"])) == ["job-a"]
     (run.folder / "lock").unlink()
     assert remove(store, removable(store)).runs == ("job-a",)
-    kept = make_run("job-az")
+
+
+def test_clean_removes_old_leftovers_of_killed_commands(make_run: MakeRun, store: RunStore) -> None:
+    """Drafts of submissions, of adopted runs, and runs that were being removed."""
+    kept = make_run("job-a")
     names = [".job-b.0a1b2c3d", ".job-c.4711", ".job-d.removed", ".job-e.99887766"]
     for name in names:
         (store.folder / name).mkdir()

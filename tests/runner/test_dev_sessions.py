@@ -49,12 +49,15 @@ def _session(make_run: MakeRun, name: str, state: str = "running", **facts: Any)
 class TestJob:
     """The job that a session is made of."""
 
-    def test_dev_session_has_name_folder_and_environment_of_its_job(self) -> None:
+    def test_session_without_a_job_has_only_the_folder_and_with_one_its_name(self) -> None:
         job = session_job(Wanted(nodes=2), HERE).resolve(HERE)
         assert (job.name, job.template, job.nodes) == ("dev", "dev", 2)
         assert (job.timeout, job.options) == (14400.0, {"idle": 1800})
         job = session_job(Wanted(_job(name="a" * 35 + "-bcde")), HERE).resolve(HERE)
         assert job.name == "dev-" + "a" * 35
+
+    def test_dev_session_job_has_the_environment_of_the_given_job_only(self) -> None:
+        """And nothing of what that does by itself."""
         params = {"lr": 0.1, "text": "é 😀 \u2028 \x7f"}
         fields = {
             "env": {"RATE": "{{ params.lr }}", "TEXT": "{{ params.text }}"},

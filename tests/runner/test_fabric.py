@@ -30,17 +30,26 @@ def profile(size: str, *, processes_per_node: int = 8, sharp: bool = False) -> F
     return found
 
 
-def test_profile_of_sizes_unknown_or_without_infiniband_and_of_ranks() -> None:
+def test_fabric_of_this_machine_or_of_an_unknown_size() -> None:
     assert fabric_profile(Target.local(), Job(name="train", command="true")) is None
     finding = refused(lambda: profile("Standard_ND96isr_H100_v4"))
     assert finding.message == "the target `cluster`: unknown VM size `Standard_ND96isr_H100_v4`"
     assert finding.hint == "did you mean `Standard_ND96isr_H100_v5`?"
+
+
+def test_a_near_size_without_infiniband_keeps_its_topology() -> None:
     settings = profile("Standard_ND96is_H100_v5").environment
     assert settings["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
     assert settings["FI_PROVIDER"] == "tcp"
+
+
+def test_ranks_are_near_their_gpus_where_each_has_one() -> None:
     assert profile("Standard_ND96asr_v4").gpu_numa == (1, 1, 0, 0, 3, 3, 2, 2)
     assert profile("Standard_ND96asr_v4", processes_per_node=4).gpu_numa == ()
     assert profile(HB176).gpu_numa == ()
+
+
+def test_hpcx_takes_the_arguments_of_open_mpi_where_it_has_none() -> None:
     found = profile(H100)
     assert found.mpirun["hpcx"] == found.mpirun["openmpi"]
     assert found.mpirun["openmpi"][:2] == ("--map-by", "ppr:8:node")

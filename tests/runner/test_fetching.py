@@ -110,7 +110,7 @@ def test_a_file_that_differs_stops_everything(run: Run, tmp_path: Path) -> None:
     assert found(tmp_path / "to")["1/log.txt"] == b"one\n"
 
 
-def test_links_and_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
+def test_fetch_follows_links_to_files_alone(run: Run, tmp_path: Path) -> None:
     outputs = run.task_folder(0) / "outputs" / "model"
     (outputs / "best").symlink_to("deep/weights")
     (outputs / "gone").symlink_to("nowhere")
@@ -121,6 +121,10 @@ def test_links_and_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) ->
     assert not (fetched / "best").is_symlink()
     assert [(fetched / name).readlink().name for name in ("gone", "all")] == ["nowhere", "deep"]
     assert fetch(run, tmp_path / "to").files == ()
+
+
+def test_the_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
+    """They are its only ones: what a person changes in the copy stays there."""
     fetch(run, tmp_path / "to")
     (tmp_path / "to/1/model/deep/weights").write_bytes(b"mine")
     assert (run.task_folder(1) / "outputs/model/deep/weights").read_bytes() == b"\1" * 10

@@ -75,12 +75,16 @@ def test_inside_ignores_services_of_the_task(tmp_path: Path) -> None:
     assert [each.pid for each in inside.of_task(RUN, "0", tmp_path)] == [20]
 
 
-def test_inside_enters_the_container_rather_than_its_client(tmp_path: Path) -> None:
+def test_inside_prefers_the_container_over_the_client_that_waits_for_it(tmp_path: Path) -> None:
     """It is older, and on the host; what it has started is no child of its own."""
     for pid, parent, name in ((10, 1, "python3"), (20, 2, "bash"), (21, 20, "python")):
         _shown(tmp_path, pid, parent, name)
     _shown(tmp_path, 11, 10, "docker", _FAIRWAY_CONTAINER="fairway-job")
     assert [each.pid for each in chosen(inside.of_task(RUN, "0", tmp_path), None)] == [21, 20]
+
+
+def test_inside_enters_the_container_of_the_task(tmp_path: Path) -> None:
+    """A mount namespace of its own, in which a folder holds something else."""
     (tmp_path / "seen").mkdir()
     own = "mount -t tmpfs none seen && touch seen/inside && echo up && read _"
     names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}

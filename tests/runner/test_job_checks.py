@@ -62,12 +62,12 @@ def test_a_secret_is_refused_at_its_line_and_not_shown(
     for finding in caught.value.findings:
         line = job_file.document.text.source.splitlines()[finding.location.line - 1]
         assert line.startswith(path.partition(".")[0])
-    shown = "".join(map(format_finding, caught.value.findings))
-    assert "(not shown)" in shown
+        assert "(not shown)" in format_finding(finding)
+    shown = "".join(map(format_finding, caught.value.findings)) + str(caught.value)
     assert not re.search("bm90|hunter22", shown)
 
 
-def test_variables_that_are_no_secret_or_of_an_own_template(tmp_path: Path) -> None:
+def test_job_checks_do_not_warn_of_values_that_are_no_secret(tmp_path: Path) -> None:
     env = {"TOKENIZERS_PARALLELISM": "false", "PGPASSWORD": "", "KEY": "value", "URL": "http://a/b"}
     env |= {
         "EOS_TOKEN": "<|endoftext|>",
@@ -77,6 +77,9 @@ def test_variables_that_are_no_secret_or_of_an_own_template(tmp_path: Path) -> N
     env |= {"MODEL": "sk-learn-pipelines-of-ours", "BOS_TOKEN": "begin-of-a-sentence"}
     file = _write(tmp_path, env=env, command='export PASSWORD="$(cat password)"; ./train --sig=1')
     assert prepare(load_job(file), Target.local(), RunStore(tmp_path)).warnings == []
+
+
+def test_job_checks_hint_at_the_form_for_variables_of_an_own_template(tmp_path: Path) -> None:
     found = _checked(load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS")))
     assert [each.hint for each in found] == [
         "did you mean `$FAIRWAY_TASK`?\nif your own template sets it, write `${FAIRWAY_TASKS:-}`"
@@ -84,7 +87,7 @@ def test_variables_that_are_no_secret_or_of_an_own_template(tmp_path: Path) -> N
     assert _checked(load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))) == []
 
 
-def test_job_check_warns_at_the_line_and_stops_nothing(tmp_path: Path, here: RunFairway) -> None:
+def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [SPOT]}))
     arguments = ["submit", "job.yaml", "--target", "nd", "--dry-run"]
     _write(tmp_path, nodes=4)
@@ -95,6 +98,9 @@ def test_job_check_warns_at_the_line_and_stops_nothing(tmp_path: Path, here: Run
     for fields in ({"nodes": 4, "retries": 3, "checkpoint": {"signal": "TERM"}}, {"nodes": 1}):
         _write(tmp_path, **fields)
         assert here(*arguments)[2] == ""
+
+
+def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: |\n  ./train\n"
         "  cp best.pt $FAIRWAY_OUTPUT_MODLE/\noutputs: {model: {}}\n"

@@ -65,11 +65,14 @@ def test_processes_are_labelled_unless_the_job_says_no(tmp_path: Path, template:
         assert not labels_ranks(script(tmp_path, template, override))
 
 
-def test_labels_of_launchers_and_options_on_the_command_line(tmp_path: Path) -> None:
+def test_launcher_that_breaks_lines_does_not_label_ranks(tmp_path: Path) -> None:
     assert "--tag-output" not in script(tmp_path, "hpcx")
     assert "--tag-output" in script(tmp_path, "hpcx", "options.label_ranks=true")
     for template in ("every-node", "nccl-tests", "mpich", "intelmpi", "mvapich"):
         assert not labels_ranks(script(tmp_path, template))
+
+
+def test_options_are_set_on_the_command_line(tmp_path: Path) -> None:
     overrides = ("options.count=9", "options.mode=fast", "options.flag=true")
     assert render(tmp_path, "", *overrides) == "9 0.5 '' true fast\n"
     [finding] = findings(tmp_path, "", "options.text=1.10")

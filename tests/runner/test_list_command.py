@@ -71,7 +71,7 @@ def test_list_filters_and_orders_runs(
     assert len(fairway(folder, "list", *words)[1].splitlines()) == len(ids) + 1
 
 
-def test_list_by_text_by_gone_targets_and_with_reasons(
+def test_list_by_text_and_by_targets_that_are_gone_or_misspelt(
     fairway: RunFairway, folder: Path, make_run: MakeRun
 ) -> None:
     (folder / ".fairway" / "runs" / "none-c" / "job.yaml").write_text("command: train --deep\n")
@@ -79,6 +79,12 @@ def test_list_by_text_by_gone_targets_and_with_reasons(
     ends(fairway(folder, "list", "--target", "lcoal"), 2, "did you mean `local`?", printed="")
     make_run("gone-d", target="gone", created=1.3e9)
     assert _ids(fairway, folder, "--target", "gone") == ["gone-d"]
+
+
+def test_list_of_queued_runs_has_reasons(
+    fairway: RunFairway, folder: Path, make_run: MakeRun
+) -> None:
+    """Unless other columns are asked for."""
     run = make_run("late-d", created=1.3e9, state="queued")
     record = run.folder / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "engine": "elsewhere"}))

@@ -102,7 +102,7 @@ def test_sweep_over_files_keeps_the_list_of_its_submission(project: Path) -> Non
     assert files_of(after) == ["c.jpg", "deep/a.jpg"]
 
 
-def test_sweep_over_files_lists_inputs_where_it_may(project: Path, tmp_path: Path) -> None:
+def test_listed_files_of_other_forms_of_inputs(project: Path) -> None:
     inputs = {"images": {"from": "datasets:{{ params.set }}/"}}
     file = write(project, inputs=inputs, params={"set": "images/deep"})
     job = with_files(load_job(file), local())
@@ -111,6 +111,10 @@ def test_sweep_over_files_lists_inputs_where_it_may(project: Path, tmp_path: Pat
     assert with_files(load_job(file), local()).listed == {"images": ("c.jpg",)}
     job = load_job(write(project, sweep={"points": {"grid": {"files": [1, 2]}}}))
     assert with_files(job, local()) is job
+
+
+def test_listing_by_targets_that_cannot_be_asked(project: Path, tmp_path: Path) -> None:
+    """As on a page that looks at a job while it is typed."""
     prepared = prepare(load_job(write(project)), find_target("pool"), RunStore.here(), asks=False)
     assert files_of(prepared) == ["**/*.jpg"]
     assert any("each file of the input `images`" in each.message for each in prepared.warnings)

@@ -108,9 +108,7 @@ def test_page_is_whole_escaped_and_accessible(sweep: Run) -> None:
     assert found.named("html")[0]["lang"] == "en"
 
 
-def test_the_file_is_written_whole_with_scaling_against_the_smallest_task(
-    sweep: Run, store: RunStore, fairway: RunFairway
-) -> None:
+def test_scaling_is_measured_against_the_smallest_task(sweep: Run) -> None:
     report = read(sweep)
     assert throughput_metric(report, None) == "images_per_second"
     found = [
@@ -123,6 +121,10 @@ def test_the_file_is_written_whole_with_scaling_against_the_smallest_task(
     assert "loss over ranks" in page(sweep, "loss")
     with pytest.raises(UserError, match="no metric `speed`"):
         page(sweep, "speed")
+
+
+@pytest.mark.usefixtures("sweep")
+def test_the_file_is_written_whole(store: RunStore, fairway: RunFairway) -> None:
     folder = store.base.parent
     code, out, _ = fairway(folder, "report", "sweep-a", "-o", "page.html")
     assert (code, out) == (0, "page.html\n")

@@ -174,7 +174,7 @@ def test_a_value_beyond_floats_is_the_users_to_fix(distribution: dict[str, Any])
     assert caught.value.path == ("points", "random", "lr", "pareto")
 
 
-def test_sweep_draws_by_streams_of_their_own_are_kept() -> None:
+def test_parameters_draw_from_streams_of_their_own() -> None:
     lr = "lr: {loguniform: [1.0e-4, 0.1]}"
     alone = [point["lr"] for point in sweep(f"{{count: 10, seed: 3, {lr}}}")]
     beside = sweep(f"{{count: 10, seed: 3, x: {{gauss: [0, 1]}}, {lr}, y: {{uniform: [0, 1]}}}}")
@@ -193,6 +193,10 @@ def test_sweep_draws_by_streams_of_their_own_are_kept() -> None:
     before = random.getstate()
     sample({"lognormal": [0, 0.5]}, 4)
     assert random.getstate() == before
+
+
+def test_sweep_draws_keep_values_that_were_drawn_before() -> None:
+    """Beside points that are not drawn, and beyond those that were."""
     text = "points: [{grid: {lr: [1, 2]}}, {random: {count: 3, lr: {uniform: [0, 1]}}}]\n"
     parsed = parse_yaml(text, "sweep.yaml")
     section = Document(parsed, parsed.data).validate(Sweep)

@@ -227,9 +227,7 @@ def test_tunnel_is_said_to_be_open_once_it_listens(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == ""
 
 
-def test_target_without_an_address_is_not_ready_and_runs_nothing(
-    tmp_path: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_target_without_an_address_is_taken_as_not_ready(tmp_path: Path, here: RunFairway) -> None:
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"x-compute": {"targets": [POOL, WITHOUT_NODES]}}))
     code, out, err = here("targets", "sync", "--from", str(outputs))
@@ -241,6 +239,12 @@ def test_target_without_an_address_is_not_ready_and_runs_nothing(
     ready = {each["name"]: each["ready"] for each in json.loads(out)}
     assert ready == {"local": True, "spot": True, "pair": False}
     assert "fairway targets sync" in err
+
+
+def test_target_without_an_address_runs_nothing_on_this_machine(
+    tmp_path: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for this machine once, and jobs ran here."""
     monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.run", _never)
     outputs = tmp_path / "outputs.json"
     outputs.write_text(json.dumps({"x-compute": {"targets": [WITHOUT_NODES]}}))

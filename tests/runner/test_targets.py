@@ -156,12 +156,14 @@ def test_another_cluster_of_a_name_is_not_taken_for_it(folder: Path, other: dict
     assert as_known_now(recorded) == recorded
 
 
-def test_run_is_reached_by_its_record_beside_damaged_or_other_targets(
-    folder: Path, make_run: MakeRun
-) -> None:
+def test_damaged_targets_are_no_reason_to_lose_a_run(folder: Path) -> None:
     recorded = Target.model_validate(_cluster("10.40.0.4"))
     (folder / "fairway.yaml").write_text("targets: 1\n")
     assert as_known_now(recorded) == recorded
+
+
+def test_a_run_of_another_environment_is_no_predecessor(make_run: MakeRun, folder: Path) -> None:
+    """Though its address and its folder are the same."""
     other = _recorded(make_run, _cluster("10.40.0.4", environment="test"))
     with pytest.raises(UserError, match="not on this cluster"):
         engine_for(Target.model_validate(_cluster("10.40.0.4"))).predecessor(other)

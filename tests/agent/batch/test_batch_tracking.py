@@ -258,6 +258,7 @@ def test_damaged_limits_or_none_end_no_task(folders: Folders, clock: Any) -> Non
     mine.nodes.track.keep(clock.now)
     assert not mine.watch.is_over()
     assert not folders.shared.exists()
+    # As one that cannot be written: the run has no limit as far as the task sees.
     mine = Mine(folders, HOUR)
     (folders.shared / "control.json").write_text("{")
     assert (mine.watch.is_over(), mine.watch.over) == (False, None)

@@ -124,7 +124,7 @@ def test_slurm_limits_are_looked_at_seldom_and_none_leave_no_file(run: Path, clo
     assert sorted(run.iterdir()) == before
 
 
-def test_slurm_task_near_its_limit_while_slurm_is_away_or_late(
+def test_slurm_may_be_away_when_it_is_over(
     run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> str:
@@ -136,6 +136,12 @@ def test_slurm_task_near_its_limit_while_slurm_is_away_or_late(
     clock.now += 3600
     assert mine.is_over()
     assert control.read(run).of(0).limit is not None
+
+
+def test_a_task_that_began_after_squeue_was_asked_runs(
+    run: Path, monkeypatch: pytest.MonkeyPatch, clock: Any
+) -> None:
+    """A job that waited then may run by now."""
     _begin(run)
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
     said = iter(("PENDING", "RUNNING"))

@@ -84,13 +84,22 @@ def test_batch_cancel_leaves_an_ending_job_alone(code: str) -> None:
     assert end(Account([], {"disable": refused(409, code)}))
 
 
-def test_batch_end_task_by_refusals_and_after_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_refusal_is_said() -> None:
     with pytest.raises(ServiceError, match="PoolBeingDeleted"):
         end(Account([], {"disable": refused(409, "PoolBeingDeleted")}))
+
+
+def test_a_job_that_is_gone() -> None:
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
+
+
+def test_batch_end_task_retries_telling_a_task_that_is_not_ready() -> None:
     account: Any = OneTask([RUNS] * 4 + [ENDED], {"tell": refused(404, "FileNotFound")})
     states.end_task(account, "job", "3", 600)
     assert account.done == ["let end", "tell"]
+
+
+def test_batch_end_task_terminates_a_task_over_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(states, "_MARGIN", -1.0)
     account: Any = OneTask([RUNS])
     states.end_task(account, "job", "3", 0)

@@ -52,18 +52,30 @@ def refused(status: int) -> ServiceError:
     return ServiceError(Finding("refused", "no"), status=status, code="")
 
 
-def test_batch_login_by_ports_and_jump_hosts_of_users_that_end() -> None:
+def test_a_port_that_the_pool_maps_is_taken() -> None:
     answer = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
     assert engine._address(account(answer), "tvm-1") == ("203.0.113.7", 50001, {})
+
+
+def test_the_targets_jump_hosts_lead_there() -> None:
     reach = {"jump": ["me@gate.example.com"]}
     host, port, way = engine._address(account(refused(409), reach=reach), "tvm-1")
     words = engine._words(Path("key"), "me", host, port, ["true"], "", way)
     assert "ProxyJump=me@gate.example.com" in words
     assert words[-4:] == ["me", "--", "10.0.2.4", "true"]
+
+
+def test_a_user_that_nobody_renews_goes_within_the_hour() -> None:
     left = datetime.fromisoformat(engine._access("")["expiryTime"]) - datetime.now(UTC)
     assert timedelta(seconds=2 * engine._RENEWAL) < left <= timedelta(hours=1)
+
+
+def test_another_failure_is_said() -> None:
     with pytest.raises(ServiceError):
         engine._address(account(refused(403)), "tvm-1")
+
+
+def test_a_user_who_is_refused_is_not_removed_but_said() -> None:
 
     def users(status: int) -> Callable[..., None]:
         def refuse(*_: object) -> None:

@@ -166,7 +166,7 @@ def test_pool_whose_size_is_not_known_takes_the_job(pool: dict[str, Any]) -> Non
     pools.require_pool(account(pool, **HELD), job(2))
 
 
-def test_pools_without_nodes_or_start_are_named() -> None:
+def test_pool_that_is_not_there_is_named() -> None:
     there = account(**HELD)
 
     def missing() -> None:
@@ -175,19 +175,31 @@ def test_pools_without_nodes_or_start_are_named() -> None:
     there.pool_facts = missing
     assert refused(lambda: pools.require_pool(there, job())).id == "no-pool"
     assert [each.id for each in pools._of_account(there)] == ["no-pool"]
+
+
+def test_start_task_that_failed_is_quoted() -> None:
     there = account(nodes=(START,), **HELD)
     there.node_file = lambda *_: b"the disk is broken\n"
     finding = refused(lambda: pools.require_pool(there, job()))
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-nodes", True)
     [finding] = pools._of_account(there)
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-node", True)
+
+
+def test_a_pool_without_nodes_lets_nobody_in() -> None:
     found = refused(lambda: _any_node(account(nodes=(BROKEN,))))
     assert found.message == "the pool `pool` has no nodes now"
     assert found.hint == "start one: fairway pool resize spot 1"
+
+
+def test_a_pool_that_scales_by_itself_is_not_resized() -> None:
     there = account({**POOL, "enableAutoScale": True})
     found = refused(lambda: pools.resize(there, 3))
     assert found.message == "the pool `pool` scales by its formula"
     assert found.hint == "change the limits in the environment file, and deploy it"
+
+
+def test_the_doctor_says_why_a_pool_does_not_grow() -> None:
     errors = [{"code": "AccountCoreQuotaReached", "message": {"value": "no cores left"}}]
     there = account({**POOL, "resizeErrors": errors}, **HELD)
     (found,) = pools._of_account(there)

@@ -48,7 +48,7 @@ def test_one_that_has_not_ended(
     )
 
 
-def test_batch_state_of_preempted_ended_and_cancelled_tasks() -> None:
+def test_batch_preempted_task_without_a_requeue_count_counts_an_attempt() -> None:
     # Azure's counts are of retries and of what somebody asked for: see the descriptions of
     # retry_count and requeue_count in azure-batch.
     task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
@@ -63,9 +63,16 @@ def test_batch_state_of_preempted_ended_and_cancelled_tasks() -> None:
     assert states.task_status(task, ACTIVE, 0, None, second).attempt == 1
     second = states.count_up(second, 3)
     assert (second.attempt, second.requeues) == (3, 3)
+
+
+def test_batch_task_with_success_has_succeeded_and_one_of_an_ended_job_is_cancelled() -> None:
     found = status("completed", startTime=BEGAN, endTime=ENDED, exitCode=0, result="success")
     assert (found.state, found.exit_code, found.ended) == ("succeeded", 0, 1772366405.0)
     assert status("active", CANCELLED).state == "cancelled"
+
+
+def test_one_that_has_ended_stays_as_it_is_known() -> None:
+    """With what it has said of itself, unless it turns out that a person has ended it."""
     info = {"startTime": BEGAN, "endTime": ENDED, "exitCode": 130, "result": "failure"}
     task = {"id": "0", "state": "completed", "executionInfo": info}
     known = replace(states.task_status(task, ACTIVE, 0, None), reason="its own words", held=5.0)
@@ -73,6 +80,9 @@ def test_batch_state_of_preempted_ended_and_cancelled_tasks() -> None:
     assert states.task_status(task, CANCELLED, 0, None, known).state == "cancelled"
     again = {**task, "executionInfo": {**info, "endTime": "2026-03-01T12:00:09Z"}}
     assert states.task_status(again, ACTIVE, 0, None, known).reason is None
+
+
+def test_a_task_that_runs_keeps_its_share_for_that_attempt() -> None:
     task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
     known = replace(states.task_status(task, ACTIVE, 0, None), gpus="2-3", part=0.25)
     assert states.task_status(task, ACTIVE, 0, None, known) == known

@@ -29,16 +29,26 @@ def sending(answer: Any) -> Any:
     return Submission(NONE, account, NONE, NONE)
 
 
-def test_batch_submission_names_large_tasks_and_takes_what_is_there() -> None:
+def test_a_task_that_is_too_large_is_named() -> None:
     too_large = refused(413, "RequestBodyTooLarge")
     with pytest.raises(ServiceError) as caught:
         sending(too_large)._add_chunk("job", TASKS)
     [finding] = caught.value.findings
     assert finding.message == "task 0 is larger than Azure Batch accepts"
     assert (caught.value.status, caught.value.exit_code) == (413, 2)
+
+
+def test_a_job_that_is_there_already_is_gone_on_with() -> None:
+    """Its tasks may run: the run must not go to another target."""
     assert to_a_full_account(dict(JOB))._create_job(JOB) is False
+
+
+def test_without_a_job_another_target_may_take_the_run() -> None:
     with pytest.raises(Unavailable, match="QuotaReached"):
         to_a_full_account(None)._create_job(JOB)
+
+
+def test_batch_submission_whose_tasks_are_all_taken_at_its_deadline_is_complete() -> None:
     made = sending({"status": "success"})
     made._add_chunk("job", TASKS)
     assert made.accepted == len(TASKS)

@@ -68,6 +68,8 @@ class TestTheJob:
         assert "maxParallelTasks" not in job
         job = wire({"priority": "high"}, max_parallel=3).job_spec("x", {})
         assert (job["priority"], job["maxParallelTasks"]) == (500, 3)
+
+    def test_no_signature_and_no_key_is_in_it(self) -> None:
         made = wire({"secrets": {"TOKEN": "keyvault:hub"}})
         text = json.dumps([made.job_spec("x", {}), made.task(replace(SPEC, nodes=2))])
         assert not any(word in text for word in ("sig=", "AccountKey", "TOKEN", "hub"))

@@ -203,11 +203,15 @@ def test_the_state_of_an_earlier_submission_is_not_the_retrys(
     assert run.state == "running"
 
 
-def test_mirror_of_runs_gone_lost_or_under_way(mirror: Mirror, tmp_path: Path) -> None:
+def test_a_run_whose_folder_is_gone_is_lost(mirror: Mirror, tmp_path: Path) -> None:
     run = submitted(tmp_path)
     mirror.refresh([run])
     assert (run.state, run.status.reason) == ("lost", "its folder is gone")
     assert run.exit_code == 5
+
+
+def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) -> None:
+    """Its command holds the lock; without it, it was cut off."""
     record = RunRecord("job-2", "job", "pair", 0.0, 1, "job.yaml", "0", engine="ssh")
     run, lock = RunStore(tmp_path / ".fairway").create(record, {})
     submission_state.begin(run, retry=False)

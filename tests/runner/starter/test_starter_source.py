@@ -70,6 +70,7 @@ def test_starter_source_of_pip_or_an_index_is_named() -> None:
     vcs = {"vcs": "git", "commit_id": COMMIT, "requested_revision": "main"}
     source = from_record({"url": "https://example.org/lab/fairway", "vcs_info": vcs})
     assert source == Source(f"fairway-hpc[node] @ git+https://example.org/lab/fairway@{COMMIT}")
+    # pip writes no direct_url.json for one from an index, which was the user's choice.
     assert from_record(None) == Source(f"fairway-hpc[node]=={fairway_core.__version__}")
 
 

@@ -51,11 +51,15 @@ def test_zizmor_finds_nothing(project: Path) -> None:
     _holds(_tool("zizmor"), "--offline", "--no-progress", ".", folder=project)
 
 
-def test_workflows_are_valid_with_our_actions_and_one_terraform(project: Path) -> None:
+def test_workflows_are_as_github_takes_them(project: Path) -> None:
     files = sorted(str(file) for file in project.glob(".github/workflows/*.yml"))
     assert [Path(file).stem for file in files] == NAMES
     schema = ["--builtin-schema", "vendor.github-workflows"]
     _holds(_tool("check-jsonschema"), *schema, *files, folder=project)
+
+
+def test_actions_are_those_of_our_own_workflows(project: Path) -> None:
+    """Dependabot looks at those alone."""
 
     def versions(folder: Path) -> dict[str, str]:
         files = folder.glob(".github/workflows/*.yml")
@@ -65,6 +69,9 @@ def test_workflows_are_valid_with_our_actions_and_one_terraform(project: Path) -
     assert {name: written[name] for name in own.keys() & written} == {
         name: own[name] for name in own.keys() & written
     }
+
+
+def test_everywhere_it_is_one_version_of_terraform(project: Path) -> None:
     versions = {
         step["with"].get("terraform_version")
         for folder in (OWN, project)
@@ -164,7 +171,7 @@ def test_workflow_with_write_token_runs_no_code_of_a_pull_request(project: Path)
             assert writes <= allowed[name]
 
 
-def test_workflows_with_credentials_check_locks_and_ask_twice(project: Path) -> None:
+def test_workflows_with_credentials_check_the_lock_file_first(project: Path) -> None:
     """A job with credentials fails before its first plan where no lock file is committed."""
     for file in ("plan", "deploy", "drift"):
         for name, job in _load(project / WORKFLOWS / f"{file}.yml")["jobs"].items():
@@ -174,6 +181,10 @@ def test_workflows_with_credentials_check_locks_and_ask_twice(project: Path) -> 
             first = next(line for line in commands if "fairway" in line)
             assert first == "fairway lock --check", f"{file}, {name}"
             assert not any(step.get("continue-on-error") for step in job["steps"][:4])
+
+
+def test_deploy_workflow_asks_a_second_approval_for_waiting_stacks(project: Path) -> None:
+    """Only where there is something left is anybody asked again."""
     jobs = _load(project / WORKFLOWS / "deploy.yml")["jobs"]
     assert jobs["rest"]["environment"] == jobs["deploy"]["environment"]
     assert jobs["rest"]["env"] == jobs["deploy"]["env"]

@@ -191,8 +191,8 @@ def test_roles_are_found_by_name_and_id_and_assigned_on_a_scope(azure: Client) -
     assert azure("GET", role["id"])[0] == 200
     assert azure("GET", roles)[1] == {"value": []}
     # One's own is not there before it is made.
-    own = f"/subscriptions/{NOBODY}/{authority}/roleDefinitions/" + "0" * 8
-    own += "-0000-0000-0000-000000000009"
+    id_ = "00000000-0000-0000-0000-000000000009"
+    own = f"/subscriptions/{NOBODY}/{authority}/roleDefinitions/{id_}"
     assert azure("GET", own)[0] == 404
     assert azure("PUT", own, {"properties": {"roleName": "scales"}})[0] == 201
     assert azure("GET", own)[1]["properties"]["roleName"] == "scales"
