@@ -47,6 +47,7 @@ class Mask:
         spans = self._spans(data)
         # From there on the data may be the beginning of a secret.
         end = min((_open_end(data, word) for word in self._words), default=len(data))
+        # A secret is masked as a whole, also where another begins in it and a third follows.
         end = next((start for start, stop in spans if start < end < stop), end)
         if len(data) - end > 4 * _CHUNK:  # secrets without end: they are masked as they come
             end = len(data)
