@@ -47,7 +47,7 @@ def watch(folder: Path, *nodes: str, gpus: tuple[int, ...] | None = None) -> Idl
     return IdleWatch(LIMIT, folder, nodes or ("n1",), gpus, EVERY, 100.0)
 
 
-def test_gpus_are_idle_by_own_samples_of_whole_lines(tmp_path: Path) -> None:
+def test_they_are_idle_after_as_long_as_the_job_says(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     assert mine.due == 1900.0  # before that none can be
     add(tmp_path, "n1", at(0, 1790), 0.0, 0.049)
@@ -59,17 +59,29 @@ def test_gpus_are_idle_by_own_samples_of_whole_lines(tmp_path: Path) -> None:
     add(tmp_path, "n1", [1810], 0.0, 0.05)
     assert not mine.look(1920.0)  # it works again
     assert mine.due == 1920.0 + 1800
+
+
+def test_samples_that_are_further_apart_after_a_day_are_no_gap(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     add(tmp_path, "n1", [sampler.SLOWER * (EVERY + 0.5) * n for n in range(30)], 0.0)
     assert mine.look(9e5)
+
+
+def test_idle_gpus_samples_before_the_attempt_do_not_count(tmp_path: Path) -> None:
     add(tmp_path, "n1", at(0, 7200), 0.0)
     mine = watch(tmp_path)
     assert not mine.look(2000.0)
     add(tmp_path, "n1", at(7210, 9010), 0.0)
     assert mine.look(4000.0)
+
+
+def test_idle_gpus_on_a_shared_node_looks_at_the_own_gpus_only(tmp_path: Path) -> None:
     mine, others, gone = (watch(tmp_path, gpus=gpus) for gpus in ((0, 2), (1,), (0, 7)))
     add(tmp_path, "n1", at(0, 1800), 0.0, 0.9, 0.0)
     assert (mine.look(2e3), others.look(2e3), gone.look(2e3)) == (True, False, False)
+
+
+def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     add(tmp_path, "n1", at(0, 1790), 0.0)
     file = tmp_path / "n1.jsonl"

@@ -66,19 +66,28 @@ def test_processes_of_another_user_are_not_waited_for(
     assert program.poll() is None
 
 
-def test_end_kills_deaf_programs_and_tells_waiting_shells(start: Start) -> None:
+def test_a_deaf_program_is_killed(start: Start) -> None:
     program = start(sys.executable, "-c", DEAF)
     processes.end({program.pid}, grace=0)
     assert program.wait() == -signal.SIGKILL
+
+
+def test_a_waiting_shell_outlives_what_it_waits_for(start: Start) -> None:
     program = start("bash", "-c", '"$0" -c "$1"; echo "code $?"', sys.executable, POLITE)
     assert len(processes.members({program.pid})) == 2
     processes.end({program.pid}, grace=60)
     assert program.communicate()[0] == "code 3\n"
+
+
+def test_a_shell_with_a_trap_is_told(start: Start) -> None:
     script = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; done"
     program = start("bash", "-c", script)
     processes.end({program.pid}, grace=60)
     assert "told" in program.communicate()[0]
     assert program.returncode == 0
+
+
+def test_a_shell_alone_is_told_too(start: Start) -> None:
     program = start("bash", "-c", "echo up; while :; do :; done")
     processes.end({program.pid}, grace=60)
     assert program.wait() == -signal.SIGTERM

@@ -27,7 +27,7 @@ ADDRESSES = ["/", "/compare", "/targets", "/metrics", "/static/page.js", "/no"]
 ADDRESSES += ["/api/v1/runs", "/api/v1/openapi.json"]
 
 
-def test_login_takes_a_code_once_and_sets_a_cookie_of_this_site_alone(anyone: TestClient) -> None:
+def test_a_code_is_taken_once(anyone: TestClient) -> None:
     for wrong in ("", "code=", "code=wrong", "token=" + "k" * 43):
         assert anyone.get(f"/login?{wrong}").status_code == 401
     assert anyone.get("/").status_code == 401
@@ -35,6 +35,9 @@ def test_login_takes_a_code_once_and_sets_a_cookie_of_this_site_alone(anyone: Te
     assert anyone.get(address).status_code == 303
     assert anyone.get("/").status_code == 200
     assert anyone.get(address).status_code == 401
+
+
+def test_the_login_sets_a_cookie_that_no_script_and_no_other_site_has(anyone: TestClient) -> None:
     assert anyone.get("/login?token=wrong").status_code == 401
     answer = anyone.get("/login?token=" + "t" * 43)
     assert answer.status_code == 303
@@ -46,9 +49,7 @@ def test_login_takes_a_code_once_and_sets_a_cookie_of_this_site_alone(anyone: Te
     assert anyone.get("/").status_code == 200
 
 
-def test_every_answer_says_what_may_run_and_health_tells_nothing(
-    client: TestClient, anyone: TestClient
-) -> None:
+def test_every_answer_says_what_may_run(client: TestClient, anyone: TestClient) -> None:
     for path in ("/", "/healthz", "/no", "/api/v1/runs", "/static/page.css"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
@@ -58,6 +59,9 @@ def test_every_answer_says_what_may_run_and_health_tells_nothing(
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "same-origin"
         assert headers["cache-control"] == "no-store"
+
+
+def test_health_needs_no_token_and_tells_nothing(anyone: TestClient) -> None:
     answer = anyone.get("/healthz", headers={"Host": "forwarded:1234"})
     assert (answer.status_code, answer.text) == (200, "ok\n")
 
