@@ -152,7 +152,7 @@ def _waits(pod: Object) -> bool:
 
 
 def used_of(node: Object, pods: Iterable[Object]) -> Counter[str]:
-    """What the pods on a node ask for together."""
+    """The sum of all requests of the pods on a node."""
     total: Counter[str] = Counter()
     for pod in pods:
         if pod["spec"].get("nodeName") == node["metadata"]["name"] and not is_ended(pod):
