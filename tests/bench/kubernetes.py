@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from measure import BIN, Benchmark, Command, Pair, seconds
 
-from fairway_simulator.kubernetes import KubernetesCluster, prepared
+from fairway_simulator.kubernetes import KubernetesCluster, __main__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,9 +41,9 @@ def _cluster(folder: Path) -> Iterator[KubernetesCluster]:
     """A cluster that `fairway` finds from the folder, by targets with nodes and without."""
     beside = folder.parent / "cluster"
     with KubernetesCluster(beside, nodes=1, images=("sim*", "python*")) as cluster:
-        prepared.prepare(cluster)
-        prepared.publish(cluster, folder)
-        target = prepared.target().record()
+        __main__.prepare(cluster)
+        __main__.publish(cluster, folder)
+        target = __main__.target().record()
         nowhere = {**target["kubernetes"], "selector": {"agentpool": "none"}}
         targets = [target, {**target, "name": "nowhere", "kubernetes": nowhere}]
         (folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
@@ -53,7 +53,7 @@ def _cluster(folder: Path) -> Iterator[KubernetesCluster]:
 def _first_line(folder: Path) -> Pair:
     """Until a job's line is read from the command that follows it, against a look at the job and
     kubectl's own commands, in turn; those before the first figures compile modules."""
-    words = [FAIRWAY, "submit", folder / "one.yaml", "--target", prepared.target().name]
+    words = [FAIRWAY, "submit", folder / "one.yaml", "--target", __main__.target().name]
     (folder / "one.yaml").write_text('{name: one, template: plain, command: "echo begun"}')
     pairs = []
     with _cluster(folder) as cluster:

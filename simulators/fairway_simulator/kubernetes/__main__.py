@@ -10,12 +10,22 @@ import shlex
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_core.kubernetes import documents, head
 from fairway_core.project_folder import find_project
-from fairway_simulator.command import StandInCommand, folder, interrupted, number, published
-from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
+from fairway_core.target import KubernetesAccess, NodeRange, Target
+from fairway_simulator.command import (
+    StandInCommand,
+    folder,
+    interrupted,
+    number,
+    published,
+    write_private,
+)
+from fairway_simulator.kubernetes import KubernetesCluster, missing
 from fairway_simulator.kubernetes.api.schemas import SchemasMissing, newest
 from fairway_simulator.kubernetes.cluster import CONTEXT, kubectl_program
 from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
@@ -25,6 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _COMMAND = StandInCommand("kubernetes-simulator", "fairway_simulator.kubernetes")
+KUBECONFIG = Path(".fairway", "kubernetes-sim.kubeconfig")
+"""In a project's folder, the way to the cluster that was started there last."""
+CLAIM = "data"
+"""The claim of storage that the cluster has from the start."""
+_MOUNT = "/mnt/data"  # where pods have it: no folder of this machine is in its way
 
 
 def main() -> int:
@@ -63,20 +78,18 @@ def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
         except OSError as error:
             return _COMMAND.not_started(error, options.port)
         try:
-            prepared.prepare(cluster)
+            prepare(cluster)
             if options.kueue:
                 cluster.queue("sim", cluster.capacity())
-            prepared.publish(cluster, project)
+            publish(cluster, project)
             with published(cluster.environment, options.env, _COMMAND.process):
-                sys.stderr.write(
-                    f"ready: {cluster.url}, target {CONTEXT}, claim {prepared.CLAIM}\n"
-                )
+                sys.stderr.write(f"ready: {cluster.url}, target {CONTEXT}, claim {CLAIM}\n")
                 program = shlex.quote(kubectl_program())
                 sys.stderr.write(f"with these variables set, try: {program} get nodes\n")
                 ready()
                 wait()
         finally:
-            prepared.withdraw(cluster, project)
+            withdraw(cluster, project)
             cluster.stop()
     return 0
 
@@ -104,6 +117,49 @@ def _options() -> argparse.Namespace:
         help="accept any image name for this machine's programs",
     )
     return parser.parse_args()
+
+
+def target() -> Target:
+    """As the repository's fairway.yaml has it."""
+    return Target(
+        name=CONTEXT,
+        engine="kubernetes",
+        nodes=NodeRange(min=3, max=100),
+        mounts={CLAIM: _MOUNT},
+        kubernetes=KubernetesAccess(
+            kubeconfig=str(KUBECONFIG),
+            context=CONTEXT,
+            image="sim:1",
+            volumes={CLAIM: CLAIM},
+            shared=f"{_MOUNT}/fairway",
+            selector={"agentpool": "sim"},
+            resources={"cpu": "30", "memory": "200Gi"},
+        ),
+    )
+
+
+def prepare(cluster: KubernetesCluster) -> None:
+    """Makes the claim and the head pod, and returns when that runs."""
+    cluster.claim(CLAIM)
+    cluster.kubectl("apply", "-f", "-", stdin=documents.text(head.objects(target())))
+    access = target().kubernetes
+    assert access is not None, "a target with this engine has the section"
+    cluster.kubectl("rollout", "status", f"deployment/{access.head}")
+
+
+def publish(cluster: KubernetesCluster, project: Path) -> None:
+    """Lets the target of the project's folder lead to this cluster."""
+    file = project / KUBECONFIG
+    file.parent.mkdir(exist_ok=True)
+    write_private(file, cluster.kubeconfig.read_text())
+
+
+def withdraw(cluster: KubernetesCluster, project: Path) -> None:
+    """Takes that back, unless it leads to another by now."""
+    file = project / KUBECONFIG
+    with suppress(FileNotFoundError):
+        if file.read_text() == cluster.kubeconfig.read_text():
+            file.unlink()
 
 
 if __name__ == "__main__":

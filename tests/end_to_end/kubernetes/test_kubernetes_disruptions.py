@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from waiting import until
 
-from fairway_simulator.kubernetes import Fault, KubernetesCluster, missing, prepared
+from fairway_simulator.kubernetes import Fault, KubernetesCluster, __main__, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesClus
     with KubernetesCluster(
         folder, nodes=2, kueue=True, images=("sim*", "python*"), backoff=0.1
     ) as cluster:
-        prepared.prepare(cluster)
+        __main__.prepare(cluster)
         cluster.queue("sim", cluster.capacity())
         yield cluster
 
@@ -50,12 +50,12 @@ def cluster(
     running: KubernetesCluster, fairway: Fairway, pipe: Pipe
 ) -> Iterator[KubernetesCluster]:
     """The stand-in, declared in the test's folder; its pods find the pipe in their mount."""
-    target = prepared.target().record()
+    target = __main__.target().record()
     queued = {**target, "name": "queued", "kubernetes": {**target["kubernetes"], "queue": "sim"}}
     targets = {"targets": [target, queued]}
     (fairway.folder / "fairway.yaml").write_text(json.dumps(targets))
-    prepared.publish(running, fairway.folder)
-    there = running.folder / "volumes" / "default" / prepared.CLAIM / "pipe"
+    __main__.publish(running, fairway.folder)
+    there = running.folder / "volumes" / "default" / __main__.CLAIM / "pipe"
     os.link(pipe.path, there)
     yield running
     running.faults.clear()
@@ -121,7 +121,7 @@ def test_a_head_pod_that_is_replaced_and_streams_that_never_end(
     """Who follows the run meanwhile is told of its end."""
     cluster.faults.add(Fault("endless"))
     job = fairway.job("echo begun >/mnt/data/pipe; read line </mnt/data/gate; echo $line")
-    gate = cluster.folder / "volumes" / "default" / prepared.CLAIM / "gate"
+    gate = cluster.folder / "volumes" / "default" / __main__.CLAIM / "gate"
     os.mkfifo(gate)
     watching = fairway.start("submit", job, "--target", "kubernetes-sim", "--watch")
     assert pipe.lines(1) == ["begun"]

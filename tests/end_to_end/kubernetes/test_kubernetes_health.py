@@ -21,14 +21,14 @@ from fairway_core.machine import Machine
 from fairway_runner.live.operations import HealthReport
 from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.store import ResourceStore
-from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
+from fairway_simulator.kubernetes import KubernetesCluster, __main__, missing
 
 VM = (
     "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/k/providers"
     "/Microsoft.Compute/virtualMachineScaleSets/aks-sim/virtualMachines/0"
 )
 SELECTOR = {"agentpool": "sim"}
-TARGET = prepared.target()
+TARGET = __main__.target()
 POOL = TARGET.model_copy(
     update={
         "name": "sim",
@@ -146,10 +146,10 @@ def pool(tmp_path: Path, fairway: Fairway) -> Iterator[Pool]:
         KubernetesCluster(folder, images=("sim*", "python*"), path="/mnt/data/bin") as cluster,
         MetadataService(ResourceStore("localhost"), VM) as metadata,
     ):
-        prepared.prepare(cluster)
+        __main__.prepare(cluster)
         targets = [TARGET.record(), GPUS.record()]
         (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
-        prepared.publish(cluster, fairway.folder)
+        __main__.publish(cluster, fairway.folder)
         yield Pool(cluster, tmp_path / "nodes", metadata.url)
 
 
@@ -223,7 +223,7 @@ def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
 
 def test_a_task_checks_the_gpus_of_its_nodes_first(pool: Pool, fairway: Fairway) -> None:
     """By the program that a pod finds in its image."""
-    driver = pool.cluster.folder / "volumes/default" / prepared.CLAIM / "bin/nvidia-smi"
+    driver = pool.cluster.folder / "volumes/default" / __main__.CLAIM / "bin/nvidia-smi"
     driver.parent.mkdir()
     driver.write_text("#!/bin/sh\nseq 0 3\n")
     driver.chmod(0o755)

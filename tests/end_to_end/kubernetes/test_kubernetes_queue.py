@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from program import Fairway, Gate, Signs
 
-from fairway_simulator.kubernetes import KubernetesCluster, missing, prepared
+from fairway_simulator.kubernetes import KubernetesCluster, __main__, missing
 
 COMMAND = 'echo "$FAIRWAY_RUN" >/mnt/data/signs; read -r _ </mnt/data/gate'
 NODE = {"cpu": "30", "memory": "200Gi"}
@@ -20,7 +20,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesClus
         pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("kubernetes")
     with KubernetesCluster(folder, nodes=2, kueue=True, images=("sim*", "python*")) as cluster:
-        prepared.prepare(cluster)
+        __main__.prepare(cluster)
         cluster.queue("open", NODE)
         cluster.queue("closed", NODE, stopPolicy="Hold")
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(URGENT))
@@ -46,14 +46,14 @@ def cluster(
     """A target for each queue; its pods find signs and gate in their mount."""
     targets = []
     for name in ("open", "closed"):
-        facts = prepared.target().record()
+        facts = __main__.target().record()
         access = {**facts["kubernetes"], "queue": name, "priorities": {"high": "urgent"}}
         access["kubeconfig"] = str(running.kubeconfig)
         targets.append({**facts, "name": name, "kubernetes": access})
     (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": targets}))
     for name, value in running.environment.items():
         monkeypatch.setenv(name, value)
-    mount = running.folder / "volumes" / "default" / prepared.CLAIM
+    mount = running.folder / "volumes" / "default" / __main__.CLAIM
     for name, path in (("signs", signs.path), ("gate", gate.path)):
         os.link(path, mount / name)
     yield

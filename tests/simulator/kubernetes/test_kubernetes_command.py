@@ -15,7 +15,7 @@ from waiting import PATIENCE
 
 from fairway_core.documents import read
 from fairway_core.project import Project
-from fairway_simulator.kubernetes import KubernetesCluster, __main__, missing, prepared
+from fairway_simulator.kubernetes import KubernetesCluster, __main__, missing
 from fairway_simulator.kubernetes.cluster import kubectl_program
 
 _COMMAND = [sys.executable, "-m", "fairway_simulator.kubernetes"]
@@ -42,7 +42,7 @@ def test_the_repository_declares_its_target(repository: Path) -> None:
     targets = {
         each.name: each for each in read(repository / "fairway.yaml").validate(Project).targets
     }
-    assert targets["kubernetes-sim"] == prepared.target()
+    assert targets["kubernetes-sim"] == __main__.target()
 
 
 def test_without_kubectl_it_says_what_to_type(
@@ -60,7 +60,7 @@ def test_kubernetes_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     process = subprocess.Popen(
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    published = tmp_path / prepared.KUBECONFIG
+    published = tmp_path / __main__.KUBECONFIG
     with process.stdout, process.stderr:
         ready = process.stderr.readline()
         assert ready.startswith("ready: https://127.0.0.1:")
@@ -92,14 +92,14 @@ def test_the_target_is_the_cluster_that_was_started_last(tmp_path: Path) -> None
         cluster = KubernetesCluster(tmp_path / name)
         cluster.folder.mkdir()
         cluster.kubeconfig.write_text(name)
-        prepared.publish(cluster, project)
+        __main__.publish(cluster, project)
         clusters.append(cluster)
-    published = project / prepared.KUBECONFIG
-    prepared.withdraw(clusters[0], project)
+    published = project / __main__.KUBECONFIG
+    __main__.withdraw(clusters[0], project)
     assert published.read_text() == "second"
-    prepared.withdraw(clusters[1], project)
+    __main__.withdraw(clusters[1], project)
     assert not published.exists()
-    prepared.withdraw(clusters[1], project)
+    __main__.withdraw(clusters[1], project)
 
 
 def test_a_port_that_is_taken() -> None:
