@@ -91,7 +91,7 @@ def test_azure_call_does_not_retry_refusals(status: int) -> None:
     assert (caught.value.status, caught.value.exit_code) == (status, 5)
 
 
-def test_azure_call_pauses_as_asked_and_not_for_a_closed_port() -> None:
+def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
     made = calls()
     assert made.call("a job", failing(http(429, {"Retry-After": "7"}))) == 7
     assert made.clock() == 7
@@ -99,6 +99,9 @@ def test_azure_call_pauses_as_asked_and_not_for_a_closed_port() -> None:
     with pytest.raises(ServiceError, match="asks to wait 600 s"):
         made.call("a job", failing(http(429, {"Retry-After": "600"})))
     assert made.clock() == 0
+
+
+def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
     with socket.socket() as bound:  # to a port, without listening at it
         bound.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"

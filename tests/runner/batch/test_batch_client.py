@@ -41,13 +41,16 @@ def account() -> Account:
     return made
 
 
-def test_batch_login_needs_https_and_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_is_sent_over_https_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The SDK refuses it with an error that looks as if the service were away."""
     monkeypatch.delenv("AZURE_BATCH_ACCESS_KEY", raising=False)
     batch = {**BATCH, "endpoint": "http://127.0.0.1:9"}
     with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 is not https://") as caught:
         _ = Account(Target.model_validate({**TARGET, "batch": batch}), 10).client
     assert caught.value.findings[0].id == "no-tls"
+
+
+def test_account_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
     batch = {"pool": "nd"}
     with pytest.raises(UserError) as caught:

@@ -330,12 +330,15 @@ def test_batch_waiting_reason_counts_jobs_that_come_first(
     assert pools.why_waiting(Queue(*jobs), MINE) == NODES + said  # type: ignore[arg-type]
 
 
-def test_batch_reason_without_counts_asks_for_no_later_jobs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_batch_waiting_reason_does_not_ask_for_later_jobs() -> None:
     account = Queue(("new", "active", 0, AFTER, 4), ("old", "active", 0, BEFORE, 4))
     pools.why_waiting(account, MINE)  # type: ignore[arg-type]
     assert account.asked == ["old"]
+
+
+def test_batch_waiting_reason_without_task_counts_is_the_plain_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     account = Queue(("old", "active", 0, BEFORE, 1))
 
     def fail(_: str) -> dict[str, int]:

@@ -138,13 +138,19 @@ def test_a_day_on_which_azure_ends_something_is_told_before(tmp_path: Path, id_:
     )
 
 
-def test_watch_and_deployment_workflows_fail_for_what_is_left(tmp_path: Path) -> None:
+def test_without_a_plan_the_watch_fails(tmp_path: Path) -> None:
     found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
     assert found["failed"]
     assert found["state"]["issues"] == []
+
+
+def test_environments_with_something_left_are_named(tmp_path: Path) -> None:
     names = ["approved-lab", "next-lab", "outputs-big", "next-big-one"]
     state = _state(artifacts=[{"name": name} for name in names])
     assert _run("deploy/waiting", tmp_path, state)["result"] == ["lab", "big-one"]
+
+
+def test_a_deployment_that_failed_for_another_reason_fails(tmp_path: Path) -> None:
     assert _run("deploy/deploy", tmp_path, _state())["failed"]
     (tmp_path / "next").mkdir()
     (tmp_path / "next/review.md").write_text("the review")

@@ -128,8 +128,8 @@ def test_socket_is_its_owners_and_reached_through_any_port(project: Path) -> Non
                 assert f" {status} ".encode() in client.makefile("rb").readline()
 
 
-def test_serve_refuses_addresses_in_use_and_names_missing_packages(
-    project: Path, fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_socket_that_somebody_listens_at_is_left(
+    project: Path, fairway: RunFairway, tmp_path: Path
 ) -> None:
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as other:
@@ -138,6 +138,9 @@ def test_serve_refuses_addresses_in_use_and_names_missing_packages(
         code, _, said = fairway(project, "serve", "--socket", str(path))
     assert code == 2
     assert f"{path}: the socket cannot be made" in said
+
+
+def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen(1)
@@ -146,6 +149,11 @@ def test_serve_refuses_addresses_in_use_and_names_missing_packages(
     assert code == 2
     assert f"port {port} cannot be used: Address already in use" in said
     assert "choose another with --port" in said
+
+
+def test_without_the_extra_it_says_what_to_install(
+    project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     done = fairway(project, "serve")
     ends(done, 4, "`fairway serve` needs fastapi, starlette, uvicorn, jwt", "'pyjwt>=2.14,<3'")
