@@ -1,4 +1,4 @@
-"""Files between this machine and the storage account of a target."""
+"""Places in a storage account: their addresses, listings, and staging from them on a cluster."""
 
 from __future__ import annotations
 

@@ -109,6 +109,7 @@ def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...
     width = job.processes_per_node
     arguments = fabric.mpirun_arguments(row, processes_per_node=width, size=size)
     if job.wanted is not None:
+        # A task that shares its node has cores of its own, whichever they are.
         kept = list(arguments)
         for option in ("--map-by", "--bind-to"):
             if option in kept:

@@ -175,6 +175,19 @@ def test_samples_that_two_commands_bring_at_once_cut_off_no_log(
     assert (run.log_text(0), submission_state.read(run).sampled) == ("log", True)
 
 
+def test_a_submission_that_goes_on_is_written_by_its_own_command_alone(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    """It notes at any time that the cluster has the run, which may have ended by then."""
+    run = submitted(tmp_path)
+    submission_state.Submission(0).write(run)
+    say(there(tmp_path, run), "succeeded")
+    before = (run.folder / "engine.json").stat()
+    mirror.refresh([run], samples=True)
+    assert run.state == "succeeded"
+    assert (run.folder / "engine.json").stat() == before
+
+
 def test_a_lost_run_may_have_more_samples(mirror: Mirror, tmp_path: Path) -> None:
     """A node that is cut off samples on."""
     run = submitted(tmp_path)

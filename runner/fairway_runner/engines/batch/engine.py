@@ -46,13 +46,15 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.results import KeptOutput
 
+# A program that is killed cannot remove its user on a node, who then expires.
 _LIFE = timedelta(hours=1)
 _RENEWAL = 20 * 60.0  # seconds
 _SSH_PORT = 22
 
 
 def shell(account: Account, node: str | None, command: Sequence[str], *, forward: str) -> int:
-    """Opens it, or runs the command there; UserError for no such node, or a pool without access."""
+    """Opens a shell on a node of the pool, or runs the command there, by a user of this
+    connection alone; UserError for no such node, or a pool without access."""
     name = node or _any_node(account)
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
@@ -323,7 +325,6 @@ class BatchEngine(Engine):
         return BatchSchedules(self.account, self.storage, self.target)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-
         return shell(self.account, node, command, forward=forward)
 
     def main_host(self, run: RunFolder) -> str:

@@ -270,6 +270,8 @@ def _read(
         return {number: report for number, report in found if report is not None}
 
 
+# Batch kills what it terminates. So running tasks are asked first, through the one way in that the
+# service gives: each has this file in its folder, and takes its removal for the order to end.
 _FILE = "wd/fairway.running"
 _PAUSE = 0.3
 _MARGIN = 15.0  # seconds beyond the grace, for the way there and for what is kept

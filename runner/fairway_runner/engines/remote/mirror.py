@@ -336,7 +336,9 @@ def _apply(
             add_pieces(run, found)
         else:
             _write(run, found)
-        if samples and found is not None and not found.more and _has_ended(found, now.submission):
+        # One that is not complete is written by the command that submits it, at any time.
+        is_new = samples and now.complete and not now.sampled
+        if is_new and found is not None and not found.more and _has_ended(found, now.submission):
             replace(now, sampled=True).write(run)
 
 
