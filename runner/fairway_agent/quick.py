@@ -36,16 +36,22 @@ else:
 def _unwritten(cls: Any) -> Any:
     """An `__init__` that at the first call has `dataclasses` write the one of the class."""
 
+    written: Any = None
+
     def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
-        taken = [(each.name, each.type, each) for each in dataclasses.fields(cls)]
-        kept = {"__doc__": "Without one, its signature is read."}
-        if hasattr(cls, "__post_init__"):
-            kept["__post_init__"] = cls.__post_init__
-        made: Any = dataclasses.make_dataclass(
-            cls.__name__, taken, namespace=kept, repr=False, eq=False, match_args=False
-        )
-        cls.__init__ = made.__init__
-        cls.__init__(self, *args, **kwargs)
+        nonlocal written
+        if written is None:
+            taken = [(each.name, each.type, each) for each in dataclasses.fields(cls)]
+            kept = {"__doc__": "Without one, its signature is read."}
+            if hasattr(cls, "__post_init__"):
+                kept["__post_init__"] = cls.__post_init__
+            made: Any = dataclasses.make_dataclass(
+                cls.__name__, taken, namespace=kept, repr=False, eq=False, match_args=False
+            )
+            written = made.__init__
+        if cls.__init__ is init:  # not what somebody has put around it
+            cls.__init__ = written
+        written(self, *args, **kwargs)
 
     return init
 

@@ -125,3 +125,20 @@ def test_a_field_may_be_called_as_the_object_itself() -> None:
         self: int
 
     assert [Mirror(self=number).self for number in (1, 2)] == [1, 2]
+
+
+def test_what_is_put_around_a_constructor_stays_there() -> None:
+    @quick.dataclass
+    class Counted:
+        """Its objects are counted."""
+
+        number: int
+
+    init, calls = Counted.__init__, []
+
+    def counting(self: Counted, number: int) -> None:
+        calls.append(number)
+        init(self, number)
+
+    Counted.__init__ = counting  # type: ignore[method-assign]
+    assert [Counted(number).number for number in (1, 2)] == calls == [1, 2]
