@@ -43,7 +43,7 @@ _ROOTLESS = (
     "--ulimit=host",
     "--user=0:0",
 )
-"""Of each container, whatever its image says of the user."""
+"""Options of each `podman run`: root in there is the person, whatever user the image names."""
 
 # Root that is none: Open MPI refuses any.
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
