@@ -1,6 +1,7 @@
 """Runs of a pool as they are seen here, while other commands submit, retry or cancel them."""
 
 import io
+import json
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -16,12 +17,14 @@ from running import MakeRun
 from fairway_agent import state_files
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
+from fairway_core.findings import Severity
+from fairway_core.target import Target
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import client, poller, states
 from fairway_runner.engines.batch.adoption import adopt, note_later, write_history
 from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.states import CancelledTasks
-from fairway_runner.engines.batch.submission import State
+from fairway_runner.engines.batch.submission import RECORD, State
 from fairway_runner.runs.folder import RunFolder
 from fairway_runner.runs.store import Run, RunStore
 
@@ -189,27 +192,108 @@ def test_batch_job_that_no_node_could_be_prepared_for_is_ended_once(status: int)
     assert ended == ["r-1"]
 
 
-def test_batch_adopt_takes_plain_files_of_a_run(made: Callable[..., Run], store: RunStore) -> None:
-    run = made()
-    record = {name: (run.folder / name).read_bytes() for name in ("run.json", "plan.json")}
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for name, data in {**record, "../../outside": b"x", "state.json": b"{}"}.items():
+TARGET = Target.model_validate(
+    {"name": "mine", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": {"pool": "sim"}}
+)
+
+
+def packed(files: dict[str, bytes], link: str = "") -> bytes:
+    """A record with these files, and a link of that name."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, data in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-        link = tarfile.TarInfo("job.yaml")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
+        if link:
+            member = tarfile.TarInfo(link)
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(member)
+    return buffer.getvalue()
+
+
+def record_of(run: Run) -> dict[str, bytes]:
+    return {name: path.read_bytes() for name in RECORD if (path := run.folder / name).exists()}
+
+
+def account_of(*jobs: tuple[str, dict[str, str]]) -> Any:
+    """An account with these jobs and their metadata."""
+    listed = [
+        {
+            "id": name,
+            "state": "active",
+            "metadata": [{"name": k, "value": v} for k, v in of.items()],
+        }
+        for name, of in jobs
+    ]
+    return SimpleNamespace(jobs=lambda: listed, tasks=lambda *_: (), target=TARGET)
+
+
+def test_batch_adopt_takes_plain_files_of_a_run(made: Callable[..., Run], store: RunStore) -> None:
+    run = made()
+    elsewhere = {**TARGET.record(), "batch": {"pool": "sim", "endpoint": "https://evil.example"}}
+    record = {**record_of(run), "target.json": json.dumps(elsewhere).encode()}
+    others = {"../../outside": b"x", "state.json": b"{}"}
     shutil.rmtree(run.folder)
-    job = {"id": "r-1", "state": "active", "metadata": [{"name": client.RUN, "value": "r-1"}]}
-    account: Any = SimpleNamespace(jobs=lambda: [job], tasks=lambda *_: ())
-    storage: Any = Files(stored={client.record_blob("r-1"): packed.getvalue()})
-    adopt(store, account, storage)
+    blob = packed({**record, **others}, link="job.yaml")
+    storage: Any = Files(stored={client.record_blob("r-1"): blob})
+    assert adopt(store, account_of(("r-1", {client.RUN: "r-1"})), storage) == []
     names = {path.name for path in run.folder.iterdir()}
     assert names == {*record, "engine.json", "state.json", "lock"}
-    assert {name: (run.folder / name).read_bytes() for name in record} == record
+    own = {**record, "target.json": json.dumps(TARGET.record(), indent=1).encode()}
+    assert {name: (run.folder / name).read_bytes() for name in record} == own
     assert not [*store.base.glob("outside"), *store.base.parent.glob("outside")]
+
+
+@pytest.mark.parametrize(
+    ("job", "metadata"),
+    [
+        ("x", {client.RUN: "/../../outside"}),
+        ("x", {client.RUN: "../outside"}),
+        ("x", {client.RUN: "r-1/../../../outside"}),
+        ("x", {client.RUN: "r-1"}),
+        ("r-1", {client.RUN: "r-1", client.SUBMISSION: "3"}),
+        ("R_1", {client.SCHEDULE: "r-1", client.RUN: "r-1"}),
+    ],
+)
+def test_batch_job_that_no_submission_makes_is_no_run(
+    made: Callable[..., Run], store: RunStore, job: str, metadata: dict[str, str]
+) -> None:
+    """Whoever may add jobs to the account writes their metadata."""
+    run = made()
+    storage: Any = Files(stored={client.record_blob(metadata[client.RUN]): packed(record_of(run))})
+    shutil.rmtree(run.folder)
+    before = {*store.base.parent.rglob("*")}
+    assert adopt(store, account_of((job, metadata)), storage) == []
+    assert {*store.base.parent.rglob("*")} == before
+
+
+@pytest.mark.parametrize("how", ["cut", "text", "empty", "another's", "another engine's"])
+def test_batch_record_that_is_damaged_is_named_and_keeps_no_other_run_away(
+    made: Callable[..., Run], store: RunStore, how: str
+) -> None:
+    good, bad = made(), made("r-2")
+    record = packed(record_of(bad))
+    records = {
+        "cut": record[: len(record) // 2],
+        "text": b"not found",
+        "empty": packed({}),
+        "another's": packed(record_of(good)),
+        "another engine's": record,
+    }
+    if how == "another engine's":
+        facts = json.loads((bad.folder / "run.json").read_bytes())
+        (bad.folder / "run.json").write_text(json.dumps({**facts, "engine": "local"}))
+        records[how] = packed(record_of(bad))
+    stored = {client.record_blob("r-1"): packed(record_of(good))}
+    storage: Any = Files(stored={**stored, client.record_blob("r-2"): records[how]})
+    for run in (good, bad):
+        shutil.rmtree(run.folder)
+    jobs = [(name, {client.RUN: name}) for name in ("r-2", "r-1")]
+    (finding,) = adopt(store, account_of(*jobs), storage)
+    assert (finding.id, finding.severity) == ("damaged-run", Severity.WARNING)
+    assert "`r-2` on `mine`" in finding.message
+    assert [run.id for run in store.unsorted()] == ["r-1"]
 
 
 def test_tasks_of_an_earlier_submission_are_counted_too(made: Callable[..., Run]) -> None:

@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import tarfile
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from fairway_agent import state_files
+from fairway_agent.records import Unfit
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.files import write_json
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client, states
@@ -26,15 +29,31 @@ from fairway_runner.engines.batch.client import CONCURRENCY, Account
 from fairway_runner.engines.batch.states import CancelledTasks
 from fairway_runner.engines.batch.submission import RECORD, State, metadata_of
 from fairway_runner.engines.batch.task_files import reopen_logs
+from fairway_runner.engines.remote.mirror import adopted
 from fairway_runner.runs.folder import RunFolder, RunFolders
-from fairway_runner.runs.records import read_plan
+from fairway_runner.runs.records import is_run_id, read_plan
 
 _WANTED = (*states.SELECT, "environmentSettings")
 
 
 def submission_of(job: Mapping[str, Any]) -> int:
     """Returns the number of the submission of its run that a job belongs to, from 0."""
-    return int(metadata_of(job).get(client.SUBMISSION) or 0)
+    return _number(metadata_of(job).get(client.SUBMISSION))
+
+
+def _number(text: object) -> int:
+    """A number as we write it in what others may write too; 0 for anything else."""
+    return int(str(text)) if re.fullmatch(r"[0-9]{1,6}", str(text)) else 0
+
+
+def _run_of(job: Mapping[str, Any]) -> str:
+    """The run whose job this is; "" where it is none of ours, whatever its metadata say."""
+    facts, name = metadata_of(job), str(job["id"])
+    run = client.scheduled_run(name) if client.SCHEDULE in facts else facts.get(client.RUN, "")
+    if not is_run_id(run):  # it becomes the name of a folder
+        return ""
+    own = client.SCHEDULE in facts or name == client.job_id(run, submission_of(job))
+    return run if own else ""
 
 
 def write_history(
@@ -77,7 +96,7 @@ def _tasks(
         if number is None:
             continue  # somebody has added it by hand
         settings = {str(each["name"]): each for each in task.get("environmentSettings") or ()}
-        found[number] = (task, int(settings.get("FAIRWAY_FIRST", {}).get("value") or 0))
+        found[number] = (task, _number(settings.get("FAIRWAY_FIRST", {}).get("value")))
     return found
 
 
@@ -87,7 +106,7 @@ def require_latest(run: RunFolder, state: State, account: Account, storage: Stor
     submission = state.submission
     while (later := _job(account, run, submission + 1)) is not None:
         jobs.append(later)
-        submission = submission_of(later)
+        submission += 1
     if not jobs:
         return
     before = [_job(account, run, i) for i in range(state.submission + 1)]
@@ -133,30 +152,39 @@ def _job(account: Account, run: RunFolder, submission: int) -> Mapping[str, Any]
     return None if job is None or states.is_being_deleted(job) else job
 
 
-def adopt(store: RunFolders, account: Account, storage: Storage) -> None:
+def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding]:
     """Makes a folder for each run of the account's pool that the store does not know, and notes
-    where one that it knows was retried from elsewhere."""
+    where one that it knows was retried from elsewhere. Returns the runs that cannot be read."""
     known = {run.id: run for run in store.unsorted()}
     found: dict[str, list[Mapping[str, Any]]] = {}
     for job in account.jobs():
-        facts = metadata_of(job)
-        run = (
-            client.scheduled_run(str(job["id"]))
-            if client.SCHEDULE in facts
-            else facts.get(client.RUN)
-        )
-        if not run or states.is_being_deleted(job):
-            continue
-        found.setdefault(run, []).append(job)
+        run = _run_of(job)
+        if run and not states.is_being_deleted(job):
+            found.setdefault(run, []).append(job)
+    findings = []
     with ThreadPoolExecutor(CONCURRENCY) as pool:
-        each = [
-            pool.submit(note_later, known[run], account, storage, jobs)
+        each = {
+            run: pool.submit(note_later, known[run], account, storage, jobs)
             if run in known
             else pool.submit(_adopt, run, jobs, store, account, storage)
             for run, jobs in found.items()
-        ]
-        for done in each:
-            done.result()
+        }
+        for run, done in each.items():
+            try:
+                done.result()
+            except Unfit as error:
+                message = (
+                    f"`{run}` on `{account.target.name}` is a run that cannot be read: {error}"
+                )
+                blob = client.record_blob(_submitted(run, found[run][0]))
+                hint = f"its record is {blob} in the container `{OUTPUTS}`"
+                findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
+    return findings
+
+
+def _submitted(run: str, job: Mapping[str, Any]) -> str:
+    """The run that was submitted: of one that a schedule has started, the schedule."""
+    return metadata_of(job).get(client.RUN, run)
 
 
 def _adopt(
@@ -167,26 +195,26 @@ def _adopt(
     storage: Storage,
 ) -> None:
     job = jobs[0]
-    submitted = metadata_of(job)[client.RUN]
+    submitted = _submitted(run, job)
     try:
-        record = storage.read(OUTPUTS, client.record_blob(submitted))
+        files = _unpacked(storage.read(OUTPUTS, client.record_blob(submitted)))
     except ServiceError as error:
         if error.is_missing:  # it was cleaned, or is being submitted just now
             return
         raise
+    texts = {name: data.decode(errors="replace") for name, data in files.items()}
+    texts.pop("release.jsonl", None)  # which other engines' runs do not have
+    record, _ = adopted(submitted, texts)
+    if record.engine != account.target.engine:
+        raise Unfit(f"its engine is {record.engine}")
+    # The way from here to the account, which need not be that from where it was submitted.
+    files["target.json"] = json.dumps(account.target.record(), indent=1).encode()
     store.folder.mkdir(parents=True, exist_ok=True)
     draft = store.folder / f".{run}.{os.getpid()}"
     draft.mkdir()
     try:
-        with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:
-            for entry in archive:
-                # A record holds these plain files and nothing else, no matter who wrote it.
-                if (
-                    entry.name in RECORD
-                    and entry.isfile()
-                    and (source := archive.extractfile(entry))
-                ):
-                    (draft / entry.name).write_bytes(source.read())
+        for name, data in files.items():
+            (draft / name).write_bytes(data)
         if run != submitted:
             _rename(draft, run, job)
         write_history(draft, account, storage, jobs)
@@ -196,6 +224,21 @@ def _adopt(
             draft.rename(store.folder / run)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _unpacked(record: bytes) -> dict[str, bytes]:
+    """The files of a record: plain ones of these names and nothing else, no matter who wrote it.
+    Unfit for anything that is no such archive."""
+    found = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:
+            for entry in archive:
+                is_plain = entry.name in RECORD and entry.isfile()
+                if is_plain and (source := archive.extractfile(entry)):
+                    found[entry.name] = source.read()
+    except (tarfile.TarError, zlib.error, EOFError, OSError):
+        raise Unfit("its record is damaged") from None
+    return found
 
 
 def _rename(folder: Path, run: str, job: Mapping[str, Any]) -> None:

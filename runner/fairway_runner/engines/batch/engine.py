@@ -297,8 +297,7 @@ class BatchEngine(Engine):
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         with self.account.calls.soon(), self.storage.calls.soon():
-            adoption.adopt(store, self.account, self.storage)
-        return ()
+            return adoption.adopt(store, self.account, self.storage)
 
     def no_capacity(self, job: Job) -> str:
         """Says that the pool could not grow at the last attempt; "" if it could."""
