@@ -69,6 +69,8 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
             view = replace(
                 view, state="cancelled", exit_code=state_files.CANCELLED, reason="", timed_out=False
             )
+        elif view.unreported and status.stopped:  # it has said why
+            view = replace(view, reason=status.reason or view.reason)
         return _ended(status, view, now)
     if view.state == "queued":
         return _queued(status, view.reason or "it starts again")

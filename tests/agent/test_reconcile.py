@@ -18,6 +18,7 @@ LATE = ENDED + REPORT_WAIT
 FRESH = TaskState()
 RUNNING = TaskState("running", attempt=1, started=NOW - 60, node="nd-1")
 STOPPED = TaskState("running", attempt=1, started=NOW - 60, stopped=True)
+SAID = replace(STOPPED, node="nd-1", reason="its pod was ended")
 WAITS = JobView("queued", "why")
 PARTLY = JobView("running", "2 of its 3 pods run")
 FULL = JobView("failed", "out of memory", 137, ENDED)
@@ -67,13 +68,17 @@ ROWS = [
     (False, LATE, RUNNING, SILENT, ended("failed", 5, "no report")),
     (True, LATE, RUNNING, SILENT, ended("cancelled", 130, None)),
     (False, NOW + 1e6, RUNNING, UNDATED, RUNNING),
+    (False, LATE, SAID, SILENT, ended("failed", 5, "its pod was ended")),
 ]
 
 
 @pytest.mark.parametrize(
     ("cancelled", "now", "status", "view", "expected"),
     ROWS,
-    ids=[*GOING, *CANCELLED, "no report", "no report of a cancelled one", "no time of its end"],
+    ids=[
+        *(*GOING, *CANCELLED, "no report", "no report of a cancelled one", "no time of its end"),
+        "it has said why it was stopped",
+    ],
 )
 def test_reconcile_resolves_the_state_of_a_task_from_its_job(
     cancelled: bool, now: float, status: TaskState, view: JobView | None, expected: TaskState

@@ -129,9 +129,10 @@ def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
         terminated: Object = found[0] if found else {}
         ended = moment(terminated.get("finishedAt")) or ended
         code, reason = _end_reason(status, terminated)
+    silent = f"its pod ended before it could report why: kubectl logs {name}"
     return JobView(
         "failed",
-        reason or f"its pod ended before it could report why: kubectl logs {name or 'POD'}",
+        reason or (silent if name else "its pod ended or was deleted before it could report why"),
         code,
         ended,
         # An index whose end has no time of its own waits for that of its Job.

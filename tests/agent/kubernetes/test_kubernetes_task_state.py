@@ -222,6 +222,11 @@ class TestEnded:
         assert found.timed_out is (code == 124)
         assert found.unreported is ("report" in reason)
 
+    def test_kubernetes_pod_that_somebody_deleted_has_no_name_to_ask_for(self) -> None:
+        found = view(SWEEP, 2, job({"failedIndexes": "1"}))
+        assert found.reason == "its pod ended or was deleted before it could report why"
+        assert found.unreported
+
     def test_the_newest_of_its_pods_says_it(self) -> None:
         pods = [
             pod(1, "Failed", age=9, **terminated(143, "Error")),
