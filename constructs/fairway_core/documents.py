@@ -6,6 +6,7 @@ found wrong later, by a model or by a check, can be shown at its line.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -46,6 +47,29 @@ dump, that it is to be one."""
 _LARGEST_FILE = 2**20  # the parser takes some seconds for that
 
 
+_MOST_OF_A_RANGE = 10**6  # numbers, which is more than any field takes
+
+
+def plain(value: Any) -> Any:
+    """Arguments of a program as a document has them: numbers and arrays of NumPy, ranges and paths
+    are the numbers, lists and text that they stand for.
+
+    >>> plain({"x": range(3), "y": (Path("a"), 0.5)})
+    {'x': [0, 1, 2], 'y': ['a', 0.5]}
+    """
+    match value:
+        case Mapping():
+            return {name: plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case range():
+            return list(value[:_MOST_OF_A_RANGE])
+        case os.PathLike():
+            return os.fspath(value)
+    as_list = getattr(value, "tolist", None)
+    return as_list() if callable(as_list) else value
+
+
 class _MadeInPython(_Metaclass):
     """Lets what is wrong with the arguments of a model be said as of a document: `UserError`."""
 
@@ -54,7 +78,7 @@ class _MadeInPython(_Metaclass):
 
         def __call__(cls, *args, **fields):  # noqa: N805  # of a metaclass
             try:
-                return super().__call__(*args, **fields)
+                return super().__call__(*args, **plain(fields))
             except ValidationError as error:
                 from fairway_core.validation import Arguments, findings_of
 

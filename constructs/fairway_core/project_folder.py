@@ -34,6 +34,8 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
             message = f"{VARIABLE} names {folder}, which is not a folder"
             raise UserError.of("no-folder", message, f"make it, or: unset {VARIABLE}")
         return folder, _file_in(folder)
+    if start is not None and not start.is_dir():
+        raise UserError.of("no-folder", f"{start} is not a folder", "name that of a project")
     here = start.absolute() if start is not None else _here()
     for folder in (here, *here.parents):
         if (file := _file_in(folder)) is not None:

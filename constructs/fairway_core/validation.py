@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fairway_agent.quick import dataclass
 from fairway_core.annotations import annotations_at, fields_at, value_hint
-from fairway_core.findings import Finding, Location
+from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def _meant_key(path: DataPath, document: Source, model: type[BaseModel]) -> Data
 def describe(value: Any) -> str:
     """A value as a message names it: its kind, and itself where it is short.
 
-    >>> describe("three"), describe(2), describe(None), describe([1])
-    ('the text `three`', 'the number 2', 'nothing', 'a list')
+    >>> describe("three"), describe(2), describe(None), describe([1]), describe(object())
+    ('the text `three`', 'the number 2', 'nothing', 'a list', 'an `object`')
     """
     match value:
         case None:
@@ -112,7 +112,18 @@ def describe(value: Any) -> str:
             return f"the text `{value[:60]}`"
         case Mapping():
             return "a mapping"
-    return "a list"
+        case list() | tuple():
+            return "a list"
+    name = type(value).__name__  # a program gave it: no document has such
+    return f"a{'n' if name[0] in 'AEIOUaeiou' else ''} `{name}`"
+
+
+def require_list(name: str, given: object) -> None:
+    """UserError for text as an argument that takes several: each of its letters would be one."""
+    if isinstance(given, str):
+        message = f"`{name}`: expected a list, found {describe(given)}"
+        hint = f"write a list, of one value too: {name}=[{given[:60]!r}]"
+        raise UserError.of("wrong-type", message, hint)
 
 
 def _document_path(details: ErrorDetails, data: Any) -> DataPath:

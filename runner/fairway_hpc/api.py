@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.cost.cache import prices_at_hand
 from fairway_core.documents import BY_HAND, Document
 from fairway_core.findings import UserError
+from fairway_core.validation import describe, require_list
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
 from fairway_runner.quantities import moment
 from fairway_runner.runs.accounting import grouped, require_group
-from fairway_runner.runs.query import Wanted, select, spending
+from fairway_runner.runs.query import Wanted, require_states, select, spending
 from fairway_runner.runs.report.data import compare as _compare
 from fairway_runner.runs.store import RunStore, refresh_all
 from fairway_runner.submit.rerun import rerun as _rerun
@@ -53,7 +55,14 @@ def submit(
 
     >>> run = submit("examples/digits/job.yaml", set=["params.epochs=2"])  # doctest: +SKIP
     """
-    job_file = _job_file(job, Path(folder), set) if isinstance(job, Job) else load_job(job, set)
+    require_list("set", set)
+    if isinstance(job, Job):
+        job_file = _job_file(job, Path(folder), set)
+    elif isinstance(job, str | os.PathLike):
+        job_file = load_job(job, set)
+    else:
+        message = f"`job`: expected a `Job` or the path of a job file, found {describe(job)}"
+        raise UserError.of("wrong-type", message, "Job(**fields) makes one of a mapping")
     store = RunStore.here()
     names = [target] if isinstance(target, str) else target or ()
     options: dict[str, Any] = {"run_id": run_id, "tags": tags, "note": note}
@@ -76,6 +85,8 @@ def rerun(
 
     >>> run = rerun("digits-4k2mzp", set=["params.lr=0.5"])  # doctest: +SKIP
     """
+    require_list("set", set)
+    require_list("tags", tags)
     earlier = _store(folder).find(run) if isinstance(run, str) else run
     there = None if target is None else find_target(target)
     return _rerun(earlier, set, there, tags=tags, note=note).run
@@ -100,6 +111,7 @@ def compare(runs: Sequence[Run | str], folder: str | Path | None = None) -> list
     >>> compare(["digits-4k2mzp", "digits-x7q2ca"])[0]["differs"]  # doctest: +SKIP
     {'lr': 0.1}
     """
+    require_list("runs", runs)
     store = _store(folder)
     found = [store.find(run) if isinstance(run, str) else run for run in runs]
     if findings := refresh_all(found, logs=True):
@@ -120,11 +132,14 @@ def runs(
     """Lists the runs of the project that `folder` is in, by default the current one; newest last.
 
     The other arguments filter them like the options of `fairway list`: a run must match all of
-    them. Raises UserError if a record cannot be read.
+    them. Raises UserError for an unknown state, and if a record cannot be read.
 
     >>> [run.id for run in runs(tags=["baseline"], since="7d")]  # doctest: +SKIP
     ['digits-4k2mzp']
     """
+    require_list("states", states)
+    require_list("tags", tags)
+    require_states(states)
     first = None if since is None else moment("since", since)
     wanted = Wanted(states, name, target, tags, first, text)
     listing = select(_store(folder), wanted)

@@ -13,7 +13,6 @@ from typer.main import get_command
 from fairway_cli.server import run_store
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
-from fairway_core.suggestions import did_you_mean
 from fairway_runner.quantities import span
 from fairway_runner.targets import LOCAL
 
@@ -278,13 +277,9 @@ def target_names(given: list[str] | None) -> list[str]:
 
 def states(given: list[str] | None) -> tuple[str, ...]:
     """The states that were asked for; UserError for a word that is none."""
-    from fairway_agent.state_files import STATES
+    from fairway_runner.runs.query import require_states
 
-    known = sorted(STATES)
-    for state in given or ():
-        if state not in known:
-            message = f"`{state}` is not a state of a run"
-            raise UserError.of("unknown-state", message, did_you_mean(state, known))
+    require_states(given or ())
     return tuple(given or ())
 
 

@@ -32,6 +32,11 @@ class Labels(JsonRecord, called="the labels"):
     ) -> Labels:
         """These with more tags, with fewer, and with another note where one is given. UserError for
         what cannot be a tag or a note, and for a tag to remove that is not there."""
+        if isinstance(add, str) or isinstance(remove, str):
+            from fairway_core.validation import require_list
+
+            require_list("tags", add)
+            require_list("remove", remove)
         tags = list(dict.fromkeys((*self.tags, *(_checked("tag", each) for each in add))))
         for each in remove:
             if each not in tags:

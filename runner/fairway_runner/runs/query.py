@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
+from fairway_agent.state_files import STATES
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
@@ -121,6 +122,15 @@ def _key(value: Any) -> tuple[int, Any] | None:
     if isinstance(value, bool | int | float):
         return (0, value)
     return (1, str(value).lower())
+
+
+def require_states(states: Iterable[str]) -> None:
+    """UserError for a word that is no state of a run."""
+    known = sorted(STATES)
+    for state in states:
+        if state not in known:
+            message = f"`{state}` is not a state of a run"
+            raise UserError.of("unknown-state", message, did_you_mean(state, known))
 
 
 @dataclass(frozen=True)

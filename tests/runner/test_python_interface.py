@@ -1,0 +1,85 @@
+"""The Python interface takes what programs have at hand, and says what it cannot take."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from running import MakeRun
+
+from fairway_core.findings import UserError
+from fairway_hpc import Job, compare, rerun, runs, submit
+from fairway_runner.runs.store import RunStore
+
+X = {"name": "x", "template": "plain", "command": "echo {{ params.x }}"}
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (np.int64(32), 32),
+        (np.float64(0.1), 0.1),
+        (np.bool_(True), True),
+        (np.arange(3), [0, 1, 2]),
+        ([np.int32(1), np.float32(0.5)], [1, 0.5]),
+        (range(2, 8, 3), [2, 5]),
+        (Path("data"), "data"),
+    ],
+)
+def test_numbers_of_numpy_ranges_and_paths_are_plain_values(given: Any, taken: Any) -> None:
+    job = Job(**X, params={"x": given})
+    assert json.dumps(job.params["x"]) == json.dumps(taken)
+    values = given if isinstance(given, np.ndarray | range) else [given]
+    sweep = Job(**X, sweep={"points": {"grid": {"x": values}}}).model_dump(mode="json")["sweep"]
+    wanted = taken if isinstance(given, np.ndarray | range) else [taken]
+    assert sweep["points"]["grid"]["x"] == wanted
+    assert Job(**X, processes_per_node=np.int64(2)).processes_per_node == 2
+
+
+def test_a_value_that_no_document_has_is_named_by_its_type() -> None:
+    with pytest.raises(UserError, match=r"`params\.x`.*found an `object`"):
+        Job(**X, params={"x": object()})
+    with pytest.raises(UserError, match="more than 100,000 values"):
+        Job(**X, sweep={"points": {"grid": {"x": range(10**30)}}})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: submit(Job(name="x", command="true"), tags="abc"),
+        lambda: submit(Job(name="x", command="true"), set="nodes=1"),
+        lambda: rerun("job-a", set="nodes=1"),
+        lambda: rerun("job-a", tags="abc"),
+        lambda: runs(tags="abc"),
+        lambda: runs(states="failed"),
+        lambda: compare("job-a"),
+        lambda: runs()[0].label("abc"),
+        lambda: runs()[0].label(remove="abc"),
+    ],
+)
+def test_text_in_place_of_a_list_is_not_taken_letter_by_letter(
+    call: Callable[[], object],
+    make_run: MakeRun,
+    store: RunStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = make_run("job-a")
+    monkeypatch.chdir(store.base.parent)
+    with pytest.raises(UserError, match="expected a list, found the text"):
+        call()
+    assert [each.id for each in runs()] == ["job-a"]
+    assert run.tags == ()
+
+
+def test_what_cannot_be_found_is_refused(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(store.base.parent)
+    with pytest.raises(UserError, match="`done` is not a state of a run"):
+        runs(states=["done"])
+    with pytest.raises(UserError, match="absent is not a folder"):
+        runs(tmp_path / "absent")
+    with pytest.raises(UserError, match="expected a `Job` or the path of a job file, found a map"):
+        submit(X)  # type: ignore[arg-type]
