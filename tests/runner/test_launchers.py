@@ -6,9 +6,12 @@ The rendered scripts are kept under golden/. After a change that is meant, write
 """
 
 import difflib
+import json
 import os
 import re
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,9 @@ from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.target import Target
+from fairway_runner.jobs import launcher
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.launcher import render_launcher
+from fairway_runner.jobs.launcher import Launchers, render_launcher
 from fairway_runner.jobs.templates import all_templates, front_matter, template_facts
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -149,6 +153,34 @@ def test_scripts_of_long_jobs_are_good_bash(tmp_path: Path) -> None:
     shellcheck = Path(sys.executable).with_name("shellcheck")
     done = finished([shellcheck, "--format=gcc", *tmp_path.glob("*.sh")])
     assert (done.stdout, done.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_tasks_that_share_a_script_have_the_one_that_each_has_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    given = {"name": "train", "template": name, "preflight": "fabric", **JOBS.get(name, {})}
+    given |= {"env": {"GREETING": "it's\nme"}, "nodes": 4}
+    command = given.get("command", "python")
+    (tmp_path / "job.yaml").write_text(json.dumps({"command": command, **given}))
+    file = load_job(tmp_path / "job.yaml")
+    texts = [command, f"# it's\n'{command}  \n", command * 2, "x" * 25_000 + command]
+    tasks = [
+        replace(file, document=replace(file.document, data={**file.document.data, **changes}))
+        for text in texts
+        for changes in ({"command": text, "params": {"at": 1}}, {"command": text, "nodes": 3})
+    ]
+    place = cluster_of("Standard_ND96isr_H100_v5", mounts={"data": "/data"})
+
+    def scripts(launchers: Launchers) -> Iterator[str]:
+        return (launchers.render(task, task.resolve(place)) for task in tasks)
+
+    shared = scripts(launchers := Launchers(place))
+    found = [next(shared) for _ in texts[:-1] for _ in range(2)]
+    is_shared = launchers.of(file, file.resolve(place)).shares
+    assert is_shared == (name not in {"notebook", "nccl-tests", "score"})
+    monkeypatch.setattr(launcher, "is_shipped", lambda _: False)
+    assert [*found, *shared] == list(scripts(Launchers(place)))
 
 
 def test_no_golden_script_is_left_over() -> None:

@@ -1,5 +1,6 @@
 """Jinja as Fairway uses it: quoting for the shell, and faults with their line."""
 
+import os
 import resource
 import subprocess
 import tempfile
@@ -188,6 +189,28 @@ def test_a_template_that_lies_elsewhere_each_time_is_kept_once(
         assert caught.value.file == str(file)
     (folder,) = (each for each in tmp_path.iterdir() if not each.name.startswith("code-"))
     assert len(list(folder.iterdir())) == 1
+
+
+def test_the_bytecode_of_templates_that_were_compiled_long_ago_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(templating, "_MOST_COMPILED", 2)
+    (own := tmp_path / "own").mkdir()
+    kept: list[set[str]] = []
+    for number in range(4):
+        (own / f"{number}.sh.j2").write_text("true")
+        compile_file(shell_environment((own,)), f"{number}.sh.j2")
+        (folder,) = (each for each in tmp_path.iterdir() if each != own)
+        (folder / "of another program").touch()
+        files = {each.name for each in folder.glob("fairway-*")}
+        for file in files:  # each is older than those that come after it
+            before = (folder / file).stat().st_mtime - 60
+            os.utime(folder / file, (before, before))
+        kept.append(files)
+    assert [len(files) for files in kept] == [1, 2, 2, 2]
+    assert not kept[3] & kept[1]
+    assert (folder / "of another program").exists()
 
 
 def test_no_bytecode_is_kept_in_the_folder_of_the_job(

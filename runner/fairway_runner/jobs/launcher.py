@@ -24,6 +24,7 @@ from fairway_runner.jobs.templates import (
     FrontMatter,
     Refusals,
     front_matter,
+    is_shipped,
     resolve_options,
     template_paths,
     template_source,
@@ -45,20 +46,24 @@ _CHECKS = '{% include "_preflight.sh.j2" %}'  # found as any template is
 
 @dataclass(frozen=True)
 class Launcher:
-    """A template that is ready to write the scripts of any number of jobs."""
+    """A template that is ready to write the scripts of any number of jobs. Where it `shares`, jobs
+    that differ in their commands and parameters alone have the same script but for the command."""
 
     file: Path
     source: str
     front_matter: FrontMatter
     environment: SandboxedEnvironment
     template: Template
+    shares: bool
 
 
 class Launchers:
     """The launchers of one submission, each made ready once: a sweep may have very many tasks."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self._target = target
         self._ready: dict[str, Launcher] = {}
+        self._shared: dict[tuple[int, str], str] = {}
 
     def of(self, job_file: JobFile, job: Job) -> Launcher:
         """The job's launcher; UserError where there is no such template or it does not parse."""
@@ -70,45 +75,75 @@ class Launchers:
         """The programs that must be on the main host's PATH for the launchers so far."""
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
 
-    def render(self, job_file: JobFile, job: Job, target: Target) -> str:
+    def render(self, job_file: JobFile, job: Job) -> str:
         """The launcher's script, ready to run; UserError at the template's line where it fails."""
-        launcher = self.of(job_file, job)
-        _require_room(job, job_file.document)
-        declared = launcher.front_matter.options
-        options = resolve_options(job.options, declared, job.template, job_file.document)
-        refuse = Refusals(job_file.document)
-        context = {
-            "fabric": _fabric(target, job, sharp=options.get("sharp") is True),
-            "options": templating.Names("options", options),
-            "job": job,
-            "name": job.name,
-            "command": job.command,
-            "env": job.env,
-            "params": templating.Names("params", job.params),
-            "nodes": job.nodes,
-            "processes_per_node": job.processes_per_node,
-            "target": target,
-            "refuse": refuse,
-        }
-        try:
-            script = templating.render(launcher.template, context)
-            if _preflight(job, target) != "none":
-                # After its opening comments; the checks end it where a node fails.
-                checks = templating.compile_text(launcher.environment, _CHECKS)
-                text = templating.render(checks, {**context, "unfit_nodes": UNFIT_NODES})
-                lines = script.splitlines(keepends=True)
-                head = "".join(takewhile(lambda line: line.startswith("#"), lines))
-                script = f"{head}{text}{script[len(head) :]}"
-        except templating.TemplateFault as fault:
-            raise _located(fault, launcher.file, launcher.source) from None
-        if refuse.findings:
-            raise UserError(refuse.findings)
+        launcher, document = self.of(job_file, job), job_file.document
+        _require_room(job, document)
+        script = self._shared_script(launcher, job, document) if launcher.shares else None
+        if script is None:
+            params = templating.Names("params", job.params)
+            script = _script(launcher, job, params, self._target, document)
         if character := unfit_character(script):
             made = f"{launcher.file}: the script that it makes"
             message = f"{made} contains the character {character}"
             hint = "remove it from the template, or from the field or parameter that it prints"
             raise UserError.of("bad-template", message, hint)
         return script
+
+    def _shared_script(self, launcher: Launcher, job: Job, document: Document) -> str | None:
+        """The script with a gap for the command, which is rendered once for all tasks that differ
+        in nothing else, with the job's command in it; None where the template reads more of the
+        command, or a parameter."""
+        command = job.command.rstrip()
+        key = (len(command), job.model_dump_json(exclude={"command", "params"}))
+        if key not in self._shared:
+            gap, unknown = templating.Gap(len(command)), templating.Gap(None)
+            as_shared = job.model_copy(update={"command": gap, "params": unknown})
+            try:
+                script = _script(launcher, as_shared, unknown, self._target, document)
+            except UserError:
+                self._ready[job.template] = replace(launcher, shares=False)
+                return None
+            if len(self._shared) >= _MOST_SHARED:
+                self._shared.clear()
+            self._shared[key] = script
+        return self._shared[key].replace(templating.GAP, templating.shell_words(command))
+
+
+_MOST_SHARED = 100  # scripts that are kept: where all tasks differ, none is wanted again
+
+
+def _script(launcher: Launcher, job: Job, params: Any, target: Target, document: Document) -> str:
+    declared = launcher.front_matter.options
+    options = resolve_options(job.options, declared, job.template, document)
+    refuse = Refusals(document)
+    context = {
+        "fabric": _fabric(target, job, sharp=options.get("sharp") is True),
+        "options": templating.Names("options", options),
+        "job": job,
+        "name": job.name,
+        "command": job.command,
+        "env": job.env,
+        "params": params,
+        "nodes": job.nodes,
+        "processes_per_node": job.processes_per_node,
+        "target": target,
+        "refuse": refuse,
+    }
+    try:
+        script = templating.render(launcher.template, context)
+        if _preflight(job, target) != "none":
+            # After its opening comments; the checks end it where a node fails.
+            checks = templating.compile_text(launcher.environment, _CHECKS)
+            text = templating.render(checks, {**context, "unfit_nodes": UNFIT_NODES})
+            lines = script.splitlines(keepends=True)
+            head = "".join(takewhile(lambda line: line.startswith("#"), lines))
+            script = f"{head}{text}{script[len(head) :]}"
+    except templating.TemplateFault as fault:
+        raise _located(fault, launcher.file, launcher.source) from None
+    if refuse.findings:
+        raise UserError(refuse.findings)
+    return script
 
 
 def _preflight(job: Job, target: Target) -> str:
@@ -145,7 +180,7 @@ def _made_ready(job_file: JobFile, job: Job) -> Launcher:
         template = templating.compile_file(environment, file.name)
     except templating.TemplateFault as fault:
         raise _located(fault, file, source) from None
-    return Launcher(file, source, front, environment, template)
+    return Launcher(file, source, front, environment, template, shares=is_shipped(file))
 
 
 def render_once_a_node(when: str, command: str, job: Job) -> str:
@@ -351,6 +386,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
     """The script of one job; UserError also for a parameter that is set and that nothing reads."""
-    launchers = Launchers()
+    launchers = Launchers(target)
     ParamUse(job_file).require(job_file, launchers.of(job_file, job))
-    return launchers.render(job_file, job, target)
+    return launchers.render(job_file, job)

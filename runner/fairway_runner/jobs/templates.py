@@ -136,14 +136,17 @@ SUFFIX = ".sh.j2"
 
 def template_paths(job_folder: Path) -> tuple[Path, ...]:
     """The folders that are searched, in order: the user's, the repository's, the wheel's."""
-    package = Path(__file__).resolve().parents[1]
-    folders = (
-        job_folder / "job_templates",
-        Path.cwd() / "job_templates",
-        package.parent.parent / "job_templates",
-        package / "job_templates",
-    )
+    folders = (job_folder / "job_templates", Path.cwd() / "job_templates", *_SHIPPED)
     return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
+
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_SHIPPED = (_PACKAGE.parent.parent / "job_templates", _PACKAGE / "job_templates")
+
+
+def is_shipped(template: Path) -> bool:
+    """True for a template of Fairway's own."""
+    return template.parent in _SHIPPED
 
 
 def find_template(name: str, job_folder: Path) -> Path:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jinja2
 from jinja2 import (
@@ -149,6 +149,34 @@ class _Environment(SandboxedEnvironment):
         return names[key] if key in names else self.undefined(obj=names, name=key)
 
 
+GAP = "\0"
+"""Marks a gap in what a template makes; no text has this character."""
+
+
+class Gap:
+    """Stands in a template for shell text of that `length` which is put in later. It can be printed
+    and stripped at its end, which has no blanks; a template that reads it, or prints one of no
+    `length`, fails."""
+
+    def __init__(self, length: int | None) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length if self._length is not None else self._refuse()
+
+    def printed(self) -> str:
+        return GAP if self._length is not None else self._refuse()
+
+    def rstrip(self) -> Gap:
+        return self
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError("the text is not known")
+
+    __contains__ = __getattr__ = __getitem__ = __iter__ = __str__ = _refuse
+    __eq__ = __hash__ = _refuse
+
+
 class Raw(str):
     """Shell text that is put in as it stands."""
 
@@ -165,6 +193,8 @@ def shell_words(value: Any) -> str:
         return str(value)
     if isinstance(value, list | tuple):
         return " ".join(shell_words(item) for item in value)
+    if isinstance(value, Gap):
+        return value.printed()
     return shlex.quote(plain_text(value))
 
 
@@ -201,6 +231,9 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
     return environment
 
 
+_MOST_COMPILED = 500  # files of bytecode, of some 12 KiB: those of twenty installations
+
+
 class _CompiledFiles(FileSystemBytecodeCache):
     """Template files as Python's bytecode, in a folder that nobody but the user can read or write:
     to compile them takes a tenth of a submission. A disk that takes nothing more is no reason to
@@ -219,6 +252,9 @@ class _CompiledFiles(FileSystemBytecodeCache):
     def dump_bytecode(self, bucket: Bucket) -> None:
         with suppress(OSError):
             super().dump_bytecode(bucket)
+            kept = Path(self.directory).glob(self.pattern % "*")
+            for old in sorted(kept, key=lambda file: file.stat().st_mtime)[:-_MOST_COMPILED]:
+                old.unlink(missing_ok=True)
 
 
 def _compiled_files() -> _CompiledFiles | None:

@@ -148,7 +148,7 @@ def prepare(
     engine = engine_for(target)
     if asks and copies:
         engine.begin_connection()
-    launchers = Launchers()
+    launchers = Launchers(target)
     source = launchers.of(first, job).source
     folder = code_folder or code.folder_of(job_file, job.code.path)
     run_id = run_id or store.new_id(job.name)
@@ -166,7 +166,7 @@ def prepare(
     named = [require_one_job(store.find(each)) for each in job.after]
     after = tuple(engine.predecessor(each) for each in (*before, *named))
     points = _task_lines(job_file, job, chain([first], tasks), target, engine, launchers)
-    lines = {"tasks.jsonl": points, **_lines_around(job, first, target, engine, launchers)}
+    lines = {"tasks.jsonl": points, **_lines_around(job, first, engine, launchers)}
     require_gpus(job, target, first.document)
     with job_file.document.locating():
         budget = budget_of(job, target)
@@ -231,7 +231,7 @@ def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, li
 
 
 def _lines_around(
-    job: Job, first: JobFile, target: Target, engine: Engine, launchers: Launchers
+    job: Job, first: JobFile, engine: Engine, launchers: Launchers
 ) -> dict[str, Content]:
     """The files of what runs before all tasks and after them."""
     lines: dict[str, Content] = {}
@@ -246,7 +246,7 @@ def _lines_around(
         own = {"command": job.finally_.command, "outputs": job.finally_.outputs, "options": {}}
         usual = {"template": "plain", "nodes": 1, "processes_per_node": 1, "preflight": "none"}
         last = job.model_copy(update={**own, **usual})
-        script = launchers.render(first, last, target)
+        script = launchers.render(first, last)
         lines["finally.jsonl"] = task_line(LAST, last, engine, script)
     return lines
 
@@ -301,7 +301,7 @@ def _task_lines(
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
             use.require(task, launchers.of(task, own))
-            script = launchers.render(task, own, target)
+            script = launchers.render(task, own)
             require_share(own, target, task.document)
             checkpoint = checkpoint_directory(task, own, target)
             lines.append(task_line(index, own, engine, script, checkpoint))
