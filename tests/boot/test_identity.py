@@ -1,15 +1,15 @@
 """Identities of pods and machines, the metadata service, and files that are replaced as a whole."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from serving import Handler, serving
@@ -22,10 +22,6 @@ from fairway_boot.identity import Workload
 from fairway_boot.imds import Metadata
 from fairway_boot.slurm.people import token_server
 from fairway_simulator.ssh.services import CLIENT, TENANT, Services, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 VAULT, STORAGE = "https://vault.azure.net", "https://storage.azure.com/"
 VARIABLES = ("AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID", "AZURE_TENANT_ID")

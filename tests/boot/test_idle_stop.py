@@ -1,14 +1,13 @@
 """When machines stop themselves that nobody uses, by a clock and programs of the test's."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -17,9 +16,6 @@ from fairway_agent.ssh.cluster_nodes import Queue
 from fairway_boot import cluster, files, gpus, http, idle_stop
 from fairway_boot.idle_stop import Settings, Watch
 from fairway_boot.imds import Machine
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/box"
 SETS = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets"

@@ -1,7 +1,5 @@
 """Shared by the tests of constructs: a stack to build in, and what cloud-init makes of it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -9,9 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -21,9 +20,6 @@ from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.cdk import App, Stack
 from fairway_constructs.placement import Placement
 from fairway_constructs.scope import put
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

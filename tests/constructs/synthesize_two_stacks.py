@@ -1,7 +1,5 @@
 """Run by test_cdk.py: synthesizes two stacks, which use all of `cdk.py`, into a folder."""
 
-from __future__ import annotations
-
 import sys
 
 from fairway_constructs.azurerm.data_client_config import DataClientConfig

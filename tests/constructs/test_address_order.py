@@ -1,11 +1,10 @@
 """The order of a program's statements is in no address: two of each construct, in any order."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,10 +27,7 @@ ACCOUNT = (
     f"/subscriptions/{PRINCIPAL}/resourceGroups/hub/providers/Microsoft.Storage/storageAccounts/hub"
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Statement = Callable[[az.Construct, str], object]
+Statement = Callable[[az.Construct, str], object]
 
 SPACE = IPv4Network("10.40.0.0/16")
 SUBNET = az.SubnetRef("/subnet", SPACE, nodes=(SPACE,))

@@ -1,32 +1,27 @@
 """Azure Batch: an account that is closed, pools that are right, and how they scale."""
 
-from __future__ import annotations
-
 import base64
 import inspect
 import re
+from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 
 from fairway_constructs.batch_account import AutoStorage, BatchAccount, BatchUserSubscription
 from fairway_constructs.batch_pool import BatchPool, Containers
+from fairway_constructs.cdk import Stack
 from fairway_constructs.cloud_init import Mount, nfs_mount
 from fairway_constructs.network_access import SubnetRef
+from fairway_constructs.placement import Placement
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
 from fairway_core.catalog import image, limit, vm_size, vm_sizes
 from fairway_core.environment.batch import pool_image
 from fairway_core.findings import UserError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_constructs.cdk import Stack
-    from fairway_constructs.placement import Placement
-
-    Synthesize = Callable[..., dict[str, Any]]
+Synthesize = Callable[..., dict[str, Any]]
 
 PRINCIPAL = "00000000-1111-2222-3333-444444444444"
 HOME = IPv4Network("203.0.113.0/24")

@@ -1,7 +1,5 @@
 """The module that names cdktf: which Node.js runs it, and that the fork can replace it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

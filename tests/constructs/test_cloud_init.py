@@ -1,14 +1,14 @@
 """Boot data of machines: valid cloud-config, and the proxy in all of it."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re
 import shlex
 import subprocess
+from collections.abc import Callable
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -28,11 +28,6 @@ from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy
 from fairway_constructs.cloud_init.start_task import start_task_script
 from fairway_core.environment import Proxy
 from fairway_core.slurm import MICROSOFT, cloud_programs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 TOKEN = "${TfToken[TOKEN.7]}"
 

@@ -1,7 +1,5 @@
 """Our constructs nest, several of one kind fit in a stack, aspects and dependencies work."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect
@@ -10,9 +8,11 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.constructs.bindings.validator import validate
@@ -33,6 +33,7 @@ from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.peering import Peering
+from fairway_constructs.placement import Placement
 from fairway_constructs.scope import place_in_group
 from fairway_constructs.storage import Storage
 from fairway_constructs.tags import Tags
@@ -40,13 +41,7 @@ from fairway_constructs.vault import Vault
 from fairway_core.catalog import image, vm_size
 from fairway_core.findings import UserError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from fairway_constructs.placement import Placement
-
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 ONE, TWO = IPv4Network("10.40.0.0/16"), IPv4Network("10.41.0.0/16")
 SUBNET = SubnetRef("subnet-id", ONE)

@@ -1,15 +1,15 @@
 """File systems that Azure runs: reached from their own network alone, and well protected."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_constructs.azure_files import AzureFiles
+from fairway_constructs.cdk import Stack
 from fairway_constructs.file_system import Blobfuse
 from fairway_constructs.lustre import BlobImport, Lustre
 from fairway_constructs.netapp import NetApp
@@ -21,12 +21,7 @@ from fairway_constructs.storage import Storage
 from fairway_core.environment import Backup, Disks
 from fairway_core.findings import UserError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_constructs.cdk import Stack
-
-    Synthesize = Callable[..., dict[str, Any]]
+Synthesize = Callable[..., dict[str, Any]]
 
 FILES: dict[str, Any] = {"gib": 1024, "path": "/home"}
 NETAPP: dict[str, Any] = {"tib": 4, "path": "/data"}

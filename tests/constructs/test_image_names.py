@@ -1,7 +1,5 @@
 """The names that images may have."""
 
-from __future__ import annotations
-
 import pytest
 
 from fairway_core.fields import is_image

@@ -1,17 +1,18 @@
 """Monitoring: what machines send reaches the workspace, and each alert has a signal that exists."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway_constructs.alerts import Alerts
 from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.budget import Budget
+from fairway_constructs.cdk import Stack
 from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring
@@ -21,13 +22,7 @@ from fairway_constructs.storage import Storage
 from fairway_constructs.vault import Vault
 from fairway_core.catalog import default_image, vm_size
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from fairway_constructs.cdk import Stack
-
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 
 def _monitoring(stack: Stack) -> Monitoring:

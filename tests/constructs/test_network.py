@@ -1,24 +1,19 @@
 """The network: one way out, nothing in but what is named; bastion, peerings, existing subnets."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from fairway_constructs.cdk import Stack
 from fairway_constructs.network import INetwork, Network
 from fairway_constructs.peering import Peering
 from fairway_core.checks import Asked, check_stack
 from fairway_core.environment import Firewall
 from fairway_core.findings import UserError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_constructs.cdk import Stack
-
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 SPACE = IPv4Network("10.40.0.0/16")
 ROLES = ("compute", "storage", "management")

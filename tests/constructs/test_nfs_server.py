@@ -1,26 +1,21 @@
 """An NFS server: disks that stay, a backup, and the script that stripes them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from fairway_constructs.cdk import Stack
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nfs_server import NfsServer
 from fairway_core.environment import Disks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_constructs.cdk import Stack
-
-    Synthesize = Callable[..., dict[str, Any]]
+Synthesize = Callable[..., dict[str, Any]]
 
 KEY = "ssh-ed25519 AAAA me"
 SUBNET = SubnetRef("/s", IPv4Network("10.41.0.0/24"), nodes=(IPv4Network("10.40.0.0/17"),))

@@ -1,17 +1,13 @@
 """Scripts that VMs boot with, run with stand-ins for the commands that touch disks."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CHANGES = ("vgcreate", "vgextend", "lvcreate", "lvextend", "pvresize", "mkfs.xfs")
 

@@ -1,19 +1,20 @@
 """Nodes as scale sets and single VMs: InfiniBand, Spot, repair, images, disks, how they boot."""
 
-from __future__ import annotations
-
 import base64
 import inspect
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv4Network
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from fairway_constructs.cdk import Stack
 from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.idle import HEALTH_PORT
 from fairway_constructs.gpu_cluster import GpuCluster
@@ -24,13 +25,7 @@ from fairway_core.catalog import default_image, image, vm_size, vm_sizes
 from fairway_core.environment import Repair, Spot
 from fairway_core.findings import UserError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from fairway_constructs.cdk import Stack
-
-    Synthesize = Callable[..., dict[str, Any]]
+Synthesize = Callable[..., dict[str, Any]]
 
 H100 = "Standard_ND96isr_H100_v5"
 A100 = "Standard_NC24ads_A100_v4"

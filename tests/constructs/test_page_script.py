@@ -1,7 +1,5 @@
 """The script that sets up an environment's page, on this machine's files."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import stat

@@ -3,26 +3,21 @@
 It runs in a mount namespace with an /etc of its own, so that nothing is left on the machine.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
 from fairway_core.environment.filesystems import Homes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"
 ADA = Person(name="ada", keys=(f"{KEY} ada",), uid=30001)

@@ -1,15 +1,15 @@
 """A program of a user's: a stack that jobs can run on, and that the library's rules allow."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, is_dataclass
 from inspect import Parameter, isclass, signature
 from ipaddress import IPv4Network
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.constructs.bindings.validator import validate
@@ -24,10 +24,6 @@ from fairway_core.environment import Disks
 from fairway_core.findings import UserError
 from fairway_core.slurm import Qos
 from fairway_core.target import Target
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 TEAM = "11111111-2222-3333-4444-555555555555"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"

@@ -1,24 +1,19 @@
 """Roles that are assigned, and types of resources that hold data."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from fairway_constructs.bindings.facts import kept_facts
+from fairway_constructs.cdk import Stack
 from fairway_constructs.identity import give_role
 from fairway_constructs.researchers import give_researcher
 from fairway_core.catalog.tables import table
 from fairway_core.catalog.terraform_types import holds_data, stands_inside_another, takes_tags
 from fairway_core.environment.access import DEPLOYER, researchers_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_constructs.cdk import Stack
-
-    Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
+Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
 
 def _assigned(synthesize: Synthesize, build: Callable[[Stack], object]) -> dict[str, Any]:

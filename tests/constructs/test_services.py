@@ -1,17 +1,17 @@
 """Storage, registry, vault, keys and endpoints: closed, without passwords, hard to lose."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_constructs.azure_files import AzureFiles
 from fairway_constructs.batch_account import BatchAccount
+from fairway_constructs.cdk import Stack
 from fairway_constructs.identity import Identity
 from fairway_constructs.kubernetes.cluster import KubernetesCluster
 from fairway_constructs.monitoring import Monitoring
@@ -25,12 +25,7 @@ from fairway_constructs.storage import Storage
 from fairway_constructs.vault import Vault
 from fairway_core.findings import UserError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_constructs.cdk import Stack
-
-    Synthesize = Callable[..., dict[str, Any]]
+Synthesize = Callable[..., dict[str, Any]]
 
 
 VNET = (

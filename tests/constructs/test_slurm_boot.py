@@ -1,13 +1,12 @@
 """The boot configuration of Slurm's machines, and the source of its packages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -35,10 +34,6 @@ from fairway_core.environment.filesystems import Homes
 from fairway_core.findings import UserError
 from fairway_core.slurm import DISTRIBUTION
 from fairway_core.target import NodeRange
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 MOUNTS = [
     nfs_mount(name=name, server="10.0.0.4", export=f"/srv/{name}", path=f"/{name}")

@@ -1,7 +1,5 @@
 """The start task of a Batch node: the script, run with stand-ins for what touches the system."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -11,18 +9,16 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_constructs.cloud_init import Mount, nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command, start_task_script
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Run = Callable[..., tuple[int, list[str]]]
+Run = Callable[..., tuple[int, list[str]]]
 
 TOKEN = "${TfToken[TOKEN.7]}"
 

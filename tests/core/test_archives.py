@@ -1,7 +1,5 @@
 """Archives for hosts, nodes and VMs: equal for equal files, and content with a bare Python."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re
@@ -10,17 +8,14 @@ import subprocess
 import sys
 import tarfile
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import fairway_boot
 from fairway_agent.main import OLDEST
 from fairway_core import archives
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.integration
 

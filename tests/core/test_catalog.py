@@ -1,7 +1,5 @@
 """The catalogue: every row is whole, sourced and consistent, and look-ups answer well."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """YAML files read into models: types, places, and messages for what does not fit."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -248,7 +246,7 @@ def test_models_are_made_without_a_look_for_plugins(
         monkeypatch.delitem(sys.modules, _LOADER, raising=False)
 
     class Outer(Model):
-        inner: Inner
+        inner: "Inner"
 
     class Inner(Model):
         value: int

@@ -1,8 +1,6 @@
 """Spans of time as people write them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -11,9 +9,6 @@ from properties import tried
 
 from fairway_core.documents import FieldError
 from fairway_core.fields import seconds_of
-
-if TYPE_CHECKING:
-    from decimal import Decimal
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -1,21 +1,16 @@
 """The environment file: what is taken, what is refused, and where the fault is shown."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fairway_core.environment import Environment, load_environment
 from fairway_core.environment.addresses import subnet_plan
 from fairway_core.findings import Finding, UserError, format_finding
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7 me"

@@ -1,8 +1,6 @@
 """Pools of Azure Batch in the environment file: what is taken, what is refused, and where."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +12,6 @@ from fairway_core.environment import BatchCluster, Environment, load_environment
 from fairway_core.environment.batch import pool_image
 from fairway_core.environment.node_rules import check_image
 from fairway_core.findings import Finding, Severity, UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 A100, H100, CPU = "Standard_ND96asr_v4", "Standard_ND96isr_H100_v5", "Standard_D16s_v6"

@@ -1,8 +1,6 @@
 """Clusters of engine `ssh`: Spot, images, disks and repair; what fits and what is refused."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from fairway_core.checks import check_environment
 from fairway_core.environment import Cluster, Environment, Spot, load_environment, read_environment
 from fairway_core.environment.node_rules import fits_local_disk
 from fairway_core.findings import Finding, UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 H100 = "Standard_ND96isr_H100_v5"

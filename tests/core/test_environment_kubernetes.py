@@ -1,8 +1,6 @@
 """Clusters of engine `kubernetes` and their AKS cluster: what fits and what is refused."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from fairway_core.checks import check_environment
 from fairway_core.environment import Environment, Kubernetes, KubernetesNodes, load_environment
 from fairway_core.environment.kubernetes import SystemPool
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ND = (
     "{engine: kubernetes, size: Standard_ND96isr_H100_v5, nodes: {min: 1, max: 4}, "

@@ -1,17 +1,12 @@
 """Messages about values that an environment file may not have, at their line."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pages
 import pytest
 
 from fairway_core.environment import load_environment
 from fairway_core.findings import UserError, format_finding
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AREAS = ("clusters", "filesystems", "kubernetes", "network", "pools", "services", "slurm")
 HEAD = "name: lab\nlocation: southcentralus\n"

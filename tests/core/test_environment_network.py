@@ -1,7 +1,5 @@
 """Networks in an environment file, and what a firewall in front of one has to let through."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 

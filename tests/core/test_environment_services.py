@@ -1,8 +1,6 @@
 """The sections for services, monitoring, budget and state: what is taken and what is refused."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from fairway_core.environment import AzurermState, Environment, LocalState, load
 from fairway_core.environment.services import budget_contacts
 from fairway_core.fields import days_of
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 SMALLEST = f"""\

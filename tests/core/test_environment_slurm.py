@@ -1,18 +1,13 @@
 """Clusters of engine `slurm` and their scheduler: what fits and what is refused."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fairway_core.checks import check_environment
 from fairway_core.environment import Environment, Slurm, SlurmNodes, load_environment
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 ND = "{engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 4}, mounts: [data]}"

@@ -1,8 +1,6 @@
 """Tags and regions of an environment: what Azure would refuse is refused at its line."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from fairway_core.catalog.tables import table
 from fairway_core.checks import check_environment
 from fairway_core.environment import read_environment
 from fairway_core.findings import Finding, Severity, UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REST = """
 access: {ssh_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu a]}

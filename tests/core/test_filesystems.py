@@ -1,10 +1,9 @@
 """File systems: what binds their speed, what they ask for, and their private endpoints."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -22,10 +21,6 @@ from fairway_core.environment.filesystems import (
     speaks_nfs_3,
 )
 from fairway_core.findings import Finding, UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"

@@ -1,7 +1,5 @@
 """Findings as the person who caused them sees them."""
 
-from __future__ import annotations
-
 import pytest
 
 from fairway_core.findings import (

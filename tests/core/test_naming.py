@@ -1,7 +1,5 @@
 """Names: one rule, within Azure's limits, and an error where none can be made."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`-s key=value`: typed as the field is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """When a cluster runs: what a schedule may say, and how many hours that comes to."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

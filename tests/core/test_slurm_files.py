@@ -1,12 +1,12 @@
 """The files of Slurm: what is in them, and what health check, prolog and epilog do on a node."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,10 +23,6 @@ from fairway_core.slurm import (
     node_scripts,
     render,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 NUMA = (0, 0, 0, 0, 1, 1, 1, 1)
 ND = Partition(

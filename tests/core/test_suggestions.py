@@ -1,7 +1,5 @@
 """Suggestions for misspelt words."""
 
-from __future__ import annotations
-
 import pytest
 
 from fairway_core.suggestions import did_you_mean, nearest

@@ -1,7 +1,5 @@
 """The target: the record that the infrastructure writes and the runner reads."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,17 +1,12 @@
 """Which program plans and applies: Terraform, or OpenTofu."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_core.terraform_program import lock_file, missing, program, registry
 from fairway_stacks.plan.terraform import Terraform
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

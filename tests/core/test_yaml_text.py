@@ -1,7 +1,5 @@
 """YAML to plain data with places, and what is refused on the way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,15 +1,10 @@
 """`bin/bench`: what it prints, without measuring anything."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.integration
 

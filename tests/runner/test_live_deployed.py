@@ -1,31 +1,24 @@
 """Obstacles to a deployment that changes an environment: machines that are stopped,
 and roles that somebody has given by hand."""
 
-from __future__ import annotations
-
 import base64
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from fairway_cli.commands import plans
-from fairway_core.environment import load_environment
-from fairway_core.findings import Severity, UserError
+from fairway_core.environment import Environment, load_environment
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import operations, rules
 from fairway_runner.live.azure_queries import check_live
 from fairway_runner.live.management import Management, NotAllowed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from fairway_core.environment import Environment
-    from fairway_core.findings import Finding
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 ME, OTHER = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
@@ -59,14 +52,14 @@ class Azure:
             raise NotAllowed(path)
         return self.found.get(path)
 
+    def pool_images(self, _endpoint: str) -> list[Any]:
+        return []
+
     def list(self, path: str, version: str, **_query: str) -> list[dict[str, Any]]:
         return (self.get(path, version) or {}).get("value", [])  # type: ignore[no-any-return]
 
     def own_id(self) -> str:
         return ME
-
-    def pool_images(self, _endpoint: str) -> list[Any]:
-        return []
 
     def power(self, *states: str) -> None:
         codes = [{"code": f"PowerState/{state}"} for state in states]

@@ -1,7 +1,5 @@
 """Common behaviour of the commands that start stand-ins, with one that does nothing."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
@@ -9,14 +7,11 @@ import select
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fairway_simulator import command
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _NEXT = re.compile(r"next: use (\S+); and to end it: kill (\d+)\n")
 

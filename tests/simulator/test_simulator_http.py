@@ -1,22 +1,18 @@
 """The HTTP that all stand-ins speak, and the faults that they can be given."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 import ssl
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_simulator.faults import Fault, Faults
 from fairway_simulator.http import Answer, CutConnection, Reply, Request, Server, Stream, Takeover
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SEEN: list[Request] = []
 

@@ -1,17 +1,12 @@
 """The file in which commands find stand-ins: several of them share it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from fairway_simulator.command import published
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def _sourced(file: Path, *names: str) -> list[str]:

@@ -1,21 +1,20 @@
 """Shared by the tests of stacks: an environment with every service, and what is written of one."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.constructs.bindings.validator import validate
 
 from fairway_cli.main import main
-from fairway_core.environment import load_environment
+from fairway_core.environment import Environment, load_environment
 from fairway_core.findings import UserError
 from fairway_stacks.app import synthesize, synthesize_state
 from fairway_stacks.boot_data import boot_findings
@@ -23,11 +22,6 @@ from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan import stacks as plan_stacks
 from fairway_stacks.plan.stacks import StackFolder, in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_core.environment import Environment
 
 EVERYTHING = """\
 name: lab

@@ -1,7 +1,5 @@
 """Readers of what is written of an environment: its stacks by role, as `written` has them."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -4,15 +4,11 @@ They are kept in `golden/addresses`, and change on purpose only: a deployed envi
 would lose what is destroyed and made again under another address.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _HERE = Path(__file__).parent
 _GOLDEN = _HERE / "golden" / "addresses"

@@ -1,24 +1,19 @@
 """`fairway synth`, which cdktf runs: what it prints, where it writes, and how it refuses."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from fairway_core.environment import selection
 from fairway_core.findings import UserError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Fairway = Callable[..., int]
-    Synth = Callable[..., subprocess.CompletedProcess[str]]
+Fairway = Callable[..., int]
+Synth = Callable[..., subprocess.CompletedProcess[str]]
 
 SYNTH = [sys.executable, "-P", "-m", "fairway_cli.main", "synth"]
 

@@ -1,20 +1,13 @@
 """Azure Batch in the stacks: an account that stays, pools that come and go, and their targets."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.stacks.documents import KEY
+from tests.stacks.documents import KEY, Stacks, Written
 
 from fairway_core.target import Target
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.stacks.documents import Stacks, Written
-
 
 HEAD = (
     f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}'], allowed: [203.0.113.0/24]}}\n"

@@ -1,12 +1,11 @@
 """Clusters and networks in the stacks: what each becomes, and that none changes another."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.stacks.documents import KEY, targets_of
+from tests.stacks.documents import KEY, Stacks, Written, targets_of
 
 from fairway_core.checks import check_environment
 from fairway_core.cost.environment import parts_of
@@ -16,12 +15,6 @@ from fairway_core.findings import UserError
 from fairway_runner.jobs.fabric import fabric_profile
 from fairway_runner.jobs.job import Job
 from fairway_runner.live.requirements import machines_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.stacks.documents import Stacks, Written
-
 
 ADMIN = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 NETWORK = (

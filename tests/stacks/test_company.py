@@ -1,20 +1,14 @@
 """Existing resources of a company: DNS servers and zones, registry, storage, resource group."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.stacks.documents import boot_data, decoded
+from tests.stacks.documents import Written, boot_data, decoded
 
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Written
-
 
 _SECTIONS = Path(__file__).with_name("sections")
 _OWN_ZONES = {"azurerm_private_dns_zone", "azurerm_private_dns_zone_virtual_network_link"}

@@ -1,15 +1,15 @@
 """Deploying what was approved, in order, and destroying it."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_core.findings import UserError
+from fairway_core.review.review import Review
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan import destroy as destroying
 from fairway_stacks.plan.approval import Approved, in_deploy_order, read_approved
@@ -17,13 +17,8 @@ from fairway_stacks.plan.destroy import destroy
 from fairway_stacks.plan.planning import StackPlan
 from fairway_stacks.plan.stacks import StackFolder, in_order
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from fairway_core.review.review import Review
-
-    Fairway = Callable[..., int]
-    StandIn = Any
+Fairway = Callable[..., int]
+StandIn = Any
 
 STACKS = ["demo-network", "demo-data", "demo-compute"]
 

@@ -1,19 +1,15 @@
 """Pictures of environments name resources as the stacks do."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_core.diagram import draw
 from fairway_core.diagram.drawing import EXISTING
 from fairway_core.environment import load_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 FILES = [

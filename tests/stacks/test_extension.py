@@ -1,9 +1,9 @@
 """Additions of users: resources of their own, and existing ones that Terraform takes over."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pages
 import pytest
@@ -12,11 +12,7 @@ from tests.stacks.documents import KEY
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.app import write_stacks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Written = Callable[[str], dict[str, Any]]
+Written = Callable[[str], dict[str, Any]]
 
 ENVIRONMENT = f"""\
 name: lab

@@ -4,13 +4,12 @@ The plans are those of azurerm 5.2.0 in `tests/core/review/over_time`. It had st
 outputs of other stacks were missing; what it would have planned with them is added below.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import lzma
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,10 +17,7 @@ from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan.stacks import StackFolder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Fairway = Callable[..., int]
+Fairway = Callable[..., int]
 
 OVER_TIME = Path(__file__).parents[1] / "core/review/over_time"
 NETWORK, DATA, COMPUTE = STACKS = ("mix-network", "mix-data", "mix-compute")

@@ -1,24 +1,18 @@
 """File systems of every kind in the stacks of an environment, mounted by name by its clusters."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pytest
 from ruamel.yaml import YAML
-from tests.stacks.documents import resources_of
+from tests.stacks.documents import Stacks, Written, resources_of
 
 from fairway_core.environment import AnyFileSystem
 from fairway_core.environment.nfs_export import NfsExport
 from fairway_core.target import Target
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Stacks, Written
-
 
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 HUB = (

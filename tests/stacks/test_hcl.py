@@ -4,17 +4,17 @@ Terraform is the real one. In place of the provider, which is not at hand everyw
 the provider's schema; what is planned is what the configuration says.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.stacks.documents import Written
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
@@ -25,12 +25,7 @@ from fairway_constructs.hcl import to_hcl
 from fairway_stacks.plan.promised import outputs_of, reading
 from fairway_stacks.plan.stacks import StackFolder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.stacks.documents import Written
-
-    Terraform = Callable[..., str]
+Terraform = Callable[..., str]
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = sorted((HERE.parents[1] / "stacks/environments").glob("*.yaml"))

@@ -1,23 +1,17 @@
 """Node pools of Kubernetes in the stacks: the cluster, who may do what, and what Flux reads."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tests.stacks.documents import KEY, only, targets_of
+from tests.stacks.documents import KEY, Stacks, Written, only, targets_of
 
 from fairway_agent.kubernetes.api import CONDITION
 from fairway_core.review.attributes import masked
 from fairway_simulator.azure.deployment import Deployment
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Stacks, Written
-
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "stacks/environments/h100-kubernetes.yaml"

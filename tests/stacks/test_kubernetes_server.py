@@ -1,21 +1,17 @@
 """A real API server takes all that an environment has applied in its cluster: the one that
 FAIRWAY_KUBECONFIG names, which stores nothing of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from tests.stacks.documents import Written
 
 from fairway_simulator.kubernetes.cluster import kubectl_program
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Written
 
 pytestmark = pytest.mark.nightly
 

@@ -1,21 +1,17 @@
 """A role below a lock is taken away by `fairway deploy`, and the lock comes back."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_stacks.plan import deploy
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    Fairway = Callable[..., int]
-    StandIn = Any
+Fairway = Callable[..., int]
+StandIn = Any
 
 ACCOUNT, LOCK = "azurerm_storage_account.storage", "azurerm_management_lock.storage-lock"
 ROLE = "azurerm_role_assignment.container-code-used-by-ada"

@@ -1,23 +1,17 @@
 """Environments on a naming pattern of their own: all names follow it, and none by the default is
 left."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.stacks.documents import Written
 
 from fairway_core.environment import load_environment
 from fairway_core.naming import Naming
 from fairway_runner.live.requirements import extended_machines_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.stacks.documents import Written
-
 
 ROOT = Path(__file__).parents[2]
 NAMES = "{type}-{name}-{environment}-corp"

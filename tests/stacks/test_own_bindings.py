@@ -1,21 +1,16 @@
 """`fairway bindings`: typed classes of a user's own, from the provider's schema."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_stacks.own_bindings import write_bindings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SCHEMA = Path(__file__).with_name("container_apps.schema.json")
 APPS, HUB = "azurerm_container_app_environment", "data.azurerm_virtual_network"

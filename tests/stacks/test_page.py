@@ -1,25 +1,19 @@
 """The page of an environment: what the first login node is told, and what nobody else gets."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.stacks.documents import Stacks, Written
 
 from fairway_core.environment import load_environment
 from fairway_core.environment.egress import outbound
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Stacks, Written
-
 
 _FILE = Path(__file__).with_name("sections") / "page.yaml"
 _VAULT = (

@@ -1,23 +1,17 @@
 """People with accounts of their own: what each machine of an environment has of them."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.stacks.documents import boot_data
+from tests.stacks.documents import Stacks, Written, boot_data
 
 from fairway_constructs import nodes
 from fairway_core.findings import UserError
 from fairway_core.target import Target
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Stacks, Written
-
 
 _SECTIONS = Path(__file__).with_name("sections")
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"

@@ -1,15 +1,14 @@
 """Plans of an environment: what is told, in which order, and what a failure says."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import subprocess
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,11 +21,8 @@ from fairway_stacks.plan.loopback import loopback_azure
 from fairway_stacks.plan.stacks import StackFolder, in_order
 from fairway_stacks.plan.terraform import Terraform, alone_in, cache_variables, waits_for_inputs
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Fairway = Callable[..., int]
-    StandIn = Any
+Fairway = Callable[..., int]
+StandIn = Any
 
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/hub"
 NETWORKS = f"{GROUP}/providers/Microsoft.Network/virtualNetworks"

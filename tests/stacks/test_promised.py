@@ -4,11 +4,11 @@ Its own resource `terraform_data` needs no provider. Without Terraform these tes
 `test_plan.py` has a stand-in for it.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,10 +21,6 @@ from fairway_stacks.plan.planning import live_terraform, plan_in_turn, prepare_a
 from fairway_stacks.plan.promised import outputs_of, reading
 from fairway_stacks.plan.review import Reviewer, write_report
 from fairway_stacks.plan.stacks import StackFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 needs_terraform = pytest.mark.skipif(
     shutil.which("terraform") is None, reason="terraform is not on PATH"

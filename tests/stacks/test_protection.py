@@ -1,22 +1,16 @@
 """Resources with data are kept, in every environment; and docs/teardown.md takes one down."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from tests.stacks.documents import Stacks, Written
 
 from fairway_core.catalog.terraform_types import holds_data, stands_inside_another
 from fairway_stacks.stack import ROLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.stacks.documents import Stacks, Written
-
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))

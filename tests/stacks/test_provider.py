@@ -5,8 +5,6 @@ folder that FAIRWAY_PROVIDER_MIRROR names. So these tests run only when asked fo
 `bin/test --provider`, which ends with 4 and says what to type where there is none.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

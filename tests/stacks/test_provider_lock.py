@@ -1,20 +1,15 @@
 """`fairway lock`, with Terraform itself and a folder in place of the registry."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from fairway_core.findings import UserError
 from fairway_stacks.plan.provider_lock import check_lock, write_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 needs_terraform = pytest.mark.skipif(
     shutil.which("terraform") is None, reason="terraform is not on PATH"

@@ -1,12 +1,10 @@
 """The roles that the documentation names deploy every environment, protected as by default."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.stacks.documents import Written
 
 from fairway_core.catalog.roles import (
     Permission,
@@ -17,10 +15,6 @@ from fairway_core.catalog.roles import (
 )
 from fairway_core.environment import load_environment
 from fairway_runner.live.requirements import actions_of
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Written
-
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))

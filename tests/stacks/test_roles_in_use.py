@@ -4,8 +4,6 @@ The scheduler's own programs, as its VM boots with them, on a stand-in of Azure 
 the synthesized stacks allow and nothing else.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -13,26 +11,19 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tests.stacks.documents import KEY
+from tests.stacks.documents import KEY, Stacks
 
 from fairway_simulator.azure import ControlPlane
-from fairway_simulator.azure.deployment import Deployment, machine_body, scale_set_body
+from fairway_simulator.azure.deployment import Deployed, Deployment, machine_body, scale_set_body
 from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.resource_ids import ResourcePath
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.stacks.documents import Stacks
-
-    from fairway_simulator.azure.deployment import Deployed
-
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"

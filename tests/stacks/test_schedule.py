@@ -1,7 +1,5 @@
 """Clusters that are stopped: by a schedule, or by themselves when nobody uses them."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -11,12 +9,14 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tests.stacks.documents import KEY, boot_data
+from tests.stacks.documents import KEY, Stacks, Written, boot_data
 
 from fairway_core.findings import UserError
 from fairway_simulator.azure import ControlPlane
@@ -26,13 +26,6 @@ from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.logic_app import LogicApp
 from fairway_simulator.azure.resource_ids import ResourcePath
 from fairway_simulator.http import Request
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.stacks.documents import Stacks, Written
-
 
 LAB = f"""\
 name: lab

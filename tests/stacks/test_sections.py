@@ -5,12 +5,10 @@ The files in `sections/` set nearly every field that there is: what only works w
 it to a construct, and not when a user writes it, is found here.
 """
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import BaseModel
@@ -21,18 +19,13 @@ from fairway_core.environment.model import Environment
 from fairway_core.schema import models_in
 from fairway_stacks.app import write_stacks
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fairway_core.findings import Finding
-
 FILES = sorted(Path(__file__).with_name("sections").glob("*.yaml"))
 ENVIRONMENTS = sorted(Path(__file__).parents[2].glob("stacks/environments/*.yaml"))
 
 
 @pytest.mark.parametrize("file", [*ENVIRONMENTS, *FILES], ids=lambda file: file.stem)
 def test_every_section_passes_the_checks_and_fits_the_provider(file: Path, tmp_path: Path) -> None:
-    warnings: list[Finding] = []
+    warnings = []
     written = write_stacks(file, tmp_path / "out", warn=warnings.append)
     assert len(written) == 3
     for stack in written:

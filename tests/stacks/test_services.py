@@ -1,16 +1,10 @@
 """Services, monitoring and budget in their stacks: who reaches them, and who may do what."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from tests.stacks.documents import only
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Stacks, Written
+from tests.stacks.documents import Stacks, Written, only
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Slurm in the stacks: scheduler, partitions, what they may do, and what they do when they boot."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -9,10 +7,12 @@ import re
 import socket
 import subprocess
 import tarfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.stacks.documents import KEY, boot_data, files_at_boot
+from tests.stacks.documents import KEY, Stacks, boot_data, files_at_boot
 
 from fairway_constructs import nodes
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, slurm
@@ -21,13 +21,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_stacks.boot_data import boot_findings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.stacks.documents import Stacks
-
-    Run = Callable[..., tuple[int, list[str]]]
+Run = Callable[..., tuple[int, list[str]]]
 
 LAB = f"""\
 name: lab

@@ -1,22 +1,15 @@
 """The three stacks of an environment: what they hold, how they refer to each other, and ids."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from tests.stacks.documents import KEY, resources_of
+from tests.stacks.documents import KEY, Stacks, Written, resources_of
 
 from fairway_core.environment import load_environment
 from fairway_core.target import Target
 from fairway_stacks.app import synthesize
-
-if TYPE_CHECKING:
-    from tests.stacks.documents import Stacks, Written
-
 
 PAIR = "  pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}\n"
 DATA = "  data: {kind: nfs_server, path: /data}\n"

@@ -1,17 +1,17 @@
 """Storage of the state, and the stack of the account that keeps it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
-from tests.stacks.documents import only
+from tests.stacks.documents import Stacks, Written, only
 
 from fairway_constructs.cdk import App, Stack
 from fairway_core.catalog.tables import table
@@ -19,13 +19,6 @@ from fairway_core.environment import AzurermState, LocalState, OtherState, read_
 from fairway_core.environment.state import State
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.state import keep_state
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.stacks.documents import Stacks, Written
-
 
 REMOTE = {
     "resource_group_name": "tfstate",

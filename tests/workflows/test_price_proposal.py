@@ -1,7 +1,5 @@
 """New prices become a branch and one pull request, and nothing where none has changed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The workflows of `.github`: safe, in the form that GitHub reads, and made of our commands."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

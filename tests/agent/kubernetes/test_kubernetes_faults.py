@@ -1,17 +1,18 @@
 """A run is handed over once, to an API server that fails and by programs that are killed."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from api_server import Cluster
 from waiting import until
 
 from fairway_agent import control, job_facts, state_files
@@ -30,12 +31,6 @@ from fairway_agent.state_files import TaskState
 from fairway_core.kubernetes import documents, head
 from fairway_core.target import Target
 from fairway_simulator.kubernetes import Fault, KubernetesCluster, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Cluster
 
 pytestmark = pytest.mark.integration
 

@@ -1,16 +1,16 @@
 """Tasks that a person or their run's own limits end, and the number of times that one begins again:
 by a clock of the test's own, and figures by hand."""
 
-from __future__ import annotations
-
 import io
 import json
 import socket
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from api_server import Cluster
 
 from fairway_agent import control, limits, reconcile, state_files
 from fairway_agent.kubernetes import pod
@@ -19,17 +19,10 @@ from fairway_agent.kubernetes.pod import PodNodes
 from fairway_agent.limits import Watch
 from fairway_agent.shared.reports import CancelRequest
 from fairway_agent.spec import RunPlan, TaskSpec
-from fairway_agent.state_files import TaskState
+from fairway_agent.state_files import RunState, TaskState
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cluster
-
-    from fairway_agent.state_files import RunState
 
 
 def cancel(cluster: Cluster, task: str, submission: int = 0) -> None:

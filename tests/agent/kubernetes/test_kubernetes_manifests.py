@@ -1,13 +1,12 @@
 """The objects of a run, held to the published schemas: a field that these do not know is refused
 by the API server."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from api_server import Cluster
 from kubernetes_validate import validate
 
 from fairway_agent import control
@@ -17,9 +16,6 @@ from fairway_agent.kubernetes.settings import MOST_WAITS, Settings, of_run, pars
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import RunPlan
 from fairway_simulator.kubernetes.api.schemas import newest
-
-if TYPE_CHECKING:
-    from conftest import Cluster
 
 pytestmark = pytest.mark.integration
 

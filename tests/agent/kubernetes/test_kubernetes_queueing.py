@@ -2,22 +2,16 @@
 
 Objects are as Kueue 0.19 (API v1beta2) and cluster-autoscaler 1.36 give them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from api_server import Cluster, Server
 
 from fairway_agent.kubernetes.api import FORBIDDEN, Refused
 from fairway_agent.kubernetes.objects import Objects, Scaling, held_by_queue, moment, scaling
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Cluster, Server
-
 
 LACKS = "couldn't assign flavors: insufficient unused quota for nvidia.com/gpu, 8 more needed"
 BACKOFF = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"

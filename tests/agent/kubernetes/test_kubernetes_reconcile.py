@@ -1,12 +1,12 @@
 """States of runs, once the API server was asked."""
 
-from __future__ import annotations
-
 import io
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
+from api_server import Cluster, Server
 
 from fairway_agent import control, reconcile, state_files
 from fairway_agent.kubernetes import controller
@@ -19,15 +19,6 @@ from fairway_agent.spec import Retry
 from fairway_agent.state_files import Over, RunState
 from fairway_boot import files
 from fairway_boot.files import NO_ANSWER, Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from conftest import Cluster, Server
-
-    from fairway_agent.kubernetes.controller import Controller
-
 
 JOBS = ["job-a-0-0", "job-a-0-controller"]
 ONE_EACH = {"failed": 1, "cancelled": 1}
@@ -130,7 +121,7 @@ class TestStuck:
     @pytest.fixture
     def act(self, cluster: Cluster) -> Callable[[Path], RunState]:
         """One step of the run's controller, which remembers what it saw."""
-        found: list[Controller] = []
+        found = []
 
         def step(folder: Path) -> RunState:
             if not found:

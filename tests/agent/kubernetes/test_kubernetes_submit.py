@@ -1,14 +1,13 @@
 """A run is handed over once, whatever befalls who does it; and what waits is started when due."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from api_server import Cluster, Server
 
 from fairway_agent import control, notify, state_files
 from fairway_agent.kubernetes import runs, submit
@@ -16,9 +15,6 @@ from fairway_agent.records import Damaged
 from fairway_agent.shared.reports import CancelRequest, RunsRequest
 from fairway_agent.state_files import RunState
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from conftest import Cluster, Server
 
 RECEIVER = {"webhook": "http://127.0.0.1:1/x", "on": ["failed"], "form": "json"}
 

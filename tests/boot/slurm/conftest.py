@@ -1,7 +1,5 @@
 """Shared by the tests of Slurm: Azure on a loopback port, stand-ins for Slurm's commands, munge."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -11,10 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from serving import Handler, serving
@@ -23,10 +23,6 @@ from waiting import until
 from fairway_boot.slurm.node_registry import Claim, NodeRegistry, opened
 from fairway_boot.slurm.settings import load
 from fairway_core.slurm import install
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
 SCALE_SET = (
     "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/v"

@@ -1,15 +1,10 @@
 """The scheduler's program that replaces the munge key, with stand-ins for what it calls."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SCRIPT = "constructs/fairway_constructs/cloud_init/munge_key.sh"
 NODES = """\

@@ -1,7 +1,5 @@
 """Secrets of the environment's vault for people's jobs on Slurm: each for whom it names."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -10,10 +8,10 @@ import socket
 import struct
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,9 +21,6 @@ from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.slurm import people
 from fairway_boot.slurm.people import Refused, secret_for, secret_server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PEOPLE = {30_001: "ada", 30_002: "bob"}
 SECRETS = {

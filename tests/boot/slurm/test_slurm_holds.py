@@ -1,15 +1,12 @@
 """Nodes that are held, drained, renamed and reconciled with what Azure has."""
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    Lab = Any
+Lab = Any
 
 pytestmark = pytest.mark.integration
 

@@ -1,7 +1,5 @@
 """Steps by which an instance becomes a node, with a real munge, and leaves before its eviction."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil
@@ -10,11 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from waiting import until
@@ -26,11 +26,7 @@ from fairway_boot.slurm.claim_service import ClaimServer, claim
 from fairway_boot.slurm.node_registry import opened
 from fairway_boot.slurm.settings import Settings, load, metadata_service
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    Lab = Any
+Lab = Any
 
 pytestmark = pytest.mark.integration
 

@@ -1,10 +1,8 @@
 """The programs of slurmctld against Azure on a loopback port: every answer that Azure may give."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from waiting import until
@@ -15,9 +13,8 @@ from fairway_boot.slurm.commands import by_partition, expand
 from fairway_boot.slurm.node_registry import NodeRegistry
 from fairway_boot.slurm.settings import load, metadata_service
 
-if TYPE_CHECKING:
-    Azure = Any
-    Lab = Any
+Azure = Any
+Lab = Any
 
 pytestmark = pytest.mark.integration
 

@@ -1,7 +1,5 @@
 """Real slurmctld and slurmd with the project's own files: nodes that come, work and go."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -10,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,12 +35,8 @@ from fairway_core.slurm import (
 from fairway_simulator.slurm.daemon import Daemon
 from fairway_stacks.boot_data import partitions_of, slurm_partitions
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    Azure = Any
-    Lab = Any
+Azure = Any
+Lab = Any
 
 pytestmark = pytest.mark.nightly
 

@@ -1,21 +1,15 @@
 """A small provider schema with every kind of thing, and the package generated from it."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
+from fairway_constructs.bindings.facts import Facts
 from fairway_constructs.bindings.generate import write_package
 from fairway_constructs.bindings.provider_schema import read_provider_schema
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from fairway_constructs.bindings.facts import Facts
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """Blocks as frozen dataclasses, and how values turn into Terraform's JSON."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 

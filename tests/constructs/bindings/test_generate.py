@@ -1,11 +1,11 @@
 """Output of the generator, from a small schema and from the kept facts."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,6 @@ from fairway_constructs.bindings.generate import PACKAGE, SELECTION, Selection, 
 from fairway_constructs.bindings.provider_schema import read_provider_schema
 from fairway_constructs.bindings.render import render
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _SELECTION = """
 provider = "hashicorp/azurerm"

@@ -1,7 +1,5 @@
 """Python's names for Terraform's: what is taken, and what becomes of it."""
 
-from __future__ import annotations
-
 import keyword
 
 import pytest

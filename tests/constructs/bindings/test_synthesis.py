@@ -1,11 +1,11 @@
 """The generated classes in `cdk.tf.json`, and the arguments that they refuse."""
 
-from __future__ import annotations
-
 import json
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from tests.constructs.bindings.validator import validate
@@ -19,10 +19,6 @@ from fairway_constructs.azurerm.subnet import Delegation, DelegationServiceDeleg
 from fairway_constructs.cdk import App, Lifecycle, Stack, Timeouts
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.findings import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
 
 
 @pytest.fixture

@@ -1,16 +1,13 @@
 """Each kind of fault is found in a document that is good without it."""
 
-from __future__ import annotations
-
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.constructs.bindings.validator import validate
 
-if TYPE_CHECKING:
-    from fairway_constructs.bindings.facts import Facts
+from fairway_constructs.bindings.facts import Facts
 
 _GOOD: dict[str, Any] = {
     "//": {"metadata": {}},

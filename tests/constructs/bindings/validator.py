@@ -8,18 +8,13 @@ expression, `${…}`, whose type is not known here. Of what the provider asks of
 schema does not say, it knows the addresses that storage and Batch accounts take.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from fairway_constructs.bindings.facts import Attribute, Body, Facts, NestedBlock, Type, kept_facts
 from fairway_core.findings import Finding
 from fairway_core.suggestions import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 # What Terraform itself understands in a resource, whatever its type.
 _META = frozenset(

@@ -1,7 +1,5 @@
 """Named scenarios: what they do to a pool, evaluated over recorded samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta

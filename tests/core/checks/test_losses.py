@@ -1,7 +1,5 @@
 """In which ways a change loses data: what a plan says of one resource, and what is said of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,19 +1,12 @@
 """A company's policies refuse what they deny, with the line that breaks them, and nothing else."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from fairway_core.checks import check_environment
 from fairway_core.environment import read_environment
-from fairway_core.findings import Severity, UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fairway_core.findings import Finding
+from fairway_core.findings import Finding, Severity, UserError
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 LAB = """\

@@ -1,7 +1,5 @@
 """Cost of an environment: its parts, their sums, and what is not known."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

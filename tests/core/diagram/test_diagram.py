@@ -1,7 +1,5 @@
 """Pictures of environments: what stands where, what leads to what, and how text is escaped."""
 
-from __future__ import annotations
-
 import html
 import re
 import shutil

@@ -10,17 +10,13 @@ set of schemas is at hand: fields, required ones and values are written from:
 - NodeFeatureRule: https://kubernetes-sigs.github.io/node-feature-discovery/, nfd-api v1alpha1
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kubernetes_validate import ValidationError, validate
 
 from fairway_simulator.kubernetes.api import schemas, validation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _VERSIONS = ("1.33", schemas.newest().rpartition(".")[0])
 _OWN = ("rbac.authorization.k8s.io", "admissionregistration.k8s.io")

@@ -1,9 +1,8 @@
 """Objects that Flux applies in an environment's cluster: each right by itself, and all together."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -20,9 +19,6 @@ from fairway_core.kubernetes import documents, flux, head, queues
 from fairway_core.kubernetes.manifests import manifests
 from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume, of_node
 from fairway_core.target import Target
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Objects = dict[str, list[dict[str, Any]]]
 

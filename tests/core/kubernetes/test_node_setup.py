@@ -1,7 +1,5 @@
 """The set-up of nodes: its scripts, run with stand-ins for what touches disks, and its pods."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Small plans, as `terraform show -json` writes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The changes of a resource, attribute by attribute, and of manifests in one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The comment of a pull request, rendered from reviews that its own code made."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

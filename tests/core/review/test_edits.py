@@ -8,8 +8,6 @@ meant, write them anew:
     FAIRWAY_GOLDEN=write bin/test tests/core/review/test_edits.py
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import os

@@ -1,8 +1,6 @@
 """Changes of a deployed Kubernetes environment, each with what its review says. Actions and reasons
 are those that azurerm 5.2.0 plans."""
 
-from __future__ import annotations
-
 import datetime
 import html
 from typing import Any

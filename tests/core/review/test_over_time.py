@@ -7,8 +7,6 @@ that is meant, write them anew:
     FAIRWAY_GOLDEN=write bin/test tests/core/review/test_over_time.py
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import os

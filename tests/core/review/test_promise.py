@@ -1,7 +1,5 @@
 """Comparison of a plan with what was shown while values were not known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

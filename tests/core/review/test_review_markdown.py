@@ -1,9 +1,8 @@
 """A review as a comment on a pull request."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +10,6 @@ from fairway_core.review.lines import attribute_lines, change_line
 from fairway_core.review.markdown import MARK, code, markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import Review, review
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DISK = "azurerm_managed_disk.data"
 GROUP = "azurerm_resource_group.rg"

@@ -1,7 +1,5 @@
 """Reviews: what plans would do, compared with a base, and the lines on costs."""
 
-from __future__ import annotations
-
 import copy
 import datetime
 import json

@@ -1,7 +1,5 @@
 """Secrets by their name or by their text, whatever the provider says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,23 +1,18 @@
 """Pods that are taken away, streams that never end, a client that is killed: the run ends right."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from program import Fairway, Pipe
 from waiting import until
 
 from fairway_simulator.kubernetes import Fault, KubernetesCluster, __main__, missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Fairway, Pipe
 
 # The first attempt says that it is there and waits for its end, which each rank is told with grace,
 # saves, and ends with 0; the next one ends by itself.

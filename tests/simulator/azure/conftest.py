@@ -1,21 +1,17 @@
 """A control plane for each test, and a client that trusts it and is signed in."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway_simulator.azure import ControlPlane
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 

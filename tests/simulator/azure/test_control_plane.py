@@ -4,26 +4,21 @@
 resources: method, path, the shape of the body, and the status that it went on with.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from azure.identity import ClientSecretCredential
 
+from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.cloud import NOBODY
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fairway_simulator.azure import ControlPlane
-
-    Client = Callable[..., tuple[int, dict[str, Any]]]
+Client = Callable[..., tuple[int, dict[str, Any]]]
 
 RECORDED = [
     json.loads(line) for line in Path(__file__).with_name("requests.jsonl").read_text().splitlines()

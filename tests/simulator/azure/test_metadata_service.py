@@ -1,19 +1,15 @@
 """The metadata service of a machine: what it is, what Azure plans, and who may ask."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from fairway_simulator.azure.imds import MetadataService
 from fairway_simulator.azure.store import ResourceStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute"
 INSTANCE = f"{GROUP}/virtualMachineScaleSets/lab/virtualMachines/3"

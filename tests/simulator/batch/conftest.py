@@ -1,7 +1,5 @@
 """A Batch account on loopback and the real client for it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`python -m fairway_simulator.batch`, as bin/batch-simulator starts it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal
@@ -9,8 +7,9 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from azure.batch import BatchClient
@@ -21,9 +20,6 @@ from waiting import until
 from fairway_core.documents import read
 from fairway_core.project import Project
 from fairway_simulator.batch.__main__ import DATA
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMAND = [sys.executable, "-m", "fairway_simulator.batch"]
 

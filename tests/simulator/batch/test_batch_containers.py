@@ -1,17 +1,13 @@
 """Containers on the nodes of the simulated account."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway_simulator.batch import BatchSimulator
 from fairway_simulator.batch.agent.commands import ContainerError, arguments
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 IMAGES = {"plain:latest": [], "team.azurecr.io/train:1": ["/bin/echo", "entry"]}
 

@@ -1,7 +1,5 @@
 """The interpreter of Batch's formula language that the tests of scenarios rely on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Jobs of the simulated account: how they end, stop and go on, and what tasks wait for."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

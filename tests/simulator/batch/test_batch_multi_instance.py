@@ -1,7 +1,5 @@
 """Multi-instance tasks of the simulated account, through real processes and real ssh."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,21 +1,17 @@
 """Network of a node's own: its ports, its address, and what it reaches."""
 
-from __future__ import annotations
-
 import errno
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from fairway_simulator.batch import BatchSimulator
 from fairway_simulator.batch.agent import isolation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

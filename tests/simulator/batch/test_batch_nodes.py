@@ -1,10 +1,9 @@
 """Nodes and pools of the simulated account: sizes, boots, losses, and remote login."""
 
-from __future__ import annotations
-
 import subprocess
+from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
@@ -13,9 +12,6 @@ from command_lines import bash
 from fairway_simulator.batch.agent.isolation import address_of
 from fairway_simulator.batch.orders import order
 from fairway_simulator.batch.wire.bodies import ServiceError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FAST = {"polling_interval": 0.05}
 ONE = "tvm-sim-1_d"

@@ -1,7 +1,5 @@
 """Processes and mounts of a node are no other node's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Refusals of the service, and of the simulated account too: bodies, ids and lists."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,8 @@
 """Files that nodes of the simulated account bring from storage and take there."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from azure.storage.blob import BlobServiceClient, ContainerClient
@@ -10,10 +10,6 @@ from command_lines import bash
 
 from fairway_simulator.batch import BatchSimulator, simulator
 from fairway_simulator.batch.agent.transfers import matches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 IDENTITY = {"resourceId": simulator.IDENTITY}
 

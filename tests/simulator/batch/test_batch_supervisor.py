@@ -1,15 +1,10 @@
 """The process of a node below which its tasks run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
 
 from fairway_simulator.batch.agent.supervisor_client import Ended, Setting, Supervisor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from subprocess import Popen
 
 
 def _killed(program: Callable[[], Popen[bytes]]) -> Popen[bytes]:

@@ -1,7 +1,5 @@
 """Tasks of the simulated account: their states, failures, retries, and processes."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

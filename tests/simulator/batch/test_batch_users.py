@@ -1,17 +1,13 @@
 """Whose processes tasks are, and what is a node's own."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairway_simulator.batch.agent.layout import Layout
 from fairway_simulator.batch.agent.supervisor_client import namespaces
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ADMIN = {"autoUser": {"scope": "pool", "elevationLevel": "admin"}}
 

@@ -1,12 +1,12 @@
 """Answers of the simulated account: authentication, versions, errors, faults, and control."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from azure.batch import BatchClient
@@ -19,10 +19,6 @@ from azure.core.exceptions import (
 )
 
 from fairway_simulator.batch import BatchSimulator, Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 def raw(service: BatchSimulator, method: str, path: str, **headers: str) -> tuple[int, Any]:

@@ -1,15 +1,14 @@
 """Policies: the namespace of jobs refuses each pod by which a submitter would get hold of a node,
 and the health check of a node changes no other."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os
 import secrets
 import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from waiting import until
@@ -33,9 +32,6 @@ from fairway_simulator.kubernetes.api.resources import (
 )
 from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.cluster import kubectl_program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # Names of its own: the server may be one that others use, too.
 SPACE, OTHER = (f"{name}-{secrets.token_hex(4)}" for name in ("training", "other"))

@@ -4,28 +4,22 @@ kubernetes.io/docs/reference/using-api/api-concepts (lists, watches, bookmarks, 
 reference/access-authn-authz/rbac, concepts/scheduling-eviction.
 """
 
-from __future__ import annotations
-
 import json
 import queue
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from namespaces import Makers, Space
 from waiting import until
 
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
 from fairway_simulator.kubernetes.api import patches
 from fairway_simulator.kubernetes.api.resources import CONFIG_MAPS, PODS
-from fairway_simulator.kubernetes.api.store import Store
+from fairway_simulator.kubernetes.api.store import Change, Store
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.controllers.job_state import parsed, spelled
 from fairway_simulator.kubernetes.controllers.loop import Loop
-
-if TYPE_CHECKING:
-    from conftest import Makers, Space
-
-    from fairway_simulator.kubernetes.api.store import Change
 
 
 def _map(name: str, **data: str) -> dict[str, Any]:

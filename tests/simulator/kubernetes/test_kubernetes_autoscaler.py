@@ -3,11 +3,10 @@
 Sources are named where the rules are, in `autoscaler.py` and `provisioning.py` of `controllers`.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, tzinfo
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -45,9 +44,6 @@ from fairway_simulator.kubernetes.controllers.kueue import Kueue
 from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
 from fairway_simulator.kubernetes.events import at, condition_of, is_true
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPACE = "training"
 HAS = {"cpu": "96", "memory": "1700Gi", "nvidia.com/gpu": "8", "rdma/ib": "8", "pods": "110"}
@@ -202,13 +198,13 @@ class Cloud:
         (check,) = workload["status"]["admissionChecks"]
         return check["state"], check["message"]
 
+    def events(self, reason: str) -> list[str]:
+        return [each["message"] for each in self.store.items(EVENTS) if each["reason"] == reason]
+
     def list(self, _: str, __: str, query: dict[str, str]) -> list[dict[str, Any]]:
         """The events of a reason, as an API server has them."""
         reason = query["fieldSelector"].rpartition("reason=")[2]
         return [each for each in self.store.items(EVENTS) if each["reason"] == reason]
-
-    def events(self, reason: str) -> list[str]:
-        return [each["message"] for each in self.store.items(EVENTS) if each["reason"] == reason]
 
 
 def pool(labels: dict[str, str] | None = None, **changes: Any) -> Pool:

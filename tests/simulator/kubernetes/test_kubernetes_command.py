@@ -1,7 +1,5 @@
 """`bin/kubernetes-simulator`: the same cluster, for people to try."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -4,15 +4,11 @@ Conditions and reasons: kubernetes.io/docs/concepts/workloads/controllers/job, "
 "Pod failure policy" and "Backoff limit per index"; words of messages: pkg/controller/job.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from conftest import Makers, Space
+from namespaces import Makers, Space
 
 _UNTIL_GO = "while [ ! -e /go/go ]; do sleep 0.05; done"
 

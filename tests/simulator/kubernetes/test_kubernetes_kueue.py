@@ -3,12 +3,13 @@
 Reasons of `QuotaReserved`: apis/kueue/v1beta2/workload_types.go of 0.19.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from namespaces import Makers, Space
 
 from fairway_simulator.kubernetes import KubernetesCluster
 from fairway_simulator.kubernetes.api.admission import Admission
@@ -16,12 +17,6 @@ from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.api.resources import CLUSTER_QUEUES, FLAVORS
 from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.controllers.quota import Assignment, Refusal, assign
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from conftest import Makers, Space
 
 _SERVES = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
 _LABEL = "kueue.x-k8s.io/queue-name"

@@ -5,17 +5,17 @@ concepts/storage/volumes, tasks/inject-data-application; exec's channels:
 k8s.io/apimachinery/pkg/util/remotecommand (v5.channel.k8s.io).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import subprocess
 import urllib.request
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from namespaces import Space
 from waiting import until
 
 from fairway_simulator.kubernetes import Fault, Kubelet, KubernetesCluster, NodeSpec
@@ -23,11 +23,6 @@ from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.cluster import kubectl_program
 from fairway_simulator.kubernetes.kubelet import volumes
 from fairway_simulator.kubernetes.kubelet.network import Network, NetworkFailed, network
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Space
 
 _SERVES = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
 

@@ -1,8 +1,7 @@
 """Volumes, claims and quotas of a namespace, as the stand-in's server and controllers see them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +18,6 @@ from fairway_simulator.kubernetes.api.resources import (
 )
 from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.controllers.claims import Claims
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPACE = "training"
 SIZE = {"storage": "10Gi"}

@@ -1,7 +1,5 @@
 """`bin/slurm-simulator`: the same cluster, for people to try."""
 
-from __future__ import annotations
-
 import select
 import signal
 import subprocess

@@ -1,19 +1,14 @@
 """Hosts behind ssh on this machine: what they do by themselves."""
 
-from __future__ import annotations
-
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from waiting import until
 
 from fairway_simulator.ssh import cluster as module
 from fairway_simulator.ssh.cluster import SshCluster, missing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())

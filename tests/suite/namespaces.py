@@ -1,0 +1,124 @@
+"""A namespace of the stand-in for Kubernetes, and manifests of Jobs there."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from waiting import PATIENCE
+
+from fairway_simulator.kubernetes import KubernetesCluster
+from fairway_simulator.kubernetes.cluster import kubectl_program
+
+
+@dataclass
+class Space:
+    """A namespace of a cluster, by kubectl."""
+
+    cluster: KubernetesCluster
+    name: str
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of an administrator."""
+        return self.cluster.kubeconfig
+
+    def run(
+        self, *words: str, stdin: str | bytes | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Result of kubectl in this namespace."""
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        return subprocess.run(
+            [kubectl_program(), "--namespace", self.name, *words],
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            input=b"" if data is None else data,
+            capture_output=True,
+            timeout=PATIENCE,
+        )
+
+    def do(self, *words: str, stdin: str | bytes | None = None) -> str:
+        """Output of kubectl, which must succeed."""
+        done = self.run(*words, stdin=stdin)
+        assert done.returncode == 0, f"{words}: {done.stderr.decode()}"
+        return done.stdout.decode()
+
+    def refused(self, *words: str, stdin: str | None = None) -> str:
+        """Why kubectl fails."""
+        done = self.run(*words, stdin=stdin)
+        assert done.returncode != 0, done.stdout
+        return done.stderr.decode()
+
+    def create(self, manifest: dict[str, Any]) -> str:
+        """Creates an object."""
+        return self.do("create", "-f", "-", stdin=json.dumps(manifest))
+
+    def get(self, *words: str) -> dict[str, Any]:
+        """An object, or a list of them."""
+        return json.loads(self.do("get", *words, "-o", "json"))
+
+    def items(self, *words: str) -> list[dict[str, Any]]:
+        """The objects of a list."""
+        return self.get(*words)["items"]
+
+    def wait(self, what: str, condition: str) -> None:
+        """Until a condition of an object holds, `jsonpath=…`, or `delete`."""
+        plain = "=" in condition or condition in ("create", "delete")
+        form = condition if plain else f"condition={condition}"
+        self.do("wait", f"--for={form}", what, f"--timeout={PATIENCE - 10}s")
+
+    def pod_of(self, job: str, index: int) -> str:
+        """The newest pod of an index, when it is made."""
+        mark = f"batch.kubernetes.io/job-completion-index={index}"
+        words = ("get", "pods", "-l", f"job-name={job},{mark}", "-o", "name")
+        self.do("wait", "--for=create", "pods", "-l", f"job-name={job},{mark}", "--timeout=280s")
+        return self.do(*words, "--sort-by=.metadata.creationTimestamp").split()[-1]
+
+
+@dataclass
+class Makers:
+    """Makers of manifests, whose pods find `folder` at /go."""
+
+    folder: Path
+
+    def job(self, name: str, command: str, **spec: Any) -> dict[str, Any]:
+        """An Indexed Job whose pods run a line of bash."""
+        container = {"name": "task", "image": "sim", "command": ["bash", "-c", command]}
+        container |= {"volumeMounts": [], **spec.pop("container", {})}
+        container["volumeMounts"].append({"name": "go", "mountPath": "/go"})
+        pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 30}
+        pod |= {"containers": [container], "volumes": [], **spec.pop("pod", {})}
+        pod["volumes"].append({"name": "go", "hostPath": {"path": str(self.folder)}})
+        parallelism = spec.get("completions", 1)
+        shape = {"completions": 1, "parallelism": parallelism, "completionMode": "Indexed"}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {**shape, **spec, "template": {"spec": pod}},
+        }
+
+    def gang(self, name: str, main: str, workers: str = "", count: int = 3) -> dict[str, Any]:
+        """A task on several nodes, whose index 0 decides."""
+        workers = workers or "trap 'exit 143' TERM; while :; do sleep 0.1; done"
+        failed = {"containerName": "task", "operator": "NotIn", "values": [0]}
+        return self.job(
+            name,
+            f"if [ $JOB_COMPLETION_INDEX = 0 ]; then {main}; else {workers}; fi",
+            completions=count,
+            backoffLimit=0,
+            podReplacementPolicy="Failed",
+            successPolicy={"rules": [{"succeededIndexes": "0"}]},
+            podFailurePolicy={
+                "rules": [
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+                    {"action": "FailJob", "onExitCodes": failed},
+                ]
+            },
+            container={"resources": {"limits": {"nvidia.com/gpu": "8", "rdma/ib": "8"}}},
+        )
+
+    def go(self) -> None:
+        """Lets the pods go on that wait for it."""
+        (self.folder / "go").touch()
