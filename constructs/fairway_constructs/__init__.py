@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from fairway_constructs.batch_pool import BatchPool as BatchPool
     from fairway_constructs.batch_pool import Containers as Containers
     from fairway_constructs.budget import Budget as Budget
-    from fairway_constructs.cdk import App as App
-    from fairway_constructs.cdk import Aspect as Aspect
-    from fairway_constructs.cdk import Aspects as Aspects
-    from fairway_constructs.cdk import Component as Component
-    from fairway_constructs.cdk import Construct as Construct
-    from fairway_constructs.cdk import DataSource as DataSource
-    from fairway_constructs.cdk import IAspect as IAspect
-    from fairway_constructs.cdk import Lifecycle as Lifecycle
-    from fairway_constructs.cdk import Output as Output
-    from fairway_constructs.cdk import Resource as Resource
-    from fairway_constructs.cdk import Stack as Stack
-    from fairway_constructs.cdk import TerraformHclModule as TerraformHclModule
+    from fairway_constructs.cdk.component import Component as Component
+    from fairway_constructs.cdk.elements import DataSource as DataSource
+    from fairway_constructs.cdk.elements import Lifecycle as Lifecycle
+    from fairway_constructs.cdk.elements import Resource as Resource
+    from fairway_constructs.cdk.library import Aspects as Aspects
+    from fairway_constructs.cdk.library import Construct as Construct
+    from fairway_constructs.cdk.library import IAspect as IAspect
+    from fairway_constructs.cdk.library import Output as Output
+    from fairway_constructs.cdk.library import Stack as Stack
+    from fairway_constructs.cdk.library import TerraformHclModule as TerraformHclModule
+    from fairway_constructs.cdk.synthesis import App as App
+    from fairway_constructs.cdk.synthesis import Aspect as Aspect
     from fairway_constructs.cloud_init.mounts import MachineProxy as MachineProxy
     from fairway_constructs.cloud_init.mounts import Mount as Mount
     from fairway_constructs.cloud_init.people import Accounts as Accounts

@@ -1,4 +1,4 @@
-"""Run by test_cdk.py: synthesizes two stacks, which use all of `cdk.py`, into a folder."""
+"""Run by test_cdk.py: synthesizes two stacks, which use all of `cdk`, into a folder."""
 
 import sys
 

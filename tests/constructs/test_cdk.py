@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fairway_constructs import cdk
 from fairway_constructs.azurerm import PROVIDER_VERSION
+from fairway_constructs.cdk import library
 from fairway_constructs.node import prepare_node
 from fairway_core.findings import UserError
 
@@ -243,9 +243,9 @@ assert Count.seen == 2 * seen > 0
 )
 def test_another_is_refused(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRWAY_CDK", name)
-    monkeypatch.setattr(cdk, "find_spec", lambda _: None)
+    monkeypatch.setattr(library, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=message):
-        cdk.library()
+        library.library_name()
 
 
 def _sources(repository: Path) -> list[Path]:
@@ -253,10 +253,10 @@ def _sources(repository: Path) -> list[Path]:
     return [file for root in roots for file in (repository / root).rglob("*.py")]
 
 
-def test_cdktf_is_imported_by_the_module_cdk_only(repository: Path) -> None:
+def test_cdktf_is_imported_by_one_module_only(repository: Path) -> None:
     names = re.compile(r"^\s*(from|import) (cdktf|cdktn|constructs|jsii)\b", re.MULTILINE)
     found = [file for file in _sources(repository) if names.search(file.read_text())]
-    assert found == [repository / "constructs" / "fairway_constructs" / "cdk.py"]
+    assert found == [repository / "constructs" / "fairway_constructs" / "cdk" / "library.py"]
 
 
 def test_the_providers_version_stands_in_one_place(repository: Path) -> None:

@@ -1,0 +1,146 @@
+"""The base of Fairway's constructs, and what each knows of its position in a stack."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fairway_constructs.addresses import Addresses
+from fairway_constructs.arguments import checked
+from fairway_constructs.cdk.library import Construct, Stack, jsii
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from fairway_constructs.cdk.library import IConstruct, Node
+    from fairway_constructs.placement import Placement
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The position of a construct: its stack, and the constructs around it, outermost first.
+
+    `short` is whether resources of a `Component` have short addresses there; `ids` are of what
+    was made in it so far.
+    """
+
+    stack: Stack
+    addresses: Addresses
+    path: tuple[str, ...]
+    around: tuple[IConstruct, ...]
+    short: bool
+    ids: set[str] = field(default_factory=set)
+
+    def within(self, construct: IConstruct, id: str) -> Surroundings:  # noqa: A002
+        """Returns the surroundings inside `construct`, whose id in these is `id`."""
+        path, around = (*self.path, id), (*self.around, construct)
+        return Surroundings(self.stack, self.addresses, path, around, self.short)
+
+    @property
+    def placed(self) -> tuple[Construct, Placement]:
+        """The nearest scope that has a placement, with it; UserError where there is none."""
+        for scope in (*reversed(self.around), self.stack):
+            if place := vars(scope).get("_place"):
+                return scope, place  # type: ignore[return-value]  # an interface in cdktf's types
+        raise UserError.of(
+            "no-environment",
+            f"{'/'.join([self.stack.node.id, *self.path])} has no resource group to go to",
+            "make the stack an `EnvironmentStack`, or call `place_in_group(stack, …)` first",
+        )
+
+
+def surroundings(scope: Construct) -> Surroundings:
+    """Returns the surroundings inside `scope`; asks cdktf only once for each scope."""
+    known: Surroundings | None = vars(scope).get("_inside")
+    if known is None:
+        known = _foreign(scope)
+        vars(scope)["_inside"] = known
+    return known
+
+
+def _foreign(scope: Construct) -> Surroundings:
+    """Returns the surroundings of a scope that is a stack, or a construct of another class than
+    ours."""
+    if isinstance(scope, Stack):
+        short = getattr(scope, "short_addresses", False)
+        return Surroundings(scope, Addresses(), (), (), short=short)
+    stack, scopes = Stack.of(scope), scope.node.scopes
+    around = tuple(scopes[scopes.index(stack) + 1 :])
+    path = tuple(each.node.id for each in around)
+    inside = surroundings(stack)
+    return Surroundings(stack, inside.addresses, path, around, short=inside.short)
+
+
+def create(made: Construct, name: str, scope: Construct, id: str, *settings: object) -> None:  # noqa: A002
+    """Makes it as the constructor of cdktf's class does, but without holding each argument against
+    its annotation: that took longer than all else that Python does there.
+
+    Raises UserError for a scope that is none, and for an id that another in it has already.
+    """
+    if not isinstance(scope, Construct):
+        raise UserError.of(
+            "wrong-argument",
+            f"the scope of {name} is a {type(scope).__name__}, and no construct",
+            "pass a stack, or a construct",
+        )
+    try:
+        jsii.create(type(made), made, [scope, id, *settings])
+    except RuntimeError:
+        known: Surroundings | None = vars(scope).get("_inside")
+        if known is None or id not in known.ids:
+            raise
+        where = "/".join([known.stack.node.id, *known.path])
+        raise UserError.of(
+            "id-taken",
+            f"there is a `{id}` in {where} already",
+            "give one of the two another id or name",
+        ) from None
+    surroundings(scope).ids.add(id)
+
+
+class Signature:
+    """The arguments of a class, where cdktf's metaclass would show `*args`."""
+
+    def __get__(self, made: object, owner: type) -> inspect.Signature:
+        signature = inspect.signature(owner.__init__)  # type: ignore[misc]  # of this very class
+        _, *arguments = signature.parameters.values()
+        return signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
+
+
+class Component(Construct):
+    """The base of Fairway's constructs: a part of a stack, with its resources below it in the tree.
+
+    What it is made in says where its resources go and what they are called, see `place`.
+
+    >>> class Room(Component):
+    ...     def __init__(self, scope, id):
+    ...         super().__init__(scope, id)
+    ...         self.group = ResourceGroup(self, "group", name=id, location="westeurope")
+    >>> Room(stack, "here"), Room(stack, "there")  # doctest: +SKIP
+    """
+
+    __signature__ = Signature()
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__.startswith("fairway_constructs."):
+            checked(cls)
+
+    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+        create(self, type(self).__name__, scope, id)
+        self._inside = surroundings(scope).within(self, id)
+
+    @property
+    def short_addresses(self) -> bool:
+        """True if the stack has asked for short addresses."""
+        return self._inside.short
+
+    @property
+    def place(self) -> Placement:
+        """The resource group and region of what is made in it, with names and tags."""
+        return self._inside.placed[1]
+
+    @cached_property
+    def node(self) -> Node:
+        """Its place in the tree; `node.add_dependency(other)` holds for all that is below it."""
+        return super().node

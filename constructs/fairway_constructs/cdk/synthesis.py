@@ -1,0 +1,121 @@
+"""The app, and what looks at its tree as it is written: aspects and validations."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.cdk.library import App as CdktfApp
+from fairway_constructs.cdk.library import (
+    Aspects,
+    IAspect,
+    IConstruct,
+    IValidation,
+    Stack,
+    jsii,
+)
+from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+# What was raised while cdktf called us: it comes back as the text of an error of JavaScript's.
+_raised: list[UserError] = []
+
+
+class App(CdktfApp):
+    """The root of all stacks; `synth` writes them below `outdir`, and raises what is refused."""
+
+    def synth(self) -> None:
+        """Writes `stacks/NAME/cdk.tf.json` of each stack, or `cdk.tf` with `hcl_output`.
+
+        Raises UserError for a dependency on what is in another stack.
+        """
+        _raised.clear()
+        _hand_down(self, Aspects.of(self).all)
+        try:
+            super().synth()
+            # cdktf itself asks the variable alone, and would leave JSON in `cdk.tf`.
+            if self.hcl_output and os.environ.get("SYNTH_HCL_OUTPUT") not in ("true", "1"):
+                self._write_hcl()
+        except RuntimeError:
+            if _raised:
+                raise UserError([each for error in _raised for each in error.findings]) from None
+            raise
+
+    def _write_hcl(self) -> None:
+        for stack in self.node.find_all():
+            if isinstance(stack, Stack):
+                written = stack.to_hcl_terraform()
+                folder = Path(self.outdir, "stacks", stack.node.id)
+                folder.joinpath("cdk.tf").write_text(written["hcl"], encoding="utf-8")
+                metadata = json.dumps(written["metadata"], indent=1)
+                folder.joinpath("metadata.json").write_text(metadata, encoding="utf-8")
+
+
+def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> None:
+    """Gives stacks the aspects of what is around them: cdktf asks only those of stacks."""
+    for child in scope.node.children:
+        if isinstance(child, Stack):
+            own = Aspects.of(child)
+            has = own.all if aspects else []  # from a synthesis before this one
+            for aspect in aspects:
+                if not any(aspect is each for each in has):
+                    own.add(aspect)
+        else:
+            _hand_down(child, [*aspects, *Aspects.of(child).all])
+
+
+def refuse(error: UserError) -> None:
+    """Lets `App.synth` raise this, where cdktf has called us and would pass on its text alone."""
+    _raised.append(error)
+
+
+@jsii.implements(IAspect)
+class Aspect:
+    """The base of what visits every construct below another, as the stack is written.
+
+    >>> class NoSpot(Aspect):
+    ...     def visit(self, node):
+    ...         if isinstance(node, Resource) and node.given("priority") == "Spot":
+    ...             raise UserError.of("spot", f"{node.terraform_address} is of Spot nodes")
+    >>> Aspects.of(stack).add(NoSpot())  # doctest: +SKIP
+    """
+
+    def __init_subclass__(cls) -> None:
+        if "visit" in vars(cls):
+            cls.visit = _reported(cls.visit)  # type: ignore[method-assign, assignment]
+
+    def visit(self, node: IConstruct) -> None:
+        """Called with each construct, resource and stack."""
+        raise NotImplementedError
+
+
+def _reported(visit: Callable[[Any, IConstruct], None]) -> Callable[[Any, IConstruct], None]:
+    """Has what `visit` raises end the synthesis: jsii takes an error without a text for none."""
+
+    @wraps(visit)
+    def reported(self: Any, node: IConstruct) -> None:
+        try:
+            visit(self, node)
+        except UserError as error:
+            refuse(error)
+            raise
+        except Exception as error:
+            if str(error):
+                raise
+            raise RuntimeError(repr(error)) from error
+
+    return reported
+
+
+@jsii.implements(IValidation)
+class Validation:
+    """The base of what looks at a stack as it is written, once aspects are done."""
+
+    def validate(self) -> list[str]:
+        """Returns the faults of the tree, each with its hint."""
+        raise NotImplementedError
