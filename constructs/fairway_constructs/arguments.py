@@ -97,10 +97,16 @@ def _check(
         raise _refused("unknown-argument", f"{made}: {error}", near or hint, unknown) from None
     if id := expected.parameters.get("id"):  # noqa: A001
         given.setdefault("id", id.default)
+    # By this a construct is known in its scope.
+    own = next((each for each in ("id", "name") if each in given), "") if "scope" in given else ""
     for name, value in given.items():
         parameter = expected.parameters[name]
         if parameter.annotation is parameter.empty or parameter.kind is parameter.VAR_POSITIONAL:
             continue
+        if name == own and isinstance(value, str) and (not value or _is_reference(value)):
+            why = f"is `{value}`, which only Terraform will know" if value else "is empty"
+            message, path = f"`{name}` of {made} {why}", _path({"scope": given["scope"]})
+            raise _refused("bad-id", message, "write text, for example train", path)
         takes = str(parameter.annotation)
         if _fits_by_name(value, takes):
             continue

@@ -172,9 +172,6 @@ def test_two_constructs_of_one_id_are_told_apart(stack: Stack) -> None:
     assert finding.hint == "give one of the two another id or name"
     with pytest.raises(UserError, match="there is a `nat` in lab-test/network/egress already"):
         DataSubscription(network.node.find_child("egress"), "nat")
-    # What cdktf itself has to say stays.
-    with pytest.raises(RuntimeError, match="Only root constructs may have an empty ID"):
-        Network(stack, "", address_space=TWO)
 
 
 def _without_zone(scope: Construct) -> Construct:

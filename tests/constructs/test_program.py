@@ -651,6 +651,9 @@ class Location(str):
         (lambda lab: az.Monitoring(lab, emails=[]), "emails"),
         (lambda _: az.EnvironmentStack(az.App(), "Lab Two", location="eastus"), "id"),
         (lambda lab: az.Registry(lab, allowed=["10.0.0.1/8"]), "allowed"),
+        (lambda lab: az.Registry(lab, ""), "lab"),
+        (lambda lab: az.Registry(lab, lab.place.resource_group), "lab"),
+        (lambda lab: az.NfsExport(lab, "", path="/a", host="a.b", export="/", mbps=1), "lab"),
     ],
 )
 def test_value_of_another_form_is_refused_at_its_argument(
@@ -794,6 +797,55 @@ def test_scope_that_is_no_construct_is_refused(made: Any) -> None:
     own = type("Own", (made,), {"TYPE": "azurerm_own"})
     with pytest.raises(UserError, match="is a SimpleNamespace, and no construct"):
         own(SimpleNamespace(), **arguments[made])
+
+
+@pytest.mark.parametrize("made", [az.Component, az.Resource])
+def test_construct_without_an_id_or_a_stack_is_refused(tmp_path: Path, made: Any) -> None:
+    app, lab = _lab(tmp_path)
+    more: dict[Any, tuple[Any, ...]] = {az.Component: (), az.Resource: ({},)}
+    own = type("Own", (made,), {"TYPE": "azurerm_own"})
+    with pytest.raises(UserError, match=r"^the id of \w+ in lab is empty"):
+        own(lab, "", *more[made])
+    with pytest.raises(UserError, match="the app itself is no stack"):
+        own(app, "own", *more[made])
+    with pytest.raises(UserError, match="beside stands in no stack"):
+        own(az.Construct(app, "beside"), "own", *more[made])
+
+
+def test_stacks_that_refer_to_each_other_are_refused(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    data = az.EnvironmentStack(app, "data", location="westeurope", environment="lab", role="data")
+    net = az.Network(lab, address_space="10.40.0.0/16", private_endpoints=True, bastion=True)
+    az.Storage(data, containers=["outputs"], network=net)
+    assert net.bastion
+    net.bastion.grant_connect(az.People(data, "team", object_id=TEAM))
+    az.Output(lab, "beside", value=data.place.resource_group)
+    with pytest.raises(UserError, match="refer to each other") as caught:
+        app.synth()
+    assert "`People`" in caught.value.findings[0].hint
+
+
+def test_misspelt_argument_of_a_resource_is_refused(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    vnet = az.Network(lab, address_space="10.40.0.0/16").virtual_network
+    with pytest.raises(UserError, match="has no argument `dns_server`") as caught:
+        vnet.dns_server = ["10.40.0.4"]  # type: ignore[attr-defined]
+    assert caught.value.findings[0].hint == "did you mean `dns_servers`?"
+    vnet.remark = "of the program's own"  # type: ignore[attr-defined]
+    assert vnet.given("remark") is None
+
+
+def test_resource_without_a_class_takes_any_argument_later(tmp_path: Path) -> None:
+    class Apps(az.Resource):
+        TYPE = "azurerm_container_app_environment"
+
+    app, lab = _lab(tmp_path)
+    apps = Apps(lab, "apps", {"name": "lab-cae", **lab.place.common})
+    apps.zone_redundancy_enabled = True  # type: ignore[attr-defined]
+    app.synth()
+    document = json.loads((tmp_path / "lab.out/stacks/lab/cdk.tf.json").read_text())
+    made = document["resource"]["azurerm_container_app_environment"]["apps"]
+    assert made["zone_redundancy_enabled"] is True
 
 
 def test_partition_is_one_scale_set() -> None:

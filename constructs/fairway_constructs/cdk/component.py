@@ -65,7 +65,16 @@ def _foreign(scope: Construct) -> Surroundings:
     if isinstance(scope, Stack):
         short = getattr(scope, "short_addresses", False)
         return Surroundings(scope, Addresses(), (), (), short=short)
-    stack, scopes = Stack.of(scope), scope.node.scopes
+    scopes = scope.node.scopes
+    try:
+        stack = Stack.of(scope)
+    except RuntimeError:
+        where = "/".join(each.node.id for each in scopes[1:])
+        raise UserError.of(
+            "no-stack",
+            f"{where} stands in no stack" if where else "the app itself is no stack",
+            "pass a stack, such as an `EnvironmentStack`, or a construct in one",
+        ) from None
     around = tuple(scopes[scopes.index(stack) + 1 :])
     path = tuple(each.node.id for each in around)
     inside = surroundings(stack)
@@ -76,7 +85,8 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
     """Makes it as the constructor of cdktf's class does, but without holding each argument against
     its annotation: that took longer than all else that Python does there.
 
-    Raises UserError for a scope that is none, and for an id that another in it has already.
+    Raises UserError for a scope that is none or stands in no stack, and for an id that is empty or
+    that another in it has already.
     """
     if not isinstance(scope, Construct):
         raise UserError.of(
@@ -84,19 +94,22 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
             f"the scope of {name} is a {type(scope).__name__}, and no construct",
             "pass a stack, or a construct",
         )
+    known = surroundings(scope)
+    where = "/".join([known.stack.node.id, *known.path])
+    if not id:
+        message = f"the id of {name} in {where} is empty"
+        raise UserError.of("wrong-argument", message, "name it, for example `train`")
     try:
         jsii.create(type(made), made, [scope, id, *settings])
     except RuntimeError:
-        known: Surroundings | None = vars(scope).get("_inside")
-        if known is None or id not in known.ids:
+        if id not in known.ids:
             raise
-        where = "/".join([known.stack.node.id, *known.path])
         raise UserError.of(
             "id-taken",
             f"there is a `{id}` in {where} already",
             "give one of the two another id or name",
         ) from None
-    surroundings(scope).ids.add(id)
+    known.ids.add(id)
 
 
 class Signature:
@@ -123,6 +136,7 @@ class Component(Construct):
     __signature__ = Signature()
 
     def __init_subclass__(cls) -> None:
+
         if cls.__module__.startswith("fairway_constructs."):
             checked(cls)
 
@@ -144,3 +158,5 @@ class Component(Construct):
     def node(self) -> Node:
         """Its place in the tree; `node.add_dependency(other)` holds for all that is below it."""
         return super().node
+
+    terraform_address = ""

@@ -73,11 +73,25 @@ class _Element(TerraformElement):
         return super().node
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Sets an argument, as `set_argument` does, or what is no argument of Terraform's."""
+        """Sets an argument, as `set_argument` does, or what is no argument of Terraform's.
+
+        Raises UserError for what is only spelt nearly as an argument is.
+        """
         if name.rstrip("_") in vars(self).get("_arguments", ()):
             self.set_argument(name, value)
+        elif name.startswith("_") or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        elif self._has_no_class:
+            self.set_argument(name, value)
+        elif near := did_you_mean(name, self._arguments, most=0):
+            raise UserError.of("no-argument", f"{self.TYPE} has no argument `{name}`", near)
         else:
             super().__setattr__(name, value)
+
+    @property
+    def _has_no_class(self) -> bool:
+        """True where nobody has said which arguments there are: all are taken."""
+        return type(self).__init__.__module__ == __name__
 
     def set_argument(self, name: str, value: object) -> None:
         """Gives an argument another value; None leaves it out.
@@ -85,7 +99,9 @@ class _Element(TerraformElement):
         Raises UserError where the resource has no such argument.
         """
         name = name.rstrip("_")
-        if name not in self._arguments:
+        if self._has_no_class:
+            self._arguments |= {name}
+        elif name not in self._arguments:
             raise UserError.of(
                 "no-argument",
                 f"`{name}` of {self.TYPE} is Azure's to say, and no argument",

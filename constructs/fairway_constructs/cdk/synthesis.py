@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from fairway_core.findings import UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_CIRCLE = re.compile(r"Cannot add dependency (\S+) to (\S+), because it would cause a circular")
+
 # What was raised while cdktf called us: it comes back as the text of an error of JavaScript's.
 _raised: list[UserError] = []
 
@@ -32,7 +35,8 @@ class App(CdktfApp):
     def synth(self) -> None:
         """Writes `stacks/NAME/cdk.tf.json` of each stack, or `cdk.tf` with `hcl_output`.
 
-        Raises UserError for a dependency on what is in another stack.
+        Raises UserError for a dependency on what is in another stack, and for two stacks that refer
+        to each other.
         """
         _raised.clear()
         _hand_down(self, Aspects.of(self).all)
@@ -41,9 +45,17 @@ class App(CdktfApp):
             # cdktf itself asks the variable alone, and would leave JSON in `cdk.tf`.
             if self.hcl_output and os.environ.get("SYNTH_HCL_OUTPUT") not in ("true", "1"):
                 self._write_hcl()
-        except RuntimeError:
+        except RuntimeError as error:
             if _raised:
-                raise UserError([each for error in _raised for each in error.findings]) from None
+                found = [each for refused in _raised for each in refused.findings]
+                raise UserError(found) from None
+            if circle := _CIRCLE.search(str(error)):
+                raise UserError.of(
+                    "circular-stacks",
+                    f"the stacks `{circle[1]}` and `{circle[2]}` refer to each other",
+                    "make in the later one what refers to both, such as the `People` or the "
+                    "`Identity` that gets a role there",
+                ) from None
             raise
 
     def _write_hcl(self) -> None:
