@@ -16,7 +16,7 @@ from tests.constructs.bindings.validator import validate
 
 import fairway_constructs as az
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
-from fairway_constructs.cdk import CdktfApp
+from fairway_constructs.cdk.library import App as CdktfApp
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_core.catalog import image, vm_size

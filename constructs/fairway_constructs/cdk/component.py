@@ -38,6 +38,11 @@ class Surroundings:
         return Surroundings(self.stack, self.addresses, path, around, self.short)
 
     @property
+    def name(self) -> str:
+        """The ids of the stack and of what is in it up to here, as `compute/nd`."""
+        return "/".join([self.stack.node.id, *self.path])
+
+    @property
     def placed(self) -> tuple[Construct, Placement]:
         """The nearest scope that has a placement, with it; UserError where there is none."""
         for scope in (*reversed(self.around), self.stack):
@@ -45,7 +50,7 @@ class Surroundings:
                 return scope, place  # type: ignore[return-value]  # an interface in cdktf's types
         raise UserError.of(
             "no-environment",
-            f"{'/'.join([self.stack.node.id, *self.path])} has no resource group to go to",
+            f"{self.name} has no resource group to go to",
             "make the stack an `EnvironmentStack`, or call `place_in_group(stack, …)` first",
         )
 
@@ -95,9 +100,8 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
             "pass a stack, or a construct",
         )
     known = surroundings(scope)
-    where = "/".join([known.stack.node.id, *known.path])
     if not id:
-        message = f"the id of {name} in {where} is empty"
+        message = f"the id of {name} in {known.name} is empty"
         raise UserError.of("wrong-argument", message, "name it, for example `train`")
     try:
         jsii.create(type(made), made, [scope, id, *settings])
@@ -106,7 +110,7 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
             raise
         raise UserError.of(
             "id-taken",
-            f"there is a `{id}` in {where} already",
+            f"there is a `{id}` in {known.name} already",
             "give one of the two another id or name",
         ) from None
     known.ids.add(id)
