@@ -33,13 +33,14 @@ SUFFIX_LENGTH = 8
 @dataclass(frozen=True)
 class NameRule:
     """Azure's rule for the names of one kind of resource; lengths in characters. `signs` may stand
-    between letters and digits, of which `lower` takes no capitals. `room` is for what tells it from
-    its like."""
+    between letters and digits, of which `lower` takes no capitals, and with `single` no two in a
+    row. `room` is for what tells it from its like."""
 
     abbreviation: str
     shortest: int
     longest: int
     signs: str
+    single: bool = False
     lower: bool = False
     unique: bool = False
     room: int = 24
@@ -47,20 +48,19 @@ class NameRule:
     def accepts(self, name: str) -> bool:
         """True if Azure takes all characters of the name."""
         one = "[a-z0-9]" if self.lower else "[A-Za-z0-9]"
-        return (
-            re.fullmatch(
-                f"{one}+([{re.escape(self.signs)}]+{one}+)*" if self.signs else f"{one}+", name
-            )
-            is not None
-        )
+        pattern = f"{one}+"
+        if self.signs:
+            pattern += f"([{re.escape(self.signs)}]{'' if self.single else '+'}{one}+)*"
+        return re.fullmatch(pattern, name) is not None
 
     @property
     def takes(self) -> str:
         """Its characters in words."""
         letters = "lower-case letters" if self.lower else "letters"
         between = [_SIGNS[sign] for sign in self.signs]
+        each = "single " if self.single else ""
         return f"{letters} and digits" + (
-            f", and {' and '.join(between)} in between" if between else ""
+            f", and {each}{' and '.join(between)} in between" if between else ""
         )
 
     def fit(self, name: str) -> str:

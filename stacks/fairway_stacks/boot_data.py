@@ -94,7 +94,7 @@ def boot_findings(environment: Environment, document: Document | None = None) ->
 def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[], object]]]:
     """A function that makes the boot data, or the accounts, of each machine, with its place in the
     file."""
-    proxy = machine_proxy(environment.network.proxy, environment.network.ranges)
+    proxy = machine_proxy(environment.network.proxy, environment.network.ranges.values())
     if proxy:
         proxy = proxy.past(f"{_UNKNOWN}{number}" for number in range(_DIRECT))
     if environment.access.gateway_size and (accounts := accounts_of(environment)):

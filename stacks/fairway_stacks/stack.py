@@ -47,7 +47,7 @@ class RoleStack(EnvironmentStack):
             resource_group=(
                 environment.resource_group.existing if environment.resource_group else None
             ),
-            proxy=machine_proxy(environment.network.proxy, environment.network.ranges),
+            proxy=machine_proxy(environment.network.proxy, environment.network.ranges.values()),
             ssh_keys=environment.access.ssh_keys or (),
             protect=environment.protect,
             naming=environment.names,

@@ -218,7 +218,7 @@ def test_a_size_with_fewer_vcpus_is_its_machine_otherwise(
 
 def test_limits_and_reserved_ranges_are_known_and_rows_cannot_be_changed() -> None:
     assert limit("placement_group_vms") == 100
-    assert [str(network) for network in reserved_ranges()] == ["172.16.0.0/16"]
+    assert [str(network) for network in reserved_ranges("infiniband")] == ["172.16.0.0/16"]
     with pytest.raises(UserError, match="unknown limit"):
         limit("placement_group")
     with pytest.raises(TypeError):

@@ -49,11 +49,12 @@ def kubernetes_ends() -> Mapping[str, datetime.date]:
 
 
 @cache
-def reserved_ranges() -> tuple[IPv4Network, ...]:
-    """The address ranges that no virtual network of a cluster with InfiniBand may overlap."""
+def reserved_ranges(purpose: str) -> tuple[IPv4Network, ...]:
+    """The address ranges that nothing of an environment may overlap, because of `infiniband` or
+    `kubernetes`, or because Azure takes them for no `virtual_network`."""
     from ipaddress import IPv4Network
 
-    ranges = table("limits")["address_ranges"]["rdma_reserved"]["value"]
+    ranges = table("limits")["address_ranges"][purpose]["value"]
     return tuple(IPv4Network(text) for text in ranges)
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fairway_core.catalog import kubernetes_ends, reserved_ranges, vm_size
+from fairway_core.catalog import kubernetes_ends, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
+from fairway_core.environment.network import require_free
 from fairway_core.environment.node_rules import check_local_disk, check_scale_set
 from fairway_core.environment.schedule import Day, Time
 from fairway_core.environment.values import (
@@ -28,7 +29,7 @@ from fairway_core.resource_ids import ObjectId, PlacementGroupId
 from fairway_core.target import HEAD_IMAGE, POOL_TAINT, Amount, ExactImage, Image, NodeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from fairway_core.environment.access import Access
     from fairway_core.environment.network import Network
@@ -59,6 +60,15 @@ _LABEL_KEY = re.compile(
 )
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(NoSchedule|NoExecute)")
+# What a ResourceQuota may limit. Source: Kubernetes documentation, resource quotas: "for extended
+# resources, only quota items with prefix requests. are allowed".
+_QUOTA = re.compile(
+    r"((requests|limits)\.)?(cpu|memory|ephemeral-storage|hugepages-[0-9A-Za-z]+)"
+    r"|requests\.(storage|[a-z0-9.-]+/[A-Za-z0-9._-]+)"
+    r"|[a-z0-9.-]+\.storageclass\.storage\.k8s\.io/[a-z.]+|count/[a-z0-9.-]+"
+    r"|pods|services(\.(loadbalancers|nodeports))?|secrets|configmaps|persistentvolumeclaims"
+    r"|replicationcontrollers|resourcequotas"
+)
 # Labels and taints that AKS or Fairway set themselves.
 _TAKEN = ("kubernetes.azure.com/", "kubernetes.io/", "k8s.io/", "fairway.dev/")
 # Namespaces of Flux, of Kueue, of the operators and of what AKS adds.
@@ -72,6 +82,9 @@ _INSTALLED = frozenset(
 # What a node takes of the range of pods with the overlay network. Source: Azure documentation,
 # Azure CNI Overlay: a /24 for each node.
 _PREFIX_OF_A_NODE = 24
+# The lengths of the range of services: Kubernetes takes none that is wider, and the address of its
+# DNS, the tenth, has to be in it.
+_SERVICE_PREFIXES = (12, 28)
 # The least and the most that a maintenance window lasts. Source: Azure documentation, AKS planned
 # maintenance.
 _WINDOW_HOURS = (4, 24)
@@ -93,6 +106,16 @@ def _minor(text: str) -> str:
             "choose one that your region has: az aks get-versions --location REGION",
         )
     return text
+
+
+def _services(network: IPv4Network) -> IPv4Network:
+    widest, narrowest = _SERVICE_PREFIXES
+    if not widest <= network.prefixlen <= narrowest:
+        raise FieldError(
+            f"`{network}` cannot be the range of services",
+            f"use a length of /{widest} to /{narrowest}, for example /16",
+        )
+    return network
 
 
 _RELEASE = matching(
@@ -160,10 +183,11 @@ def _require_free(key: str, path: tuple[str, ...]) -> None:
 
 def _quota(quota: dict[str, str]) -> dict[str, str]:
     for key, value in quota.items():
-        if not re.fullmatch(r"[a-z0-9][A-Za-z0-9./-]*", key):
+        if not _QUOTA.fullmatch(key):
+            extended = re.fullmatch(r"[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+", key)
             raise FieldError(
                 f"`{key}: {value}` is not a quota of Kubernetes",
-                'for example requests.nvidia.com/gpu: "64"',
+                f'for example requests.{key if extended else "nvidia.com/gpu"}: "{value}"',
                 (key,),
             )
         if key == "limits.cpu":
@@ -425,7 +449,7 @@ class Kubernetes(Model, defer_build=True):
     Kubernetes. Without this section it does not: you update the cluster when no job runs."""
     pod_range: Range = IPv4Network("10.244.0.0/16")
     """The address range of pods, 256 addresses per node; not visible outside the cluster."""
-    service_range: Range = IPv4Network("10.245.0.0/16")
+    service_range: Annotated[Range, AfterValidator(_services)] = IPv4Network("10.245.0.0/16")
     """The address range of services inside the cluster."""
 
 
@@ -453,23 +477,23 @@ def check_kubernetes(
             "leave it out",
             ("storage", "existing"),
         )
-    _check_ranges(spec, network.ranges)
+    _check_ranges(spec, network)
     _check_room(spec, pools)
     _check_network(spec, network, access)
 
 
-def _check_ranges(spec: Kubernetes, ranges: Sequence[IPv4Network]) -> None:
-    used = [("the network's", each) for each in ranges]
-    used += [("InfiniBand's", each) for each in reserved_ranges()]
+def _check_ranges(spec: Kubernetes, network: Network) -> None:
+    for place, each in network.ranges.items():
+        require_free(each, "kubernetes", path=("network", *place))
+    used = [("the network's", each) for each in network.ranges.values()]
     for field in ("pod_range", "service_range"):
         own: IPv4Network = getattr(spec, field)
+        path = ("kubernetes", field)
+        hint = f"set `{field}:` to a range that nothing in the network uses"
+        require_free(own, "infiniband", "kubernetes", path=path, hint=hint)
         for whose, other in used:
             if own.overlaps(other):
-                raise FieldError(
-                    f"`{own}` overlaps {whose} {other}",
-                    f"set `{field}:` to a range that nothing in the network uses",
-                    ("kubernetes", field),
-                )
+                raise FieldError(f"`{own}` overlaps {whose} {other}", hint, path)
         used.append(("the pods'", own))
 
 

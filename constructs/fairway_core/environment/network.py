@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from ipaddress import IPv4Address
 
+    from fairway_core.yaml_text import DataPath
+
 
 class Dns(Model, defer_build=True):
     """DNS servers of the network, and the zones in which private endpoints have their names."""
@@ -75,13 +77,32 @@ class Dns(Model, defer_build=True):
 _WITH_EXISTING = frozenset({"existing", "private_endpoints", "dns", "proxy"})
 
 
-def _free_of_infiniband(network: IPv4Network) -> IPv4Network:
-    for reserved in reserved_ranges():
-        if network.overlaps(reserved):
-            raise FieldError(
-                f"`{network}` overlaps {reserved}, which InfiniBand uses inside each VM",
-                "use another range, for example 10.40.0.0/16",
-            )
+_RESERVED = {
+    "infiniband": "which InfiniBand uses inside each VM",
+    "virtual_network": "which Azure takes for no virtual network",
+    "kubernetes": "which AKS does not take",
+}
+
+
+def require_free(
+    network: IPv4Network,
+    *purposes: str,
+    path: DataPath = (),
+    hint: str = "use another range, for example 10.40.0.0/16",
+) -> None:
+    """Raises FieldError for a range that overlaps one that is reserved for such a purpose."""
+    for purpose in purposes:
+        for reserved in reserved_ranges(purpose):
+            if network.overlaps(reserved):
+                raise FieldError(
+                    f"`{network}` overlaps {reserved}, {_RESERVED[purpose]}",
+                    hint,
+                    path,
+                )
+
+
+def _of_a_network(network: IPv4Network) -> IPv4Network:
+    require_free(network, "infiniband", "virtual_network")
     return network
 
 
@@ -108,7 +129,7 @@ class ExistingSubnet(Model, defer_build=True):
 
     id: SubnetId
     """The id of the subnet."""
-    range: Annotated[Range, AfterValidator(_free_of_infiniband)]
+    range: Annotated[Range, AfterValidator(_of_a_network)]
     """Address range of the subnet, for example 10.1.0.0/20."""
 
 
@@ -172,9 +193,9 @@ class Network(Model, defer_build=True):
     services have public addresses.
     """
 
-    address_space: Annotated[
-        Range, AfterValidator(_free_of_infiniband), AfterValidator(check_space)
-    ] = IPv4Network("10.40.0.0/16")
+    address_space: Annotated[Range, AfterValidator(_of_a_network), AfterValidator(check_space)] = (
+        IPv4Network("10.40.0.0/16")
+    )
     """The address range of the network, divided among its subnets."""
     egress: Literal["nat", "none"] | Firewall = "nat"
     """The route from nodes to the internet: a NAT gateway, none, or an existing firewall."""
@@ -267,11 +288,14 @@ class Network(Model, defer_build=True):
         return self.egress == "none" and self.proxy is None
 
     @property
-    def ranges(self) -> list[IPv4Network]:
-        """Its addresses, as far as they are known."""
+    def ranges(self) -> dict[DataPath, IPv4Network]:
+        """Its addresses, as far as they are known, by where they are named in this section."""
         if self.existing is None:
-            return [self.address_space]
-        return [subnet.range for subnet in self.existing.subnets.by_role.values()]
+            return {("address_space",): self.address_space}
+        return {
+            ("existing", "subnets", role, "range"): subnet.range
+            for role, subnet in self.existing.subnets.by_role.items()
+        }
 
     def subnet_range(self, role: str) -> IPv4Network:
         """The addresses of the subnet with a role, which is there."""

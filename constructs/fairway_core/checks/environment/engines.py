@@ -125,6 +125,30 @@ def infiniband_from_zero(environment: Environment) -> Iterator[Fault]:
         yield Fault(message, hint, ("clusters", name, "nodes"))
 
 
+@check("unknown-kubernetes", Severity.WARNING, Subject.ENVIRONMENT)
+def unknown_kubernetes(environment: Environment) -> Iterator[Fault]:
+    """A version of Kubernetes that the catalogue does not know: a typo, or newer than Fairway.
+
+    Wrong:
+        kubernetes: {version: "1.63", upgrades: {}}
+        clusters:
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+
+    Right:
+        kubernetes: {version: "1.36", upgrades: {}}
+        clusters:
+          cpu: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}
+    """
+    spec = environment.orchestrator
+    if spec is not None and spec.version is not None and spec.version not in kubernetes_ends():
+        yield Fault(
+            f"Kubernetes {spec.version} is not known: the newest is {list(kubernetes_ends())[-1]}",
+            "if your region has it, ignore this check: az aks get-versions --location "
+            f"{environment.location}",
+            ("kubernetes", "version"),
+        )
+
+
 @check("ending-kubernetes", Severity.WARNING, Subject.ENVIRONMENT)
 def ending_kubernetes(environment: Environment, today: datetime.date) -> Iterator[Fault]:
     """A version of Kubernetes that Azure supports for three months more, or less.
