@@ -50,6 +50,8 @@ class _Element(TerraformElement):
     TYPE: ClassVar[str]
     __signature__ = Signature()
 
+    terraform_address = ""
+
     def __init__(
         self,
         scope: Construct,
