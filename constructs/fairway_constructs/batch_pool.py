@@ -211,9 +211,7 @@ def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str
 def _image(image: Image, image_id: ImageVersionId | None) -> StorageImageReference:
     if image_id:
         return StorageImageReference(id=image_id)
-    return StorageImageReference(
-        publisher=image.publisher, offer=image.offer, sku=image.sku, version=image.version
-    )
+    return StorageImageReference(**image.urn_parts)
 
 
 def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:

@@ -5,40 +5,28 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairway_constructs.azurerm import linux_virtual_machine_scale_set
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtualMachineScaleSet
 from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
-    AdminSshKey,
     AutomaticInstanceRepair,
-    BootDiagnostics,
     Extension,
     Identity,
     LinuxVirtualMachineScaleSet,
     NetworkInterface,
     NetworkInterfaceIpConfiguration,
-    OsDisk,
-    OsDiskDiffDiskSettings,
-    Plan,
-    SourceImageReference,
     SpotRestore,
-    TerminationNotification,
 )
 from fairway_constructs.cdk import Lifecycle
-from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
+from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.idle import HEALTH_PORT
 from fairway_constructs.cloud_init.people import accounts_on_scale_set
 from fairway_constructs.monitoring import agent_on_scale_set
 from fairway_constructs.nodes import (
-    TERMINATION_NOTICE,
     NodeSpec,
-    admin_keys,
     check_image,
     cloud_init_of,
     keeps_disk,
-    os_disk,
-    purchase_plan,
-    source_image,
-    spot_arguments,
-    terms,
+    node_arguments,
 )
 from fairway_constructs.targets import TakesJobs, node_facts
 from fairway_core.autoscale import iso_duration
@@ -195,21 +183,8 @@ class GpuCluster(TakesJobs):
             upgrade_mode="Manual",
             computer_name_prefix=host_prefix,
             network_interface=[_interface(spec)],
-            proximity_placement_group_id=spec.proximity_placement_group_id,
-            source_image_id=spec.image_id,
-            source_image_reference=source_image(SourceImageReference, spec),
-            plan=purchase_plan(Plan, spec),
-            os_disk=os_disk(OsDisk, OsDiskDiffDiskSettings, name, spec, local=not keeps_disk(spec)),
             identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
-            admin_username=ADMIN_USERNAME,
-            admin_ssh_key=admin_keys(AdminSshKey, place.ssh_keys),
-            disable_password_authentication=True,
-            boot_diagnostics=BootDiagnostics(),
-            termination_notification=TerminationNotification(
-                enabled=True, timeout=TERMINATION_NOTICE
-            ),
             custom_data=custom_data(boot),
-            **spot_arguments(spec.spot),
             spot_restore=_restore(spec.spot),
             extension=_extensions(
                 spec,
@@ -219,7 +194,9 @@ class GpuCluster(TakesJobs):
             ),
             automatic_instance_repair=automatic_repair(repair) if repair else None,
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
-            depends_on=[*terms(self, spec), *spec.subnet.ready_for(self)],
+            **node_arguments(
+                self, linux_virtual_machine_scale_set, name, spec, local=not keeps_disk(spec)
+            ),
         )
         self.id, self.range = self.scale_set.id, spec.subnet.range
         # Slurm's nodes come and go, and nobody starts at one of them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.marketplace_agreement import MarketplaceAgreement
@@ -20,15 +20,17 @@ from fairway_constructs.cloud_init import (
     shared_folder,
     shared_mount,
 )
+from fairway_constructs.scope import place_of
 from fairway_core.documents import FieldError
 from fairway_core.environment import node_rules
 from fairway_core.environment.values import as_field_error
 from fairway_core.findings import UserError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import ModuleType
 
-    from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.idle import IdleSettings
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_constructs.cloud_init.people import Accounts
@@ -57,10 +59,7 @@ def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
 
 
 # Time for a job to write a checkpoint before Azure deletes its node.
-TERMINATION_NOTICE = "PT5M"
-
-# A block of one of the two resources: each has a class of its own for the same fields.
-_Block = TypeVar("_Block")
+_TERMINATION_NOTICE = "PT5M"
 
 _EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 
@@ -198,9 +197,47 @@ def _idle(cluster: str, spec: NodeSpec, *, single: bool) -> IdleSettings | None:
     )
 
 
-def admin_keys(block: Callable[..., _Block], keys: Sequence[str]) -> list[_Block]:
-    """Who may log in as the login user."""
-    return [block(username=ADMIN_USERNAME, public_key=key) for key in keys]
+def login_arguments(blocks: ModuleType, keys: Sequence[str]) -> dict[str, Any]:
+    """How machines are logged in to: by the keys, or at the console that Azure keeps.
+
+    `blocks` is the module of the resource: each has classes of its own for the same blocks.
+    """
+    return {
+        "admin_username": ADMIN_USERNAME,
+        "admin_ssh_key": [
+            blocks.AdminSshKey(username=ADMIN_USERNAME, public_key=key) for key in keys
+        ],
+        "disable_password_authentication": True,
+        "boot_diagnostics": blocks.BootDiagnostics(),
+    }
+
+
+def node_arguments(
+    scope: Construct, blocks: ModuleType, name: str, spec: NodeSpec, *, local: bool | None
+) -> dict[str, Any]:
+    """The arguments that a scale set and a single VM share; the system disk is on the node itself
+    with `local`.
+
+    Raises UserError for a system disk that does not fit the node.
+    """
+    plan = spec.image.plan
+    agreed = [accept_terms(scope, plan)] if plan and spec.accept_terms else []
+    return {
+        "proximity_placement_group_id": spec.proximity_placement_group_id,
+        "source_image_id": spec.image_id,
+        # A gallery image takes its place.
+        "source_image_reference": (
+            None if spec.image_id else blocks.SourceImageReference(**spec.image.urn_parts)
+        ),
+        "plan": plan and blocks.Plan(**vars(plan)),
+        "os_disk": _os_disk(blocks, name, spec, local=local),
+        "termination_notification": blocks.TerminationNotification(
+            enabled=True, timeout=_TERMINATION_NOTICE
+        ),
+        **login_arguments(blocks, place_of(scope).ssh_keys),
+        **spot_arguments(spec.spot),
+        "depends_on": [*agreed, *spec.subnet.ready_for(scope)],
+    }
 
 
 def spot_arguments(spot: Spot | None) -> dict[str, Any]:
@@ -261,15 +298,7 @@ def check_image(name: str, spec: NodeSpec) -> None:
         node_rules.check_image(spec.size, spec.image, own=spec.image_id is not None)
 
 
-def os_disk(
-    disk: Callable[..., _Block],
-    local_settings: Callable[..., object],
-    name: str,
-    spec: NodeSpec,
-    *,
-    local: bool | None,
-) -> _Block:
-    """The system disk, on the node itself with `local`, or a managed one."""
+def _os_disk(blocks: ModuleType, name: str, spec: NodeSpec, *, local: bool | None) -> Any:
     with refused_as(f"cluster `{name}`"):
         node_rules.check_os_disk(
             spec.size,
@@ -280,36 +309,12 @@ def os_disk(
         )
     gib = spec.os_gib or spec.image.os_disk_gib
     if not local:
-        return disk(caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=gib)
-    return disk(
+        return blocks.OsDisk(
+            caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=gib
+        )
+    return blocks.OsDisk(
         caching="ReadOnly",
         storage_account_type="Standard_LRS",
         disk_size_gb=gib,
-        diff_disk_settings=local_settings(option="Local", placement="ResourceDisk"),
+        diff_disk_settings=blocks.OsDiskDiffDiskSettings(option="Local", placement="ResourceDisk"),
     )
-
-
-def source_image(reference: Callable[..., _Block], spec: NodeSpec) -> _Block | None:
-    """The image by its URN; None where a gallery image takes its place."""
-    if spec.image_id:
-        return None
-    image = spec.image
-    return reference(
-        publisher=image.publisher, offer=image.offer, sku=image.sku, version=image.version
-    )
-
-
-def purchase_plan(block: Callable[..., _Block], spec: NodeSpec) -> _Block | None:
-    """The Marketplace plan of the image, if it has one."""
-    plan = spec.image.plan
-    if plan is None:
-        return None
-    return block(publisher=plan.publisher, product=plan.product, name=plan.name)
-
-
-def terms(scope: Construct, spec: NodeSpec) -> list[ITerraformDependable]:
-    """The terms to accept before an image may be used; none where that is done already."""
-    if not spec.accept_terms or spec.image.plan is None:
-        return []
-
-    return [accept_terms(scope, spec.image.plan)]

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.azurerm import linux_virtual_machine
 from fairway_constructs.azurerm.linux_virtual_machine import (
     AdditionalCapabilities,
-    AdminSshKey,
-    BootDiagnostics,
     Identity,
     LinuxVirtualMachine,
     OsDisk,
     SourceImageReference,
 )
 from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
-from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
-from fairway_constructs.nodes import admin_keys
+from fairway_constructs.cloud_init import custom_data
+from fairway_constructs.nodes import login_arguments
 from fairway_constructs.scope import place_of
 from fairway_core.catalog.images import SERVER_IMAGE, image
 
@@ -91,18 +90,13 @@ def server_vm(
             AdditionalCapabilities(ultra_ssd_enabled=True) if ultra_disks else None
         ),
         network_interface_ids=[interface_id],
-        source_image_reference=SourceImageReference(
-            publisher=system.publisher, offer=system.offer, sku=system.sku, version=system.version
-        ),
+        source_image_reference=SourceImageReference(**system.urn_parts),
         secure_boot_enabled=True,
         vtpm_enabled=True,
         os_disk=OsDisk(
             caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=system.os_disk_gib
         ),
-        admin_username=ADMIN_USERNAME,
-        admin_ssh_key=admin_keys(AdminSshKey, place.ssh_keys),
-        disable_password_authentication=True,
-        boot_diagnostics=BootDiagnostics(),
+        **login_arguments(linux_virtual_machine, place.ssh_keys),
         custom_data=None if cloud_init is None else custom_data(cloud_init),
         identity=(
             Identity(type="UserAssigned", identity_ids=list(identity_ids)) if identity_ids else None

@@ -4,34 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.azurerm.linux_virtual_machine import (
-    AdminSshKey,
-    BootDiagnostics,
-    Identity,
-    LinuxVirtualMachine,
-    OsDisk,
-    OsDiskDiffDiskSettings,
-    Plan,
-    SourceImageReference,
-    TerminationNotification,
-)
+from fairway_constructs.azurerm import linux_virtual_machine
+from fairway_constructs.azurerm.linux_virtual_machine import Identity, LinuxVirtualMachine
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
-from fairway_constructs.cloud_init import ADMIN_USERNAME, custom_data
+from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.monitoring import agent_on_machine
-from fairway_constructs.nodes import (
-    TERMINATION_NOTICE,
-    NodeSpec,
-    admin_keys,
-    check_image,
-    cloud_init_of,
-    os_disk,
-    purchase_plan,
-    source_image,
-    spot_arguments,
-    terms,
-)
+from fairway_constructs.nodes import NodeSpec, check_image, cloud_init_of, node_arguments
 from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import private_interface
 from fairway_constructs.targets import TakesJobs, node_facts
@@ -153,28 +133,15 @@ class SingleVm(TakesJobs):
             zone=None if place.zone is None else str(place.zone),
             size=spec.size.name,
             network_interface_ids=[interface.id],
-            proximity_placement_group_id=spec.proximity_placement_group_id,
             capacity_reservation_group_id=spec.capacity_reservation_group_id,
-            source_image_id=spec.image_id,
-            source_image_reference=source_image(SourceImageReference, spec),
-            plan=purchase_plan(Plan, spec),
-            os_disk=os_disk(OsDisk, OsDiskDiffDiskSettings, name, spec, local=spec.local_os_disk),
             identity=Identity(
                 type="SystemAssigned, UserAssigned" if spec.signed_in else "UserAssigned",
                 identity_ids=[spec.identity_id],
             ),
-            admin_username=ADMIN_USERNAME,
-            admin_ssh_key=admin_keys(AdminSshKey, place.ssh_keys),
-            disable_password_authentication=True,
-            boot_diagnostics=BootDiagnostics(),
-            termination_notification=TerminationNotification(
-                enabled=True, timeout=TERMINATION_NOTICE
-            ),
             custom_data=custom_data(
                 cloud_init_of(name, spec, host_patterns=[host_name], single=True, proxy=place.proxy)
             ),
-            **spot_arguments(spec.spot),
-            depends_on=[*terms(self, spec), *spec.subnet.ready_for(self)],
+            **node_arguments(self, linux_virtual_machine, name, spec, local=spec.local_os_disk),
         )
         self.id, self.range = self.virtual_machine.id, spec.subnet.range
         self.main_host = interface.private_ip_address

@@ -54,9 +54,19 @@ class Image:
     successor: str = ""
 
     @property
+    def urn_parts(self) -> dict[str, str]:
+        """What names it in the Marketplace, as arguments of a resource."""
+        return {
+            "publisher": self.publisher,
+            "offer": self.offer,
+            "sku": self.sku,
+            "version": self.version,
+        }
+
+    @property
     def urn(self) -> str:
         """publisher:offer:sku:version, as the az CLI writes it."""
-        return f"{self.publisher}:{self.offer}:{self.sku}:{self.version}"
+        return ":".join(self.urn_parts.values())
 
     @property
     def pinned(self) -> bool:
