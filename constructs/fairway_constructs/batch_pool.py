@@ -24,7 +24,7 @@ from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import Mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
 from fairway_constructs.nodes import refused_as
-from fairway_constructs.targets import TakesJobs
+from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData, literal
 from fairway_core.autoscale import PoolShape, iso_duration, scale_formula
 from fairway_core.documents import FieldError
@@ -125,28 +125,16 @@ class BatchPool(TakesJobs):
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )
         with refused_as(f"pool `{name}`"):
-            NodeRange(min=minimum, max=maximum)
+            nodes = NodeRange(min=minimum, max=maximum)
             check_pool_nodes(shape, account.mode)
             check_slots(shape, size)
             check_mix(shape, autoscale)
             check_image(size, image, own=image_id is not None, usual=pool_image)
-            if any(mount.path == "/home" for mount in mounts):
-                message = "a pool cannot mount `/home`: Batch keeps its own users there"
-                raise FieldError(message, "mount it elsewhere, for example at /data")
+            _check_mounts(mounts)
         fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
         self.name = place.name("batch_pool", name)
-        cloud_config = node_cloud_init(
-            cluster=name,
-            mounts=mounts,
-            nfs_client_package=image.nfs_client_package,
-            host_patterns=[subnet.address_pattern],
-            peers=False,
-            # Nodes of a pool may have Azure's own identities too.
-            identity=identity_id if any(mount.type == "blobs" for mount in mounts) else "",
-            proxy=place.proxy,
-        )
         self.pool = BatchPoolResource(
             self,
             f"cluster-{name}",
@@ -167,7 +155,18 @@ class BatchPool(TakesJobs):
             ),
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
-            start_task=_start_task(cloud_config),
+            start_task=_start_task(
+                node_cloud_init(
+                    cluster=name,
+                    mounts=mounts,
+                    nfs_client_package=image.nfs_client_package,
+                    host_patterns=[subnet.address_pattern],
+                    peers=False,
+                    # Nodes of a pool may have Azure's own identities too.
+                    identity=identity_id if any(each.type == "blobs" for each in mounts) else "",
+                    proxy=place.proxy,
+                )
+            ),
             metadata=place.labelled("cluster", name),
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
@@ -177,26 +176,27 @@ class BatchPool(TakesJobs):
             depends_on=subnet.ready_for(self),
         )
         self.range = subnet.range
-        self._target = {
-            "name": name,
-            "engine": "batch",
-            "vm_size": size.text,
-            "nodes": NodeRange(min=minimum, max=maximum),
-            "spot": spot,
-            "mounts": {mount.name: mount.path for mount in mounts},
-            "batch": BatchAccess(
-                endpoint=account.endpoint,
-                pool=self.name,
-                identity=identity_id,
-                mpi=mpi,
-                task_slots=task_slots if task_slots > 1 else None,
-            ),
-        }
+        access = BatchAccess(
+            endpoint=account.endpoint,
+            pool=self.name,
+            identity=identity_id,
+            mpi=mpi,
+            task_slots=task_slots if task_slots > 1 else None,
+        )
+        self._target = job_facts(
+            name, "batch", access, size=size.text, nodes=nodes, spot=spot, mounts=mounts
+        )
         for each in depends_on:
             self.pool.node.add_dependency(each)
 
     def _facts(self) -> dict[str, Any]:
         return self._target
+
+
+def _check_mounts(mounts: Sequence[Mount]) -> None:
+    if any(mount.path == "/home" for mount in mounts):
+        message = "a pool cannot mount `/home`: Batch keeps its own users there"
+        raise FieldError(message, "mount it elsewhere, for example at /data")
 
 
 def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:

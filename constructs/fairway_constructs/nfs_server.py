@@ -165,18 +165,15 @@ class NfsServer(FileSystem, Service):
             kind="nfs_server", path=path, size=size, disks=disks, versions=versions, backup=backup
         )
         super().__init__(scope, f"nfs-{name}", spec)
-        clients = subnet.nodes if clients is None else clients
         self._serves = name
         self._spec = spec
         self._encryption_id = _encryption(self, name, customer_managed_key)
-        interface = private_interface(
-            self, f"nfs-{name}-nic", name=name, size=vm_size(spec.size), subnet_id=subnet.id
-        )
-        identity_id = None
-        if monitored:  # it may do nothing: the agent only signs in with it
-            identity_id = ManagedIdentity(self, f"nfs-{name}-server-id").id
-        identity_ids = [*filter(None, [identity_id]), *(each.id for each in managed_identities)]
         size_row = vm_size(spec.size)
+        interface = private_interface(
+            self, f"nfs-{name}-nic", name=name, size=size_row, subnet_id=subnet.id
+        )
+        # It may do nothing: the agent only signs in with it.
+        own_ids = [ManagedIdentity(self, f"nfs-{name}-server-id").id] if monitored else []
         machine_name = self.place.name("linux_virtual_machine", name)
         self.virtual_machine = server_vm(
             self,
@@ -186,23 +183,14 @@ class NfsServer(FileSystem, Service):
             serves=name,
             size=size_row,
             interface_id=interface.id,
-            cloud_init=nfs_server_cloud_init(
-                name=name,
-                disks=spec.disks.count,
-                threads=_THREADS_A_CORE * size_row.cores,
-                clients=clients,
-                versions=spec.versions,
-                proxy=self.place.proxy,
-            ),
-            identity_ids=identity_ids,
+            cloud_init=self._cloud_init(subnet.nodes if clients is None else clients),
+            identity_ids=[*own_ids, *(each.id for each in managed_identities)],
             ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
             depends_on=subnet.ready_for(self),
         )
         self.id = self.virtual_machine.id
-        if identity_id:
-            agent_on_machine(
-                self, name, virtual_machine_id=self.virtual_machine.id, identity_id=identity_id
-            )
+        for identity_id in own_ids:
+            agent_on_machine(self, name, virtual_machine_id=self.id, identity_id=identity_id)
         self.disks, attachments = self._disks(lock)
         if spec.backup:
             back_up(
@@ -224,6 +212,16 @@ class NfsServer(FileSystem, Service):
     @staticmethod
     def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
         return {**section, "clients": site.clients, "monitored": site.monitored}
+
+    def _cloud_init(self, clients: Sequence[IPv4Network]) -> str:
+        return nfs_server_cloud_init(
+            name=self._serves,
+            disks=self._spec.disks.count,
+            threads=_THREADS_A_CORE * vm_size(self._spec.size).cores,
+            clients=clients,
+            versions=self._spec.versions,
+            proxy=self.place.proxy,
+        )
 
     def _disks(
         self, lock: bool | None

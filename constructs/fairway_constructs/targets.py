@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
     from fairway_constructs.bastion import Gateway
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init import Mount
     from fairway_constructs.nodes import NodeSpec
     from fairway_constructs.storage import IStorage
     from fairway_constructs.vault import IVault
+    from fairway_core.documents import Model
     from fairway_core.fields import Reach
+    from fairway_core.target import Engine
 
 
 class TakesJobs(Component):
@@ -109,21 +112,44 @@ def node_facts(
     shared = shared_folder(spec.mounts)
     keeps_disks = keeps_disk(spec, single=nodes is None)
     queue = spec.accounts.queue if spec.accounts else None
+    access = SshAccess(
+        host=hosts[0],
+        user=ADMIN_USERNAME,
+        shared=shared or LOCAL_FOLDER,
+        # Without a folder that they share, what is on the first node is nowhere else.
+        others=tuple(hosts[1:]) if shared else (),
+        # A stopped node loses a system disk that is on itself.
+        machines=resource_id if keeps_disks else "",
+        queue=queue.folder if queue else None,
+    )
+    return job_facts(
+        name,
+        "ssh",
+        access,
+        size=spec.size.text,
+        nodes=NodeRange.of(nodes or 1),
+        spot=spec.spot is not None,
+        mounts=spec.mounts,
+    )
+
+
+def job_facts(
+    name: str,
+    engine: Engine,
+    access: Model,
+    *,
+    size: str,
+    nodes: NodeRange,
+    spot: bool,
+    mounts: Sequence[Mount],
+) -> dict[str, Any]:
+    """What a target has beside what is alike in a stack; `access` is the section of its engine."""
     return {
         "name": name,
-        "engine": "ssh",
-        "vm_size": spec.size.text,
-        "nodes": NodeRange.of(nodes or 1),
-        "spot": spec.spot is not None,
-        "mounts": {mount.name: mount.path for mount in spec.mounts},
-        "ssh": SshAccess(
-            host=hosts[0],
-            user=ADMIN_USERNAME,
-            shared=shared or LOCAL_FOLDER,
-            # Without a folder that they share, what is on the first node is nowhere else.
-            others=tuple(hosts[1:]) if shared else (),
-            # A stopped node loses a system disk that is on itself.
-            machines=resource_id if keeps_disks else "",
-            queue=queue.folder if queue else None,
-        ),
+        "engine": engine,
+        "vm_size": size,
+        "nodes": nodes,
+        "spot": spot,
+        "mounts": {mount.name: mount.path for mount in mounts},
+        engine: access,
     }

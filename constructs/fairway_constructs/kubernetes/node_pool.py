@@ -12,7 +12,7 @@ from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
 from fairway_constructs.cdk import Lifecycle, Timeouts
 from fairway_constructs.cloud_init import shared_folder
 from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES
-from fairway_constructs.targets import TakesJobs
+from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog import vm_size
 from fairway_core.environment.kubernetes import MAX_PODS, OS_SKU, NodePool, SpotPool
@@ -103,17 +103,7 @@ class KubernetesNodePool(TakesJobs):
         )
         super().__init__(scope, f"cluster-{name}")
         place = self.place
-        machine = vm_size(spec.size)
-        fixed: dict[str, Any] = {
-            "vm_size": machine.name,
-            "zones": spec.node_zones(place.zone),
-            # It has the images too. They could be on the temporary disk beside a managed one
-            # (`kubelet_disk_type`), but only for subscriptions with the preview feature
-            # Microsoft.ContainerService/KubeletDisk. Source: Cluster API Provider Azure, API
-            # reference, KubeletDiskType; no guide or release note of AKS has it as available.
-            "os_disk_type": "Ephemeral" if spec.has_local_disk else "Managed",
-            "os_disk_size_gb": spec.os_gib,
-        }
+        fixed = _fixed(spec, place.zone)
         # The provider would make a second pool of that size for a while, which no quota has room
         # for.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -129,7 +119,7 @@ class KubernetesNodePool(TakesJobs):
             os_sku=OS_SKU,
             vnet_subnet_id=subnet.id,
             max_pods=MAX_PODS,
-            gpu_driver="None" if machine.gpu else None,
+            gpu_driver="None" if vm_size(spec.size).gpu else None,
             node_labels=_labels(spec),
             node_taints=_taints(name, spec),
             proximity_placement_group_id=spec.proximity_placement_group,
@@ -176,15 +166,29 @@ class KubernetesNodePool(TakesJobs):
             head_tolerations=(SYSTEM_TAINT,),
             **self._jobs,
         )
-        return {
-            "name": self._name,
-            "engine": "kubernetes",
-            "vm_size": spec.size,
-            "nodes": range_,
-            "spot": bool(spec.spot),
-            "mounts": {mount.name: mount.path for mount in mounts},
-            "kubernetes": access,
-        }
+        return job_facts(
+            self._name,
+            "kubernetes",
+            access,
+            size=spec.size,
+            nodes=range_,
+            spot=bool(spec.spot),
+            mounts=mounts,
+        )
+
+
+def _fixed(spec: NodePool, zone: Zone | None) -> dict[str, Any]:
+    """The arguments of which a change replaces the pool."""
+    return {
+        "vm_size": vm_size(spec.size).name,
+        "zones": spec.node_zones(zone),
+        # It has the images too. They could be on the temporary disk beside a managed one
+        # (`kubelet_disk_type`), but only for subscriptions with the preview feature
+        # Microsoft.ContainerService/KubeletDisk. Source: Cluster API Provider Azure, API
+        # reference, KubeletDiskType; no guide or release note of AKS has it as available.
+        "os_disk_type": "Ephemeral" if spec.has_local_disk else "Managed",
+        "os_disk_size_gb": spec.os_gib,
+    }
 
 
 def _counts(spec: NodePool) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
-from fairway_constructs.targets import TakesJobs
+from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_core.catalog import image, vm_size
 from fairway_core.catalog.images import SERVER_IMAGE
 from fairway_core.catalog.tables import look_up
@@ -214,21 +214,22 @@ class _Partition(TakesJobs):
         hosts: Sequence[str],
     ) -> None:
         super().__init__(scope, f"partition-{name}")
-        self._target = {
-            "name": name,
-            "engine": "slurm",
-            "vm_size": spec.size,
-            "nodes": spec.node_range,
-            "spot": spec.spot,
-            "mounts": {mount.name: mount.path for mount in mounts},
-            "slurm": SlurmAccess(
-                host=hosts[0],
-                hosts=tuple(hosts) if len(hosts) > 1 else None,
-                user=ADMIN_USERNAME,
-                partition=name,
-                shared=shared_folder(mounts),
-            ),
-        }
+        access = SlurmAccess(
+            host=hosts[0],
+            hosts=tuple(hosts) if len(hosts) > 1 else None,
+            user=ADMIN_USERNAME,
+            partition=name,
+            shared=shared_folder(mounts),
+        )
+        self._target = job_facts(
+            name,
+            "slurm",
+            access,
+            size=spec.size,
+            nodes=spec.node_range,
+            spot=spec.spot,
+            mounts=mounts,
+        )
 
     def _facts(self) -> dict[str, Any]:
         return self._target
