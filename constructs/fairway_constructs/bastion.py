@@ -15,7 +15,6 @@ from fairway_constructs.azurerm.subnet_network_security_group_association import
 )
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.cloud_init import server_cloud_init
-from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.network_rules import DENY_THE_REST, numbered
 from fairway_constructs.scope import place_of
@@ -240,16 +239,12 @@ class Gateway(Component):
         self.virtual_machine = server_vm(
             self,
             "gateway",
-            name=place.name("linux_virtual_machine", _NAME),
+            name=_NAME,
             role="gateway",
             size=machine,
             interface_id=interface.id,
             cloud_init=server_cloud_init(place.proxy) if place.proxy else None,
+            accounts=accounts,
+            depends_on=depends_on,
         )
         self.range = subnet.range
-        for each in depends_on:
-            self.virtual_machine.node.add_dependency(each)
-        if accounts is not None:
-            accounts_on_machine(
-                self, "gateway", accounts, virtual_machine_id=self.virtual_machine.id
-            )

@@ -174,11 +174,10 @@ class NfsServer(FileSystem, Service):
         )
         # It may do nothing: the agent only signs in with it.
         own_ids = [ManagedIdentity(self, f"nfs-{name}-server-id").id] if monitored else []
-        machine_name = self.place.name("linux_virtual_machine", name)
         self.virtual_machine = server_vm(
             self,
             f"nfs-{name}-server",
-            name=machine_name,
+            name=name,
             role="nfs-server",
             serves=name,
             size=size_row,
@@ -186,7 +185,7 @@ class NfsServer(FileSystem, Service):
             cloud_init=self._cloud_init(subnet.nodes if clients is None else clients),
             identity_ids=[*own_ids, *(each.id for each in managed_identities)],
             ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
-            depends_on=subnet.ready_for(self),
+            ready=subnet.ready_for(self),
         )
         self.id = self.virtual_machine.id
         for identity_id in own_ids:
@@ -196,7 +195,7 @@ class NfsServer(FileSystem, Service):
             back_up(
                 self,
                 f"nfs-{name}",
-                machine_name=machine_name,
+                machine_name=self.place.name("linux_virtual_machine", name),
                 keep_days=spec.backup.keep,
                 at=spec.backup.at,
                 depends_on=[self.virtual_machine, *attachments],

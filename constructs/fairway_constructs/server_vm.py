@@ -14,6 +14,8 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
 )
 from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
 from fairway_constructs.cloud_init import custom_data
+from fairway_constructs.cloud_init.people import accounts_on_machine
+from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.nodes import login_arguments
 from fairway_constructs.scope import place_of
 from fairway_core.catalog.images import SERVER_IMAGE, image
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
+    from fairway_constructs.cloud_init.people import Accounts
     from fairway_core.catalog import VmSize
 
 
@@ -66,21 +69,25 @@ def server_vm(
     host_name: str | None = None,
     ultra_disks: bool = False,
     more_tags: Mapping[str, str] | None = None,
-    depends_on: Sequence[ITerraformDependable] = (),
+    accounts: Accounts | None = None,
+    agent_identity_id: str | None = None,
+    ready: Sequence[ITerraformDependable] = (),
+    depends_on: Sequence[Construct] = (),
 ) -> LinuxVirtualMachine:
-    """The VM behind such an interface.
+    """The VM behind such an interface, made after what its subnet has `ready` and `depends_on`.
 
-    `name` is the VM's whole name in Azure, `role` tells what it is for, and `serves` what it
-    serves. With `ultra_disks` those can be attached to it.
+    `name` is what it is called after the environment, `role` tells what it is for, and `serves`
+    what it serves. With `ultra_disks` those can be attached to it. `accounts` are people's own; the
+    agent of Azure Monitor signs in with the identity `agent_identity_id`, where there is one.
     """
     place = place_of(scope)
     system = image(SERVER_IMAGE)
     common = place.common_of(role, serves)
     common["tags"] = {**(common["tags"] or {}), **(more_tags or {})}
-    return LinuxVirtualMachine(
+    machine = LinuxVirtualMachine(
         scope,
         id,
-        name=name,
+        name=place.name("linux_virtual_machine", name),
         computer_name=host_name,
         **common,
         zone=None if place.zone is None else str(place.zone),
@@ -101,5 +108,12 @@ def server_vm(
         identity=(
             Identity(type="UserAssigned", identity_ids=list(identity_ids)) if identity_ids else None
         ),
-        depends_on=depends_on,
+        depends_on=ready,
     )
+    for each in depends_on:
+        machine.node.add_dependency(each)
+    if accounts is not None:
+        accounts_on_machine(scope, id, accounts, virtual_machine_id=machine.id)
+    if agent_identity_id:
+        agent_on_machine(scope, id, virtual_machine_id=machine.id, identity_id=agent_identity_id)
+    return machine

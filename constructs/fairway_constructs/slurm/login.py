@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Component
-from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import login_cloud_init
-from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_core.catalog import image, vm_size
 from fairway_core.catalog.images import SERVER_IMAGE
@@ -62,7 +60,7 @@ class SlurmLoginNode(Component):
         self.virtual_machine = server_vm(
             self,
             name,
-            name=place.name("linux_virtual_machine", name),
+            name=name,
             host_name=place.name("computer_name_prefix", name),
             role="slurm-login",
             size=machine,
@@ -80,11 +78,7 @@ class SlurmLoginNode(Component):
                 proxy=place.proxy,
             ),
             identity_ids=[foundation.nodes.id, *(each.id for each in managed_identities)],
+            accounts=accounts,
+            agent_identity_id=foundation.nodes.id if monitored else None,
         )
         self.id = self.virtual_machine.id
-        if accounts is not None:
-            accounts_on_machine(self, name, accounts, virtual_machine_id=self.id)
-        if monitored:
-            agent_on_machine(
-                self, name, virtual_machine_id=self.id, identity_id=foundation.nodes.id
-            )

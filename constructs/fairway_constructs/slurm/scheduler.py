@@ -11,10 +11,8 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
 )
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
-from fairway_constructs.cloud_init.people import accounts_on_machine
 from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
 from fairway_constructs.identity import give_role, own_role, subscription_of
-from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
@@ -120,7 +118,7 @@ class SlurmScheduler(Component):
         self.virtual_machine = server_vm(
             self,
             "slurm-scheduler",
-            name=place.name("linux_virtual_machine", _NAME),
+            name=_NAME,
             host_name=host,
             role="slurm-scheduler",
             size=machine,
@@ -137,12 +135,20 @@ class SlurmScheduler(Component):
             ),
             identity_ids=[foundation.scheduler.id],
             more_tags={SLURM_TAG: self.cluster.packages.version},
-            depends_on=subnet.ready_for(self),
+            accounts=self._with_shares(accounts),
+            agent_identity_id=foundation.scheduler.id if monitored else None,
+            ready=subnet.ready_for(self),
+            depends_on=depends_on,
         )
         self.id, self.range = self.virtual_machine.id, subnet.range
-        for each in depends_on:
-            self.virtual_machine.node.add_dependency(each)
-        self._install(foundation, accounts, monitored=monitored)
+        VirtualMachineDataDiskAttachment(
+            self,
+            "slurm-attachment",
+            managed_disk_id=foundation.disk.id,
+            virtual_machine_id=self.id,
+            lun=0,
+            caching="None",
+        )
 
     def partition(self, name: str, *, mounts: Sequence[Mount] | None = None) -> TakesJobs:
         """The partition as a place for jobs; `mounts` are its nodes', where those are not all.
@@ -177,28 +183,12 @@ class SlurmScheduler(Component):
             proxy=self.place.proxy,
         )
 
-    def _install(
-        self, foundation: SlurmFoundation, accounts: Accounts | None, *, monitored: bool
-    ) -> None:
-        """Gives the VM its disk, its people and the agent of Azure Monitor."""
-        machine_id = self.id
-        VirtualMachineDataDiskAttachment(
-            self,
-            "slurm-attachment",
-            managed_disk_id=foundation.disk.id,
-            virtual_machine_id=machine_id,
-            lun=0,
-            caching="None",
-        )
-        if accounts is not None:
-            names = [person.name for person in accounts.people]
-            shared = replace(accounts, shares=share_commands(self.cluster, names))
-            accounts_on_machine(self, "slurm-scheduler", shared, virtual_machine_id=machine_id)
-        if monitored:
-            scheduler_id = foundation.scheduler.id
-            agent_on_machine(
-                self, "slurm-scheduler", virtual_machine_id=machine_id, identity_id=scheduler_id
-            )
+    def _with_shares(self, accounts: Accounts | None) -> Accounts | None:
+        """People's accounts, with those that Slurm keeps of them."""
+        if accounts is None:
+            return None
+        names = [person.name for person in accounts.people]
+        return replace(accounts, shares=share_commands(self.cluster, names))
 
 
 class _Partition(TakesJobs):
