@@ -21,7 +21,7 @@ from fairway_constructs.cdk import Component
 from fairway_constructs.identity import give_role
 from fairway_constructs.network_access import public_addresses
 from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.scope import client_config, unique_name
+from fairway_constructs.scope import subscription_of, unique_name
 from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.vault import key_vault
 from fairway_core.resource_ids import parts_of
@@ -59,7 +59,6 @@ class BatchUserSubscription(Component):
         service_principal: ObjectId,
     ) -> None:
         super().__init__(scope, id)
-        client = client_config(self)
         vault = key_vault(
             self,
             "batch-vault",
@@ -75,7 +74,7 @@ class BatchUserSubscription(Component):
         self.ready = [
             give(
                 "batch-orchestrates",
-                on=f"/subscriptions/{client.subscription_id}",
+                on=subscription_of(self),
                 role_name="Azure Batch Service Orchestration Role",
                 why="Batch makes and deletes the VMs of its pools in this subscription",
             ),

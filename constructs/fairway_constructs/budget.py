@@ -13,7 +13,7 @@ from fairway_constructs.azurerm.consumption_budget_subscription import (
     TimePeriod,
 )
 from fairway_constructs.cdk import Component, Lifecycle
-from fairway_constructs.scope import client_config
+from fairway_constructs.scope import subscription_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,12 +53,11 @@ class Budget(Component):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        subscription_id = client_config(self).subscription_id
         self.budget = ConsumptionBudgetSubscription(
             self,
             id,
             name=place.name("consumption_budget_subscription", *id.split("-")[1:]),
-            subscription_id=f"/subscriptions/{subscription_id}",
+            subscription_id=subscription_of(self),
             amount=amount,
             time_grain="Monthly",
             time_period=TimePeriod(start_date=_THIS_MONTH),

@@ -9,7 +9,7 @@ from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.azurerm.role_definition import Permissions, RoleDefinition
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
-from fairway_constructs.scope import client_config, unique_name
+from fairway_constructs.scope import subscription_of, unique_name
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -192,11 +192,6 @@ class Identity(IIdentity):
             found, name, name=parts["name"], resource_group_name=parts["resource_group"]
         )
         return found
-
-
-def subscription_of(scope: Construct) -> str:
-    """The resource id of the subscription that is deployed to."""
-    return f"/subscriptions/{client_config(scope).subscription_id}"
 
 
 def own_role(

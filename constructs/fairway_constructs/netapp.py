@@ -77,7 +77,7 @@ class NetApp(FileSystem, Service):
             f"netapp-{name}-volume",
             name=place.name("netapp_volume", name),
             **place.common,
-            zone=None if place.zone is None else str(place.zone),
+            zone=place.zone_text,
             account_name=account_name,
             pool_name=pool.name,
             volume_path=folder,

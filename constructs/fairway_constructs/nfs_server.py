@@ -18,7 +18,7 @@ from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.protection import delete_lock, kept
-from fairway_constructs.scope import client_config, once, place_of
+from fairway_constructs.scope import id_in_group, once, place_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_constructs.service import Service
 from fairway_core.catalog import vm_size
@@ -83,19 +83,10 @@ def back_up(
         recovery_vault_name=vault.name,
         # Not the VM's own reference: that is unknown while a VM is being replaced, and
         # Terraform would then give up the backups of the old one.
-        source_vm_id=_machine_id(scope, machine_name),
+        source_vm_id=id_in_group(scope, "Microsoft.Compute/virtualMachines", machine_name),
         backup_policy_id=policy.id,
         lifecycle=kept(scope),
         depends_on=depends_on,
-    )
-
-
-def _machine_id(scope: Construct, machine_name: str) -> str:
-    place = place_of(scope)
-    subscription = client_config(scope).subscription_id
-    return (
-        f"/subscriptions/{subscription}/resourceGroups/{place.resource_group}"
-        f"/providers/Microsoft.Compute/virtualMachines/{machine_name}"
     )
 
 
@@ -255,7 +246,7 @@ class NfsServer(FileSystem, Service):
             f"{self._name}-disk-{lun}",
             name=place.name("managed_disk", self._serves, str(lun)),
             **place.common_of("nfs-disk", self._serves),
-            zone=None if place.zone is None else str(place.zone),
+            zone=place.zone_text,
             storage_account_type=kind.sku,
             create_option="Empty",
             disk_size_gb=spec.gib,

@@ -83,6 +83,11 @@ class Placement:
         return {**self.common, "tags": self.labelled(role, name)}
 
     @property
+    def zone_text(self) -> str | None:
+        """The zone as the provider takes it."""
+        return None if self.zone is None else str(self.zone)
+
+    @property
     def zones(self) -> list[str] | None:
         """The zone as a list, for resources that could span several."""
-        return None if self.zone is None else [str(self.zone)]
+        return None if self.zone_text is None else [self.zone_text]

@@ -146,6 +146,21 @@ def client_config(scope: Construct) -> DataClientConfig:
     return inside.addresses.shared("current", lambda: DataClientConfig(inside.stack, "current"))
 
 
+def subscription_of(scope: Construct) -> str:
+    """The resource id of the subscription that is deployed to."""
+    return f"/subscriptions/{client_config(scope).subscription_id}"
+
+
+def id_in_group(scope: Construct, type: str, name: str) -> str:  # noqa: A002
+    """The id that a resource of that type has, in the group of what is made in `scope`, by its name
+    alone: it is known before the resource is made, and while it is being replaced.
+
+    >>> id_in_group(stack, "Microsoft.Compute/virtualMachines", "h100-vm-data")  # doctest: +SKIP
+    """
+    group = f"{subscription_of(scope)}/resourceGroups/{place_of(scope).resource_group}"
+    return f"{group}/providers/{type}/{name}"
+
+
 def unique_name(scope: Construct, kind: str, *parts: str) -> str:
     """A name of that kind and these parts, which Terraform completes from the subscription's id.
 

@@ -90,7 +90,7 @@ def server_vm(
         name=place.name("linux_virtual_machine", name),
         computer_name=host_name,
         **common,
-        zone=None if place.zone is None else str(place.zone),
+        zone=place.zone_text,
         size=size.name,
         disk_controller_type=size.disk_controller or None,
         additional_capabilities=(

@@ -130,7 +130,7 @@ class SingleVm(TakesJobs):
             name=place.name("linux_virtual_machine", name),
             computer_name=host_name,
             **place.common_of("cluster", name),
-            zone=None if place.zone is None else str(place.zone),
+            zone=place.zone_text,
             size=spec.size.name,
             network_interface_ids=[interface.id],
             capacity_reservation_group_id=spec.capacity_reservation_group_id,

@@ -14,7 +14,8 @@ from fairway_constructs.azurerm.resource_group_template_deployment import (
 )
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
 from fairway_constructs.cdk import Component
-from fairway_constructs.identity import give_role, own_role, subscription_of
+from fairway_constructs.identity import give_role, own_role
+from fairway_constructs.scope import subscription_of
 from fairway_core.catalog.limits import windows_time_zone
 from fairway_core.environment.schedule import minutes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairway_constructs.cdk import Output
@@ -10,7 +11,7 @@ from fairway_constructs.cloud_init.slurm import SlurmNode
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.researchers import serve_page
-from fairway_constructs.scope import client_config
+from fairway_constructs.scope import id_in_group
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.login import SlurmLoginNode
 from fairway_constructs.slurm.scheduler import SlurmScheduler, let_scale
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_stacks.data import DataStack
 
+_SCALE_SETS = "Microsoft.Compute/virtualMachineScaleSets"
 # Whose targets the page can reach: by a person's account, and by its identity.
 _SERVED = ("slurm", "batch")
 
@@ -163,13 +165,7 @@ class SlurmResources:
 
     def _ids(self) -> dict[str, str]:
         """The id that each scale set will have: it needs the scheduler's address, not it theirs."""
-        place = self._stack.place
-        group = (
-            f"/subscriptions/{client_config(self._stack).subscription_id}"
-            f"/resourceGroups/{place.resource_group}"
-        )
+        name_of = partial(self._stack.place.name, "linux_virtual_machine_scale_set")
         return {
-            name: f"{group}/providers/Microsoft.Compute/virtualMachineScaleSets/"
-            + place.name("linux_virtual_machine_scale_set", name)
-            for name in self._partitions
+            name: id_in_group(self._stack, _SCALE_SETS, name_of(name)) for name in self._partitions
         }

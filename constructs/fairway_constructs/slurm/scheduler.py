@@ -12,8 +12,8 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
-from fairway_constructs.identity import give_role, own_role, subscription_of
-from fairway_constructs.scope import place_of
+from fairway_constructs.identity import give_role, own_role
+from fairway_constructs.scope import place_of, subscription_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_constructs.targets import TakesJobs, job_facts

@@ -82,7 +82,7 @@ def _disk(scope: Construct, gib: int) -> ManagedDisk:
         "slurm-disk",
         name=place.name("managed_disk", "slurm-scheduler"),
         **place.common,
-        zone=None if place.zone is None else str(place.zone),
+        zone=place.zone_text,
         storage_account_type="Premium_LRS",
         create_option="Empty",
         disk_size_gb=gib,
