@@ -177,6 +177,21 @@ class TestAttempts:
         look(run, service, again)
         assert run.log_text(0) == "first and its end\nsecond\n"
 
+    @pytest.mark.parametrize("marker", [b"x\n", b"1\n", b"999999999 ab\n", b"\xff\xfe", b"-1 ab"])
+    def test_batch_log_is_copied_whatever_a_task_writes_in_place_of_its_marker(
+        self, run: Run, service: Files, marker: bytes
+    ) -> None:
+        service.say("0", b"one\n")
+        look(run, service)
+        service.node["0", "wd/logs/attempt.txt"] = marker
+        service.say("0", b"two\n")
+        look(run, service, status(started=2.0), status())
+        look(run, service, status("succeeded", started=2.0), status("succeeded"))
+        text = run.log_text(0)
+        assert "one\n" in text
+        assert text.endswith("two\n")
+        assert len(text) < 200
+
     def test_a_marker_of_the_one_before_stays_until_the_node_has_begun(
         self, run: Run, service: Files
     ) -> None:

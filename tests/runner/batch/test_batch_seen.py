@@ -192,6 +192,56 @@ def test_batch_job_that_no_node_could_be_prepared_for_is_ended_once(status: int)
     assert ended == ["r-1"]
 
 
+def test_batch_job_waits_on_where_the_pool_has_lost_the_node_that_was_not_prepared() -> None:
+    """The next that it gets may be better."""
+    info = {"result": "Failure", "failureInfo": {"code": "ScriptFailed"}}
+    preparation = [{"nodeId": "n", "jobPreparationTaskExecutionInfo": info}]
+    account: Any = SimpleNamespace(preparation=lambda _: preparation, nodes=list)
+    own = Poller(account, SimpleNamespace())  # type: ignore[arg-type]
+    found = own._end_unprepared(RunState("queued"), {"id": "r-1", "state": "active"}, ended=False)
+    assert (found.state, "ScriptFailed" in (found.reason or "")) == ("queued", True)
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_batch_run_says_that_its_job_is_disabled_while_tasks_wait(
+    made: Callable[..., Run], others: int
+) -> None:
+    """Asked alone, and as one of many in a list."""
+    runs = [made(f"r-{number}", tasks=2) for number in range(1 + others)]
+    for run in runs:
+        State(run.id, 0, complete=True).write(run)
+    info = {"executionInfo": {"startTime": "2026-01-01T00:00:00Z"}, "state": "running"}
+    tasks = [{"id": "0", **info}, {"id": "1", "state": "active"}]
+    jobs = [{"id": run.id, "state": "disabling"} for run in runs]
+    counts = {"running": 1, "active": 1}
+    account: Any = SimpleNamespace(jobs=lambda: jobs, find_job=lambda name: {"id": name, **jobs[0]})
+    account.tasks, account.task_counts = lambda *_: tasks, lambda _: counts
+    account.task_file = account.preparation = lambda *_: ()
+    look = Poller(account, SimpleNamespace())  # type: ignore[arg-type]
+    look.refresh(runs, logs=False)
+    for run in runs:
+        assert run.state == "running"
+        assert f"az batch job enable --job-id {run.id} " in (run.status.reason or "")
+    for job in jobs:
+        job["state"] = "active"
+    look.refresh(runs, logs=False)
+    assert [run.status.reason for run in runs] == [None] * len(runs)
+
+
+def test_batch_run_says_with_which_reason_somebody_has_ended_its_job(
+    made: Callable[..., Run],
+) -> None:
+    run = made()
+    State(run.id, 0, complete=True).write(run)
+    ended = {**ENDED_JOB["executionInfo"], "terminateReason": "we need the nodes"}
+    account: Any = SimpleNamespace(find_job=lambda _: {**ENDED_JOB, "executionInfo": ended})
+    account.tasks = lambda *_: [{"id": "0", "state": "active"}]
+    storage: Any = SimpleNamespace(blobs=lambda *_: ())
+    Poller(account, storage).refresh([run], logs=False)
+    reason = "its job was ended in Azure Batch: we need the nodes"
+    assert (run.state, run.status.reason) == ("cancelled", reason)
+
+
 TARGET = Target.model_validate(
     {"name": "mine", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": {"pool": "sim"}}
 )
@@ -381,3 +431,18 @@ def test_batch_setup_status_skips_nodes_without_facts(tmp_path: Path) -> None:
     assert (found.node, found.state, found.exit_code) == ("n", "failed", 3)
     assert log.read_text() == "words\n"
     assert poller.setup_status(nodes[:1], account, log, ended=False) == TaskState()
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"garbage{", b"[]", b"{}", b'{"exit_code": 1e999}', b'{"exit_code": "no"}']
+)
+def test_batch_setup_whose_report_a_task_has_replaced_says_nothing(
+    tmp_path: Path, said: bytes
+) -> None:
+    """Tasks run on the node as the user whom the setup ran as."""
+    info = {**PREPARED, "taskRootDirectory": "w"}
+    nodes: list[Any] = [{"nodeId": "n", "jobPreparationTaskExecutionInfo": info}]
+    account: Any = SimpleNamespace(node_file=lambda *_: said)
+    for ended, state in ((False, "running"), (True, "succeeded")):
+        found = poller.setup_status(nodes, account, tmp_path / "log.txt", ended=ended)
+        assert (found.state, found.exit_code) == (state, None)

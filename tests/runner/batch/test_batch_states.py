@@ -133,6 +133,24 @@ def test_batch_completed_task_of_a_cancelled_job_is_cancelled(info: dict[str, An
 
 
 @pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        ("UserTerminate", "cancelled"),
+        ("we need the nodes", "cancelled"),
+        ("MaxWallClockTimeExpiry", "failed"),
+        ("JMComplete", "failed"),
+        ("AllTasksComplete", "failed"),
+    ],
+)
+def test_batch_task_of_a_job_that_a_person_has_ended_elsewhere_is_cancelled(
+    reason: str, state: str
+) -> None:
+    job = {"state": "completed", "executionInfo": {"terminateReason": reason}}
+    info = {"failureInfo": {"code": "TaskEnded"}}
+    assert status("completed", job, result="failure", **info).state == state
+
+
+@pytest.mark.parametrize(
     ("counts", "ended", "expected"),
     [
         ({"queued": 3}, False, "queued"),

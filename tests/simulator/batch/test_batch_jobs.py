@@ -55,6 +55,21 @@ def test_a_terminated_job_leaves_waiting_tasks_active(service: Any, client: Any)
     assert caught.value.error.code == "JobCompleted"
 
 
+def test_batch_job_that_is_being_terminated_does_not_say_why_yet(service: Any, client: Any) -> None:
+    """See termination_reason of BatchJobExecutionInfo in azure-batch."""
+    make(client)
+    add(client, "1", "sleep 300")
+    service.wait_for_task("j", "1", "running")
+    with service._core.account.changed:  # so that it does not end in between
+        job = service._core.account.job("j")
+        service._core.jobs.terminate(job, "enough")
+        found = {**job.wire(), "executionInfo": {**job.info}}
+    assert found["state"] == "terminating"
+    assert "terminateReason" not in found["executionInfo"]
+    service.wait_for_job("j")
+    assert client.get_job("j").execution_info.termination_reason == "enough"
+
+
 def test_a_deleted_job_is_gone_with_its_files(service: Any, client: Any) -> None:
     make(client)
     add(client, "1", "sleep 300")

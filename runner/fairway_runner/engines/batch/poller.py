@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import state_files
+from fairway_agent.records import Fields, Unfit
 from fairway_agent.state_files import TIMED_OUT, Over, RunState, TaskState
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import pools, states
@@ -71,7 +72,7 @@ class Poller:
         if job is None or states.is_being_deleted(job):
             self._write(run, state, {}, RunState("lost", "its job was deleted"))
         elif brief and not logs and not states.has_ended(job):
-            self._write(run, state, {}, self._counted(run, state))
+            self._write(run, state, {}, _held(self._counted(run, state), job))
         else:
             # Brings all of a run up to date with its job.
             ended = states.has_ended(job)
@@ -91,7 +92,7 @@ class Poller:
                 known = replace(known, reason=setup)
             if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
                 known = self._end_unprepared(known, job, ended=ended)
-            self._write(run, state, found, known)
+            self._write(run, state, found, _held(known, job))
         run.note_answer()
 
     def _write(
@@ -141,8 +142,12 @@ class Poller:
         words = {"active": "queued", **{each: each for each in ("running", "succeeded", "failed")}}
         tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
         tasks = dict(Counter(tasks) + Counter(state.done))
-        before = known_state(run.folder) or RunState()
-        return replace(before, state=states.run_state(tasks, ended=False), tasks=tasks, ended=None)
+        known, now = known_state(run.folder) or RunState(), states.run_state(tasks, ended=False)
+        # Why it waited is true no more once it runs, or its job is enabled.
+        stays = known.limit is not None or now == "queued"
+        stays = stays and not (known.reason or "").startswith(states.DISABLED)
+        reason = known.reason if stays else None
+        return replace(known, state=now, reason=reason, tasks=tasks, ended=None)
 
     def _known_to_batch(
         self, run: RunFolder, job: Mapping[str, Any], state: State
@@ -186,6 +191,8 @@ class Poller:
                 reason = pools.why_waiting(self.account, job)
         elif state == "failed":
             reason = next((each.reason for each in found.values() if each.reason), "")
+        elif state == "cancelled" and states.ended_by_person(job) != states.CANCELLED:
+            reason = f"its job was ended in Azure Batch: {states.terminate_reason(job)}"
         return RunState(
             state=state,
             reason=reason or None,
@@ -230,6 +237,12 @@ def limited(known: RunState, over: Over) -> RunState:
     return replace(known, state="failed", exit_code=TIMED_OUT) if known.is_final else known
 
 
+def _held(known: RunState, job: Mapping[str, Any]) -> RunState:
+    """The state of a run of which tasks wait in a job that somebody has disabled."""
+    why = states.why_disabled(job) if (known.tasks or {}).get("queued") else ""
+    return replace(known, reason=why) if why and known.limit is None else known
+
+
 def _is_older(status: TaskState, known: TaskState | None) -> bool:
     """True if another command has meanwhile seen a later attempt, or the end of one that is active
     here."""
@@ -253,7 +266,8 @@ def write_state(run: RunFolder, state: RunState) -> None:
 
 def _unprepared(account: Account, job_id: str) -> tuple[str, bool]:
     """Why nodes could not be prepared for a job, and whether that is all nodes of the pool. Batch
-    keeps such a node from the job without a word, and the job would wait for ever."""
+    keeps such a node from the job without a word, and the job would wait for ever; where the pool
+    has none now, the next may be better."""
     broken = {}
     for node in account.preparation(job_id):
         info = node.get("jobPreparationTaskExecutionInfo") or {}
@@ -265,7 +279,7 @@ def _unprepared(account: Account, job_id: str) -> tuple[str, bool]:
     name, failure = next(iter(broken.items()))
     there = {str(node["id"]) for node in account.nodes()}
     why = f"the node {name} could not be prepared: {states.failure_text(failure)}"
-    return why, there <= broken.keys()
+    return why, bool(there) and there <= broken.keys()
 
 
 def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -> str:
@@ -298,11 +312,11 @@ def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) 
         if str(info["state"]).lower() != "completed" or not root:
             continue  # it goes on, or nothing ran there
         try:
-            code = json.loads(account.node_file(name, f"{root}/wd/setup.json", 0, 4096))
+            said = json.loads(account.node_file(name, f"{root}/wd/setup.json", 0, 4096))
+            last = Fields(said, "what the setup says").whole("exit_code")
             log.write_bytes(account.node_file(name, f"{root}/stdout.txt", 0, _SETUP_LOG))
-        except ServiceError:
-            continue  # the node is gone, and with it what it knew
-        last = int(code["exit_code"])
+        except (ServiceError, ValueError, RecursionError, Unfit):
+            continue  # the node is gone, and with it what it knew; or a task has written over it
         state, end = "failed" if last else "succeeded", states.seconds(info.get("endTime"))
         status = replace(status, state=state, exit_code=last, ended=end)
         if last:

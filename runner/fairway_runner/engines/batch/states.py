@@ -38,6 +38,9 @@ CANCELLED = "cancelled by fairway"
 UNPREPARED = "no node could be prepared"
 """The reason with which a job is ended that all nodes of its pool have given up."""
 
+DISABLED = "its job is disabled"
+"""How the reason begins of a run whose job somebody has disabled."""
+
 PREPARING = "its node is being prepared for the job"
 """The reason of a task that waits for the job preparation of its node."""
 
@@ -57,8 +60,29 @@ def seconds(text: object) -> float | None:
 
 
 def terminate_reason(job: Mapping[str, Any]) -> str:
-    """Why a job has ended, or is about to; "" where it has not."""
+    """Why a job has ended; "" where it has not."""
     return str((job.get("executionInfo") or {}).get("terminateReason") or "")
+
+
+# Any other is what a person has said. Source: BatchJobExecutionInfo.termination_reason of
+# azure-batch.
+_OF_SERVICE = ("AllTasksComplete", "TaskFailed", "MaxWallClockTimeExpiry", "JMComplete", UNPREPARED)
+
+
+def ended_by_person(job: Mapping[str, Any]) -> str:
+    """The reason with which a person has ended a job, by Fairway or elsewhere; "" where nobody
+    has."""
+    reason = terminate_reason(job)
+    return "" if reason in _OF_SERVICE else reason
+
+
+def why_disabled(job: Mapping[str, Any]) -> str:
+    """Why no more tasks of a job begin that somebody has disabled; "" where nobody has. Batch says
+    nothing of it where it tells of tasks and nodes."""
+    if str(job["state"]).lower() not in ("disabling", "disabled"):
+        return ""
+    go_on = f"az batch job enable --job-id {job['id']}"
+    return f"{DISABLED}, or being cancelled: {go_on} lets the rest of its tasks begin"
 
 
 def has_ended(job: Mapping[str, Any]) -> bool:
@@ -112,7 +136,7 @@ def task_status(
     if before is not None and before.started == started:
         status = replace(status, gpus=before.gpus, cores=before.cores, part=before.part)
     view = _view(task, job, timeout, requeued=bool(status.requeues))
-    by_person = cancelled or terminate_reason(job) == CANCELLED
+    by_person = cancelled or bool(ended_by_person(job))
     is_cancelled = by_person and view.state == "failed" and is_ended_early(info)
     if before is not None and before.is_final and before.ended == view.ended:
         is_known = before.state == "cancelled" or not is_cancelled

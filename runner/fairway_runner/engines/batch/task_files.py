@@ -10,6 +10,7 @@ that was completed ended, so that one that was cut off leaves nothing twice.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ _CHUNK = 8 << 20
 _PRINTED = "stdout.txt"
 _SUBTASK_TAIL = 64 << 10
 _MOST_SAMPLED = 64  # tasks at a look: each costs two requests
+_MARKER = re.compile(r"[0-9]{1,4} \S{1,64}")
 _LATEST = 253_402_300_800.0  # seconds since 1970, the year 10000
 
 
@@ -76,9 +78,11 @@ class TaskFiles:
 
     def marker(self, task: int, *, ended: bool) -> str:
         """The marker that the node wrote when the last attempt began: its number and a unique text,
-        or "". The service's own counts do not change when a node is preempted."""
+        or "", also where the task has written anything else there. The service's own counts do not
+        change when a node is preempted."""
         data = self.read(task, "wd/logs/attempt.txt", ended=ended)
-        return (data or b"").decode(errors="replace").strip()
+        text = (data or b"").decode(errors="replace").strip()
+        return text if _MARKER.fullmatch(text) else ""
 
 
 # --- logs -------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ class Job(Entity):
         self.slot_counts = dict(self.counts)
         self._told = (dict(self.counts), dict(self.counts))
         self.info: dict[str, Any] = {"startTime": now, "poolId": self.pool_id}
+        self.reason = ""
+        """The reason with which it is being terminated."""
         self.deadline: float | None = None
         """The POSIX time at which its wall-clock time is over."""
         self.prepared: dict[str, Any] = {}

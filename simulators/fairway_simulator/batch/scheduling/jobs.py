@@ -45,7 +45,7 @@ class JobEnds:
             raise ServiceError(409, "JobCompleted")
         if job.state in {"terminating", "deleting"}:
             raise ServiceError(409, "JobBeingTerminated")
-        job.info["terminateReason"] = reason
+        job.reason = reason
         job.become("terminating", self._account.clock.now())
         self._close(job)
 
@@ -89,7 +89,8 @@ class JobEnds:
                 for node in pool.nodes.values():
                     shutil.rmtree(node.folder / "workitems" / job.id, ignore_errors=True)
         else:
-            job.info["endTime"] = now
+            # Not before: see termination_reason of BatchJobExecutionInfo in azure-batch.
+            job.info |= {"endTime": now, "terminateReason": job.reason}
             job.become("completed", now)
 
     def _executions(self, job: Job) -> list[Attempt]:
