@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import Depends, FastAPI, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
 import fairway_core
 from fairway_core.environment.selection import known_environments
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_core.schema import schema_of
+from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.accounting import BY
 from fairway_runner.runs.log_lines import LogFile
 from fairway_runner.runs.report.data import compare
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
     Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
 Endpoint = Any
+
+
+class _AnyPath(PathConvertor):
+    regex = r"[\s\S]*"  # the name of an output may have an end of line in it
+
+
+register_url_convertor("path", _AnyPath())
 
 _REFUSALS = {
     401: "the token is missing or invalid",
@@ -71,6 +80,10 @@ def call(
 
     async def allowed(request: Request) -> None:
         require(action, request.url.path)
+        _refuse_unknown(request)
+        if method == "POST" and body is None and await request.body() not in (b"", b"{}"):
+            hint = "its values stand in the address, such as `?task=1`"
+            raise UserError.of("bad-request", "this call takes no body", hint)
 
     good: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in headers}
     responses: dict[int | str, dict[str, Any]] = {status: {"headers": good} if good else {}}
@@ -99,6 +112,18 @@ def call(
         return function
 
     return register
+
+
+def _refuse_unknown(request: Request) -> None:
+    """UserError for a value in the address that the call does not have: without it a misspelt
+    filter would answer with everything, and a misspelt task would cancel the run."""
+    known = set[str]()
+    for each in request.scope["route"].dependant.query_params:
+        fields = getattr(each.field_info.annotation, "model_fields", None)
+        known |= {each.alias} if fields is None else fields.keys()
+    for name in request.query_params.keys() - known:
+        message = f"this call has no value `{name[:60]}`"
+        raise UserError.of("bad-value", message, did_you_mean(name, known) if known else "")
 
 
 _TEXT = {"type": "string"}

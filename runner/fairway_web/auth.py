@@ -112,6 +112,10 @@ class ByToken:
         if found is not None and self.is_token(found.value):
             return ALONE
         hint = "open the address that `fairway serve` printed"
+        if given or found is not None:
+            message = "this is not the token of this server, which has a new one at each start"
+            hint += ", or take `token` of its .fairway/serve.json"
+            raise Refused(401, "bad-token", f"{message}: {hint}")
         raise Refused(401, "no-token", f"the token of this server is missing: {hint}")
 
     def is_token(self, given: str) -> bool:

@@ -218,9 +218,10 @@ def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
 
 def _output_files(run: Run) -> Iterator[dict[str, Any]]:
     for index in range(run.record.tasks):
-        base, task = run.task_folder(index) / "outputs", run.task_name(index)
+        base, task = (run.task_folder(index) / "outputs").resolve(), run.task_name(index)
         for path in files_of(base):
-            if not path.is_symlink():
+            # A link to the newest of some files is one of them; one that leads out is none.
+            if not path.is_symlink() or path.resolve().is_relative_to(base):
                 relative = f"{task}/{path.relative_to(base).as_posix()}"
                 yield {"path": relative, "size": path.stat().st_size}
 

@@ -7,6 +7,7 @@ its templates are somebody's. That process submits it too.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.documents import Document, Model, text_of
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
+from fairway_runner.jobs.job import JOB_NAME
 from fairway_runner.jobs.job_file import job_of_text
 from fairway_runner.jobs.project_files import confined, is_code_of, sent
 from fairway_runner.runs.store import Run, RunStore
@@ -125,7 +127,7 @@ def _render(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
 
 
 def job_name(asked: Asked) -> str:
-    """The name of a job, or one in its place: the findings about it are told elsewhere."""
+    """The name of a job, or one in its place: what is wrong with it is found with the rest."""
     return look_at_job(_name, asked)
 
 
@@ -135,7 +137,7 @@ def _name(asked: Asked) -> str:
     except UserError:
         return "job"
     name = data.get("name") if isinstance(data, dict) else None
-    return name if isinstance(name, str) else "job"
+    return name if isinstance(name, str) and re.fullmatch(JOB_NAME, name) else "job"
 
 
 def _submit(base: Path, who: RequestContext, asked: Asked) -> tuple[str, str, Sequence[Finding]]:

@@ -178,8 +178,9 @@ class Server:
 
     def post(self, path: str, body: object = None, query: Query = ()) -> Any:
         """The data of a call that acts; it may take as long as the action."""
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.data(self.answer("POST", path, query, content))
+        if not isinstance(body, bytes):
+            body = b"" if body is None else json.dumps(body).encode()
+        return self.data(self.answer("POST", path, query, body))
 
     def answer(self, method: str, path: str, query: Query = (), body: bytes = b"") -> Answer:
         """The answer of a call, with its headers."""

@@ -34,7 +34,8 @@ _SHELL_KEEPS = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
 _SHELL_KEEPS |= {"BASHPID", "DIRSTACK", "FUNCNAME", "GROUPS", "IFS", "LINENO", "RANDOM"}
 _SHELL_KEEPS |= {"EPOCHREALTIME", "EPOCHSECONDS", "SECONDS", "SRANDOM", "_"}
 
-_JOB_NAME = r"[a-z][a-z0-9-]{0,39}"
+JOB_NAME = r"[a-z][a-z0-9-]{0,39}"
+"""The form of a job's name."""
 _SECRET_SOURCE = r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}"  # noqa: S105 - how one is named
 
 
@@ -144,11 +145,11 @@ ExcludedPattern = Annotated[str, AfterValidator(_excluded)]
 JobName = Annotated[
     str,
     written_like(
-        _JOB_NAME,
+        JOB_NAME,
         "cannot name a job",
         "up to 40 lower-case letters, digits and hyphens, the first of them a letter",
     ),
-    written_as(_JOB_NAME),
+    written_as(JOB_NAME),
 ]
 VariableName = Annotated[str, AfterValidator(_variable)]
 ProgramText = Annotated[str, AfterValidator(_program_text)]

@@ -146,7 +146,7 @@ _LONG = b"x" * (LARGEST_BODY + 1)
 # By the words of the table: what the refusal says, and requests that are refused so.
 _TRIED: dict[str, tuple[str, list[Callable[[TestClient], Any]]]] = {
     "no token, or another": (
-        "the token of this server is missing",
+        "the token of this server",
         [
             *(_get(path, Authorization="") for path in ADDRESSES),
             *(_get("/", Authorization=each) for each in ("Bearer", "Bearer other", _TOKEN)),

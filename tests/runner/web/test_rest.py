@@ -218,8 +218,13 @@ def test_outputs_and_no_other_file(client: TestClient, make_run: MakeRun) -> Non
     kept.mkdir(parents=True)
     (kept / "page.html").write_text("<script>steal()</script>")
     (kept / "leak").symlink_to("/etc/passwd")
+    (kept / "newest").symlink_to("page.html")
+    (kept / "two\nlines").write_text("x")
     listed = client.get("/api/v1/runs/job-a/outputs").json()
-    assert listed == [{"path": "0/model/page.html", "size": 24}]
+    found = {each["path"].removeprefix("0/model/"): each["size"] for each in listed}
+    assert found == {"newest": 24, "page.html": 24, "two\nlines": 1}
+    assert client.get("/api/v1/runs/job-a/outputs/0/model/two%0Alines").text == "x"
+    assert client.get("/api/v1/runs/job-a/outputs/0/model/newest").text.startswith("<script>")
     answer = client.get("/api/v1/runs/job-a/outputs/0/model/page.html")
     assert answer.text == "<script>steal()</script>"
     assert answer.headers["content-type"] == "application/octet-stream"
@@ -285,6 +290,28 @@ def test_rest_api_answers_409_to_impossible_action(client: TestClient, make_run:
     answer = client.post("/api/v1/runs/job-a/retry")
     assert answer.status_code == 409
     assert answer.json()["findings"][0]["message"] == "every task of job-a succeeded"
+
+
+@pytest.mark.parametrize(
+    ("call", "content", "message"),
+    [
+        ("GET runs?tsak=1", "", "no value `tsak`"),
+        ("GET runs?status=failed", "", "no value `status`"),
+        ("GET runs/job-a?task=1", "", "no value `task`"),
+        ("POST runs/job-a/cancel?tsak=1", "", "no value `tsak`"),
+        ("POST runs/job-a/cancel", '{"task": 1}', "takes no body"),
+        ("POST runs/job-a/retry", "task=1", "takes no body"),
+        ("POST check?file=job.yaml", '{"job": "name: x"}', "no value `file`"),
+    ],
+)
+def test_a_value_that_a_call_does_not_have_is_refused(
+    client: TestClient, make_run: MakeRun, call: str, content: str, message: str
+) -> None:
+    make_run("job-a", [{}, {"state": "failed"}], "failed")
+    method, path = call.split()
+    answer = client.request(method, f"/api/v1/{path}", content=content)
+    assert answer.status_code == 422
+    assert message in answer.json()["findings"][0]["message"]
 
 
 def test_metrics_for_prometheus(

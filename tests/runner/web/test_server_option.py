@@ -205,7 +205,7 @@ def test_server_option_reads_the_token_from_environment_file_or_record(
     file.write_text(f"{token}\n")
     assert fairway(tmp_path, *words)[0] == 0
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "wrong")
-    ends(fairway(tmp_path, *words), 2, "the token of this server is missing")
+    ends(fairway(tmp_path, *words), 2, "this is not the token of this server")
 
 
 @pytest.fixture
