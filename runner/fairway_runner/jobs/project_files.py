@@ -108,6 +108,11 @@ def known_git() -> Mapping[str, Any] | None:
     return None if origin is None else origin.git
 
 
+def is_sent() -> bool:
+    """True while a job is looked at that was sent to this machine."""
+    return _origin.get() is not None
+
+
 @contextmanager
 def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
     """Sets the origin of sent code for the snapshot of an earlier run by its provenance."""
@@ -127,7 +132,7 @@ def is_own(path: Path) -> bool:
 
 def require_lasting(directory: str) -> None:
     """UserError for checkpoints beside the job's file, where that was sent."""
-    if _origin.get() is not None:
+    if is_sent():
         copy = "the copy of the code that was sent"
         message = f"`checkpoint.directory`: `{directory}` would be in {copy}"
         hint = "write an absolute path on the server's machine, or MOUNT:PATH"

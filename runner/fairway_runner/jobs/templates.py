@@ -175,7 +175,7 @@ def find_template(name: str, job_folder: Path) -> Path:
         raise FieldError(f"`{name}` does not name a template", hint)
     if not exists:
         names = [str(each.relative_to(root)) for each in path.parent.glob("*" + SUFFIX)]
-        message = f"there is no template `{name}` in {job_folder}"
+        message = f"there is no template `{name}` in the job's folder"
         raise FieldError(message, did_you_mean(name, names) or _LIST)
     return path
 

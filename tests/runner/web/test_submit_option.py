@@ -169,6 +169,18 @@ def test_options_and_files_that_no_server_takes(send: Ask, laptop: Path) -> None
         ends(send(*words), 2, message, printed="")
 
 
+def test_what_is_missing_on_the_server_is_not_looked_for_on_the_laptop(
+    send: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WORD", raising=False)
+    done = send("job.yaml", "-s", "secrets.KEY=env:WORD")
+    ends(done, 2, "WORD is not set on the server", "use keyvault:NAME")
+    assert "read -rs" not in done[2]
+    done = send("job.yaml", "-s", "template=./none.sh.j2")
+    ends(done, 2, "there is no template `./none.sh.j2` in the job's folder")
+    assert ".fairway" not in done[2]
+
+
 def test_more_code_than_a_server_takes_is_not_sent(
     send: Ask, laptop: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
