@@ -8,6 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
+from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -28,6 +29,8 @@ from fairway_web.runs import RunQuery
 from fairway_web.threads import acting, checking, reading, site_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jinja2 import Environment
     from starlette.requests import Request
 
@@ -55,10 +58,14 @@ def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
 
 def fragment(name: str, /, **facts: Any) -> HTMLResponse:
     """The part of a page that changes: its block `fragment`."""
+    return HTMLResponse(_part(name, facts))
+
+
+def _part(name: str, facts: Mapping[str, Any]) -> Markup:
     template = _templates().get_template(name)
     asks = {"person": request_context().person, "may": may}
     block = template.blocks["fragment"]
-    return HTMLResponse("".join(block(template.new_context({**facts, **asks}))))
+    return Markup("".join(block(template.new_context({**facts, **asks}))))  # noqa: S704 - it escapes
 
 
 def problem_page(error: UserError, status: int) -> HTMLResponse:
@@ -109,7 +116,7 @@ async def run_sections(request: Request) -> Response:
     run = site.runs.find(request.path_params["run"])
     site.refresher.watch(run.id)
     is_final = run.status.is_final  # before the sections: they show no less than that
-    answer = HTMLResponse(await reading(sections, run))
+    answer = HTMLResponse(await reading(_sections, run))
     answer.headers["Fairway-Final"] = "yes" if is_final else "no"
     return answer
 
@@ -146,6 +153,15 @@ async def act_on_runs(request: Request) -> Response:
     return RedirectResponse(f"/runs/{names[0]}" if len(names) == 1 else "/", 303)
 
 
+def _sections(run: Run) -> Markup:
+    """The sections of a run's report, or why there are none: its log, its outputs and its buttons
+    are there all the same."""
+    try:
+        return sections(run)
+    except UserError as error:
+        return _part("problem.html.j2", {"title": run.id, "findings": error.findings})
+
+
 def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
     # The state is read first, so that what is followed from here on misses nothing.
     is_final = run.status.is_final
@@ -167,7 +183,7 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
         "again": not has_steps(run.folder),
         "script": script,
         "facts": {"run_id": run.id, "state": run.state, **action_facts(run)},
-        "sections": sections(run),
+        "sections": _sections(run),
         "log": log,
         "log_query": urlencode({"task": task, **({"rank": rank} if rank else {})}),
         "is_cut": max(log.ends) > logs.MOST // len(log.ends),

@@ -158,7 +158,8 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
         edge = {"before": repr(last.record.created), "behind": last.id}
         kept = query.model_dump(exclude_defaults=True, exclude={"fresh"}) | edge
         older = urlencode(kept, doseq=True)
-    return Page([listed(each, columns) for each in reversed(chosen)], older, found.findings)
+    facts = [listed(each, columns, found.findings) for each in reversed(chosen)]
+    return Page(facts, older, found.findings)
 
 
 def compared(runs: Runs, names: Sequence[str]) -> tuple[list[Run], int]:

@@ -116,7 +116,8 @@ def list_(
             facts, wrong = remote.listed(wanted, shown, limit, order, descending=reverse)
         else:
             found = select(store, wanted, limit, order, descending=reverse, refresh=refresh)
-            facts, wrong = [listed(each, shown) for each in found.runs], found.findings
+            wrong = found.findings
+            facts = [listed(each, shown, wrong) for each in found.runs]
         return facts, [*wrong, *_empty(facts, shown)]
 
     if watch:

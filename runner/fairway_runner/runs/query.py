@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -94,14 +94,21 @@ class Column:
             return values[0] if values else None
         return [min(values), max(values)]
 
-    def ordered(self, runs: Sequence[Found], *, descending: bool = False) -> list[Found]:
-        """The runs by this column; those without a value come first, either way."""
-        return by_value([(self.value(*each), each) for each in runs], descending=descending)
+    def known(self, run: Run, status: RunState, findings: list[Finding]) -> Any:
+        """Its value for a run; None where it cannot be read, which goes to the findings: one run
+        keeps nobody from seeing the others."""
+        try:
+            return self.value(run, status)
+        except UserError as error:
+            found = [replace(each, message=f"{run.id}: {each.message}") for each in error.findings]
+            findings += [each for each in found if each not in findings]
+            return None
 
 
-def listed(found: Found, columns: Sequence[Column]) -> dict[str, Any]:
-    """The facts of a run in a list, and under `columns` those that were asked for."""
-    shown = {column.title: column.value(*found) for column in columns}
+def listed(found: Found, columns: Sequence[Column], findings: list[Finding]) -> dict[str, Any]:
+    """The facts of a run in a list, and under `columns` those that were asked for; see
+    `Column.known` for the findings."""
+    shown = {column.title: column.known(*found, findings) for column in columns}
     return run_facts(*found) | ({"columns": shown} if columns else {})
 
 
@@ -210,7 +217,8 @@ def select(
             break
     listing.runs.reverse()
     if sort is not None:
-        listing.runs = sort.ordered(listing.runs, descending=descending)
+        valued = [(sort.known(*each, listing.findings), each) for each in listing.runs]
+        listing.runs = by_value(valued, descending=descending)
         listing.runs = listing.runs[-limit:] if limit else listing.runs
     return listing
 

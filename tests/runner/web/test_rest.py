@@ -2,13 +2,18 @@
 
 import json
 import os
+import re
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from running import MakeRun, RunFairway
 from starlette.testclient import TestClient
 
+from fairway_agent.metric_logs import values_of
+from fairway_core.findings import UserError
 from fairway_runner.runs.store import Run
 from fairway_web import runs as web_runs
 from fairway_web import threads
@@ -335,3 +340,29 @@ def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> 
     assert [run["run_id"] for run in client.get("/api/v1/runs").json()] == ["job-a"]
     assert client.get("/metrics").status_code == 200
     assert client.get("/api/v1/runs/job-b").status_code == 422
+
+
+def test_a_slow_metric_hides_no_other_run_and_not_the_log_of_its_own(
+    client: TestClient, make_run: MakeRun, here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As somebody's pattern is stopped after some seconds, and each log of its run too."""
+    make_run("job-a", [{"log": "loss=0.5\n"}], metrics={"loss": "loss=([0-9.]+)"}, created=2e9)
+    make_run("job-b", [{"log": "aaab\n"}], metrics={"loss": "(?:a+)+([0-9])"}, created=1e9)
+
+    def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Any:
+        if "a+" in pattern.pattern:
+            raise UserError.of("slow-metric", "the pattern was stopped", "avoid repetition")
+        return values_of(pattern, texts)
+
+    monkeypatch.setattr("fairway_runner.runs.metrics.search", search)
+    answer = client.get("/api/v1/runs?columns=metric:loss")
+    values = {each["run_id"]: each["columns"]["metric:loss"] for each in answer.json()}
+    assert values == {"job-a": 0.5, "job-b": None}
+    assert "job-b: the pattern was stopped" in answer.headers["findings"]
+    code, printed, said = here("list", "--sort", "metric:loss", "--columns", "metric:loss")
+    assert (code, "job-a" in printed, "job-b" in printed) == (0, True, True)
+    assert said.count("job-b: the pattern was stopped") == 1
+    page = client.get("/runs/job-b").text
+    assert "the pattern was stopped" in page
+    assert ">aaab\n</pre>" in page
+    assert "the pattern was stopped" in client.get("/runs/job-b/sections").text
