@@ -162,5 +162,3 @@ class Component(Construct):
     def node(self) -> Node:
         """Its place in the tree; `node.add_dependency(other)` holds for all that is below it."""
         return super().node
-
-    terraform_address = ""
