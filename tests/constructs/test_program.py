@@ -286,9 +286,9 @@ def test_people_get_roles_as_identities_do(tmp_path: Path) -> None:
     guest = az.People(
         lab, "guest", object_id="66666666-2222-3333-4444-555555555555", principal_type="User"
     )
-    other = az.Cluster(
-        az.Construct(lab, "other"), "box", size="Standard_NC24ads_A100_v4", network=net
-    )
+    beside = az.Construct(lab, "other")
+    az.place_in_group(beside, environment="other", location="westeurope", zone=2, ssh_keys=[KEY])
+    other = az.Cluster(beside, "box", size="Standard_NC24ads_A100_v4", network=net)
     assert net.bastion is not None
     net.bastion.grant_connect(team, [box, other])
     storage.grant_read(team)
@@ -797,6 +797,30 @@ def test_scope_that_is_no_construct_is_refused(made: Any) -> None:
     own = type("Own", (made,), {"TYPE": "azurerm_own"})
     with pytest.raises(UserError, match="is a SimpleNamespace, and no construct"):
         own(SimpleNamespace(), **arguments[made])
+
+
+def test_app_makes_its_folder_with_those_above_it(tmp_path: Path) -> None:
+    az.App(outdir=str(tmp_path / "build/lab.out"))
+    assert (tmp_path / "build/lab.out").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"file/lab\.out: Not a directory"):
+        az.App(outdir=str(tmp_path / "file/lab.out"))
+
+
+def test_two_resources_of_one_name_are_refused_in_one_group_alone(tmp_path: Path) -> None:
+    def make(folder: Path, apart: bool) -> az.App:
+        app, lab = _lab(folder)
+        beside = az.Construct(lab, "beside")
+        if apart:
+            az.place_in_group(beside, environment="other", location="westeurope")
+        for scope in (lab, beside):
+            az.Vault(scope, allowed=["203.0.113.0/24"])
+        return app
+
+    with pytest.raises(UserError, match=r"azurerm_key_vault\.\w+ has the name `lab-kv") as caught:
+        make(tmp_path / "one", apart=False).synth()
+    assert {each.id for each in caught.value.findings} == {"name-taken"}
+    make(tmp_path / "two", apart=True).synth()
 
 
 @pytest.mark.parametrize("made", [az.Component, az.Resource])

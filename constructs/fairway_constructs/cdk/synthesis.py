@@ -32,6 +32,17 @@ _raised: list[UserError] = []
 class App(CdktfApp):
     """The root of all stacks; `synth` writes them below `outdir`, and raises what is refused."""
 
+    def __init__(
+        self, *, outdir: str | None = None, hcl_output: bool = False, **options: Any
+    ) -> None:
+        if outdir:
+            try:  # with the folders above it, which cdktf does not make
+                Path(outdir).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                message = f"{outdir}: {error.strerror}"
+                raise UserError.of("no-outdir", message, "name another `outdir`") from None
+        super().__init__(outdir=outdir, hcl_output=hcl_output, **options)
+
     def synth(self) -> None:
         """Writes `stacks/NAME/cdk.tf.json` of each stack, or `cdk.tf` with `hcl_output`.
 

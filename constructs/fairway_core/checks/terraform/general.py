@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import takes_tags
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.terraform.stack import each, every
+from fairway_core.checks.terraform.stack import Resources, each, every
 from fairway_core.findings import Severity
 from fairway_core.naming import name_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Hashable, Iterator, Mapping
 
 REQUIRED_TAGS = ("environment", "managed-by")
 """On every resource, so that what it belongs to and what made it can be found."""
@@ -67,6 +67,51 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
         )
     if not rule.signs and not rule.accepts(known):
         yield Fault(f"Azure does not accept `{name}`", rule.takes, ("name",))
+
+
+@check("name-taken", Severity.ERROR, Subject.TERRAFORM)
+def name_taken(resources: Resources) -> Iterator[Fault]:
+    """A name that two resources of one kind would have in one place, where Azure has it once.
+
+    Terraform would find the second there already, or change the first to be it.
+
+    Wrong:
+        azurerm_network_security_group.train: {name: lab-nsg, resource_group_name: lab-rg}
+        azurerm_network_security_group.tools: {name: lab-nsg, resource_group_name: lab-rg}
+
+    Right:
+        azurerm_network_security_group.train: {name: lab-nsg, resource_group_name: lab-rg}
+        azurerm_network_security_group.tools: {name: lab-nsg, resource_group_name: lab-tools-rg}
+    """
+    taken: dict[Hashable, str] = {}
+    for (type_, name), given in every(resources):
+        arguments = given["arguments"]
+        if not isinstance(arguments.get("name"), str):
+            continue
+        place = _place(arguments)
+        address = f"{type_}.{name}"
+        first = taken.setdefault((type_, arguments["name"].lower(), place), address)
+        if first != address:
+            yield Fault(
+                f"{first} has the name `{arguments['name']}` already",
+                "name one of the two otherwise, or put it in another resource group: "
+                "place_in_group of a program, with another `environment`",
+                (type_, name, "name"),
+            )
+
+
+def _place(arguments: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """What may tell two resources of one name apart: the group and the resources they are part of.
+
+    Without a group any id may be that of the resource around.
+    """
+    ends = ("_name",) if "resource_group_name" in arguments else ("_name", "_id", "scope")
+    several = ("provider", "count", "for_each")
+    return frozenset(
+        (argument, str(value))
+        for argument, value in arguments.items()
+        if argument.endswith(ends) or argument in several
+    )
 
 
 _BROAD_ROLES = frozenset({"Owner", "Contributor", "User Access Administrator"})
