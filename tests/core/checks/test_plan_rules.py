@@ -432,6 +432,35 @@ def test_plan_rules_do_not_warn_of_a_narrow_grant_to_an_own_identity() -> None:
     assert found(new, own=(), principal_id=True, scope=True) == []
 
 
+@pytest.mark.parametrize(("role", "wider"), [("Reader", False), ("Contributor", True)])
+def test_plan_rules_do_not_warn_of_a_role_on_a_resource_that_is_made_again(
+    role: str, wider: bool
+) -> None:
+    """A VM that is replaced gets the role that it had for stopping itself once more."""
+    before = {**GRANT, "role_definition_name": "Reader"}
+    before["scope"] = f"{LAB}/providers/Microsoft.Compute/virtualMachines/a"
+    after = {**before, "role_definition_name": role, "scope": None}
+    again = _resource(ASSIGNED, before, after, "delete create", after_unknown={"scope": True})
+    assert [one.id for one in _check(again, own=("a",))] == ["wider-grant"] * wider
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_plan_rules_do_not_warn_of_rules_that_go_with_their_subnet(kept: bool) -> None:
+    """A Bastion that is switched off takes its subnet and its rules with it."""
+    gone = [
+        _resource("azurerm_subnet", {"id": "/N/subnets/A"}, None, "delete"),
+        _resource(GROUP, {"id": "/g", "security_rule": [DENY]}, None, "delete"),
+        _resource(
+            TO_GROUP,
+            {"subnet_id": "/N/subnets/b" if kept else "/n/subnets/a"}
+            | {"network_security_group_id": "/g"},
+            None,
+            "delete",
+        ),
+    ]
+    assert [one.id for one in _check(*gone)] == ["network-opened"] * 2 * kept
+
+
 def test_no_message_repeats_a_secret() -> None:
     for type_, key, value, id_ in (
         (RULES, "source_address_prefix", "52.1.2.3", "network-opened"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog.terraform_types import is_broad_role, open_when
 from fairway_core.checks.check import Fault, Subject, check
+from fairway_core.checks.resource_change import lower_text
 from fairway_core.findings import Severity
 from fairway_core.json_values import blocks, first, listed
 from fairway_core.review.attributes import HIDDEN, masked
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 
 _GROUP, _RULE = "azurerm_network_security_group", "azurerm_network_security_rule"
-_ASSOCIATIONS = frozenset(
-    {
-        "azurerm_network_interface_security_group_association",
-        "azurerm_subnet_network_security_group_association",
-    }
-)
+# What the rules of a group hold for, and the attribute that names it.
+_ASSOCIATIONS = {
+    "azurerm_network_interface_security_group_association": "network_interface_id",
+    "azurerm_subnet_network_security_group_association": "subnet_id",
+}
+_HOMES = ("azurerm_network_interface", "azurerm_subnet")
 _OF_NETWORKS = (_GROUP, _RULE, *_ASSOCIATIONS)
 # Blocks of accounts, vaults and registries that say who gets in; Batch has blocks in one.
 _FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
@@ -39,10 +40,31 @@ _KEEP = "keep what creates it in the environment file"
 
 
 def _changes(changes: Changes) -> Iterator[Occurrence]:
+    gone = {id(each) for each in _gone_with_their_homes(changes)}
     for change in changes:
-        if change.acts and _may_open(change):
+        if change.acts and _may_open(change) and id(change) not in gone:
             sides = {side: _looked_at(change, side) for side in ("before", "after")}
             yield (change.address,), {"address": change.address, "type": change.type, **sides}
+
+
+def _gone_with_their_homes(changes: Changes) -> Iterator[ResourceChange]:
+    """Yields the deleted associations of subnets and interfaces that are deleted too, and the
+    deleted groups that held for nothing else: where nothing is left, nothing opens."""
+    ending = [each for each in changes if each.actions == ["delete"]]
+    homes = {lower_text(each.before, "id") for each in ending if each.type in _HOMES}
+    still_used = set()
+    for each in ending:
+        if each.type in _ASSOCIATIONS:
+            if lower_text(each.before, _ASSOCIATIONS[each.type]) in homes:
+                yield each
+            else:
+                still_used.add(lower_text(each.before, "network_security_group_id"))
+    if homes:
+        yield from (
+            each
+            for each in ending
+            if each.type == _GROUP and lower_text(each.before, "id") not in still_used
+        )
 
 
 def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
@@ -297,7 +319,9 @@ def _granted(
     over = after.get("scope") or "a scope that is known after apply"
     who = after.get("principal_id") or "an identity that is known after apply"
     broad = ", which is a broad role" if is_broad_role(str(role)) else ""
-    if own and not before and not broad:
+    # Where the scope is a resource that is made again, the role on it is too.
+    same_scope = {**after, "scope": after.get("scope") or before.get("scope")}
+    if own and not broad and not (before and _is_wider(before, same_scope)):
         return
     message = f"`{address}` would give {role} over {over} to {who}{broad}"
     yield message, "assign the narrowest role at the smallest scope that works"
