@@ -39,8 +39,8 @@ class Subject(StrEnum):
     """`resources` and `outputs` of a synthesized stack, without nulls and comments, and what was
     `asked` for."""
     PLAN = "plan"
-    """Its `changes`, those in the plans of `others`, and the ids of the environment's `own`
-    identities."""
+    """Its `changes`, those of its `outputs` by their names, those in the plans of `others`, and the
+    ids of the environment's `own` identities."""
     JOB = "job"
     """The `job` as plain data, with no more than its file says, and its `target`."""
 

@@ -139,6 +139,7 @@ def check_plan(
 
     parts = {
         "changes": tuple(map(ResourceChange.of, plan.get("resource_changes", ()))),
+        "outputs": plan.get("output_changes") or {},
         "others": tuple(map(ResourceChange.of, others)),
         "own": frozenset(own),
     }

@@ -203,7 +203,8 @@ def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
 def _found(plan: Plan, plans: Sequence[Plan], own: Collection[str]) -> list[Finding]:
     """Findings of the checks in one plan, with what they must know of the others."""
     others = [change for other in plans if other is not plan for change in other.changes]
-    return check_plan({"resource_changes": plan.changes}, others=others, own=own)
+    changes = {"resource_changes": plan.changes, "output_changes": plan.output_changes}
+    return check_plan(changes, others=others, own=own)
 
 
 def _own_identities(plans: Sequence[Plan]) -> Iterator[str]:

@@ -84,8 +84,14 @@ def _findings(check: Check, example: str) -> list[Finding]:
             changes = [
                 {"address": address, "type": address.partition(".")[0], "change": change}
                 for address, change in fragment.items()
+                if not address.startswith("output.")
             ]
-            return check_plan({"resource_changes": changes})
+            outputs = {
+                address.removeprefix("output."): change
+                for address, change in fragment.items()
+                if address.startswith("output.")
+            }
+            return check_plan({"resource_changes": changes, "output_changes": outputs})
         case Subject.JOB:
             # The one check about nodes that lack something looks at nodes that do.
             size = "Standard_ND96asr_v4" if check.id == "no-sharp" else _SPOT.vm_size

@@ -145,6 +145,59 @@ def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault
         yield Fault(f"{subject} would be {change.fate}{why}: {ends}", _SAVE)
 
 
+@check("lower-maximum", Severity.WARNING, Subject.PLAN)
+def lower_maximum(outputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
+    """A target that may have fewer nodes than before: a job that asks for more waits for ever.
+
+    Where the number is fixed the nodes themselves go, and `lost-nodes` says that.
+
+    Wrong:
+        output.targets:
+          actions: [update]
+          before: [{name: nd, engine: slurm, nodes: {min: 0, max: 8}}]
+          after: [{name: nd, engine: slurm, nodes: {min: 0, max: 4}}]
+
+    Right:
+        output.targets:
+          actions: [update]
+          before: [{name: nd, engine: slurm, nodes: {min: 2, max: 8}}]
+          after: [{name: nd, engine: slurm, nodes: {min: 0, max: 8}}]
+    """
+    change = outputs.get("targets", {})
+    before, after = (_of_targets(change.get(side)) for side in ("before", "after"))
+    for name, (engine, least, most) in before.items():
+        _, _, now = after.get(name, (engine, least, most))
+        if least < most > now:
+            ends = ""
+            if engine == "slurm":
+                ends = f", and what runs on {_named(name, now, most)} ends"
+            yield Fault(
+                f"`{name}` would have at most {counted(now, 'node')}, {most} before: a job that "
+                f"asks for more waits for ever{ends}",
+                "apply it when no job holds more, nor waits for it",
+                ("targets", name),
+            )
+
+
+def _of_targets(output: object) -> dict[str, tuple[str, int, int]]:
+    """Engine, least and most nodes of each target in a stack's output, as far as it has them."""
+    found = {}
+    for target in output if isinstance(output, list) else ():
+        match target:
+            case {
+                "name": str(name),
+                "engine": str(engine),
+                "nodes": {"min": int(a), "max": int(b)},
+            }:
+                found[name] = (engine, a, b)
+    return found
+
+
+def _named(partition: str, first_: int, end: int) -> str:
+    """The nodes of a partition from one number to before another."""
+    return f"{partition}-{first_}" + (f" to {partition}-{end - 1}" if end - 1 > first_ else "")
+
+
 def _fewer_or_stopped(change: ResourceChange) -> Iterator[Fault]:
     fewer = _fewer(change.type, change.before, change.after)
     if fewer:
