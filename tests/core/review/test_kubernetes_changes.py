@@ -70,6 +70,20 @@ def files(*targets: Target, was: str = "", now: str = "") -> dict[str, str]:
     return found
 
 
+def elsewhere() -> dict[str, str]:
+    """The manifests of an environment whose jobs are in the namespace `jobs`."""
+    facts = ND.model_dump()
+    return manifests(
+        [
+            Target.model_validate(
+                {**facts, "kubernetes": {**facts["kubernetes"], "namespace": "jobs"}}
+            )
+        ],
+        [],
+        Kubernetes(namespace="jobs"),
+    )
+
+
 ONE = files(ND)
 RESIZED = {"replace_paths": [["vm_size"]]}
 CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
@@ -177,6 +191,11 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
             "ValidatingAdmissionPolicy training-fairway-head would refuse something",
             "no annotations but",
         ),
+    ),
+    "jobs have another namespace": (
+        blobs(ONE, elsewhere()),
+        {"left-namespace": 1},
+        ("the namespace training would stay", "kubectl delete namespace training"),
     ),
     "a policy that fails lets all in": (
         blobs(ONE, files(ND, was="failurePolicy: Fail", now="failurePolicy: Ignore")),

@@ -195,11 +195,14 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
               metadata: {name: jobs}
               spec: {validations: [{message: no nodeName, expression: a}]}
     """
-    old, new = (_policies(change.shown(side)) for side in ("before", "after"))
-    if new is None:
+    old, new = (_objects(change.shown(side)) for side in ("before", "after"))
+    if not new:
         return
-    for name, was in (old or {}).items():
-        now = new.get(name, {})
+    renamed = _namespaces(old)
+    for name, was in _policies(old).items():
+        if name not in new and renamed and not renamed & _namespaces(new):
+            continue  # it stays with its namespace, see `left-namespace`
+        now = _policies(new).get(name, {})
         rules, later = (listed(at(spec, ("validations",))) for spec in (was, now))
         differ = [str(at(each, ("message",))) for each in rules if each not in later]
         if {**was, "validations": ()} != {**now, "validations": ()}:
@@ -211,13 +214,70 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
             )
 
 
-def _policies(side: Mapping[str, Any]) -> dict[str, Mapping[str, Any]] | None:
-    """The policies and bindings among the manifests of a blob; None where that is none."""
+@check("left-namespace", Severity.WARNING, Subject.PLAN, at=changed("azurerm_storage_blob"))
+def left_namespace(change: ResourceChange) -> Iterator[Fault]:
+    """Another namespace for the jobs of a Kubernetes cluster: the one before stays as it is.
+
+    Flux deletes nothing that the manifests no longer have.
+
+    Wrong:
+        azurerm_storage_blob.manifests-namespace:
+          actions: [delete, create]
+          before:
+            source_content: |
+              kind: Namespace
+              metadata: {name: training}
+              ---
+              kind: ValidatingAdmissionPolicy
+              metadata: {name: training-pods}
+          after:
+            source_content: |
+              kind: Namespace
+              metadata: {name: jobs}
+              ---
+              kind: ValidatingAdmissionPolicy
+              metadata: {name: jobs-pods}
+
+    Right:
+        azurerm_storage_blob.manifests-drivers:
+          actions: [delete, create]
+          before:
+            source_content: |
+              kind: Namespace
+              metadata: {name: gpu-operator}
+          after:
+            source_content: |
+              kind: Namespace
+              metadata: {name: network-operator}
+    """
+    old, new = (_objects(change.shown(side)) for side in ("before", "after"))
+    later = _namespaces(new)
+    to = ", ".join(f"`{each}`" for each in sorted(later))
+    for name in sorted(_namespaces(old) - later) if later and _policies(old) else ():
+        yield Fault(
+            f"the namespace `{name}` would stay in the cluster, with its jobs and their rules: "
+            f"targets would lead to {to}",
+            f"apply it when nothing runs or waits, and then: kubectl delete namespace {name}",
+        )
+
+
+def _objects(side: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The manifests of a blob by their names; none where it holds something else."""
     from fairway_core.kubernetes.documents import objects_of  # most plans have none to read
 
-    found = objects_of(str(side.get("source_content", "")))
-    return found and {
+    return objects_of(str(side.get("source_content", ""))) or {}
+
+
+def _policies(objects: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What the policies and bindings among the manifests say."""
+    return {
         name: first(each.get("spec"))
-        for name, each in found.items()
+        for name, each in objects.items()
         if each["kind"].startswith("ValidatingAdmissionPolicy")
     }
+
+
+def _namespaces(objects: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(
+        each["metadata"]["name"] for each in objects.values() if each["kind"] == "Namespace"
+    )
