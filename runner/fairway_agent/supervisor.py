@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -118,7 +119,8 @@ class Supervisor:
         self._record("queued" if self.plan.after or self._may_wait() else "running")
         if self.states.late:  # nothing has begun, and nobody would see that it does
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
-        os.write(ready, b"ready")
+        with suppress(BrokenPipeError):  # who started it was killed meanwhile: the run goes on
+            os.write(ready, b"ready")
         os.close(ready)
 
     def _run(self) -> None:

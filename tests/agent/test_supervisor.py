@@ -45,11 +45,15 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
-def supervised(run: Path, *words: str) -> tuple[str, int, str]:
-    """The supervisor's message that it has begun, its exit code, and its errors."""
+def supervised(run: Path, *words: str, heard: bool = True) -> tuple[str, int, str]:
+    """The supervisor's message that it has begun, its exit code, and its errors; unless it is
+    `heard`, who started it was killed."""
     lock = files.try_lock(run / "lock")
     assert lock is not None
     started, ready = os.pipe()
+    if not heard:
+        os.close(started)
+        started = os.open(os.devnull, os.O_RDONLY)
     program = [sys.executable, "-m", "fairway_agent.supervisor", str(run)]
     done = subprocess.run(
         [*program, str(lock), str(ready), *words],
@@ -87,6 +91,11 @@ def test_a_task_that_saves_and_ends_with_0_because_its_machine_stops_is_lost(
     assert (task.state, task.exit_code) == (state, code)
     assert known.reason == task.reason
     assert (known.reason is not None) is (state == "lost")
+
+
+def test_run_goes_on_where_the_command_that_started_it_was_killed(run: Path) -> None:
+    assert supervised(run, "retry", heard=False) == ("", 0, "")
+    assert state_files.read_run(run).state == "succeeded"
 
 
 @pytest.mark.parametrize(

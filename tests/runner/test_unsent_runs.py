@@ -17,7 +17,10 @@ from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.remote import engine as remote_engine
 from fairway_runner.engines.remote.connection import Ended
+from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.store import Run, RunStore, refresh_all
+from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.submission import prepare_submission
 
 TARGETS = """\
 targets:
@@ -179,3 +182,73 @@ def test_batch_run_is_unsent_as_long_as_the_service_is_away(
         engine.start(run, run.take_lock(), run.folder, {})
     assert run.is_unsent
     run.take_lock()  # which was let go
+
+
+@dataclass
+class Killed:
+    """A job of this machine, and a submission of it that was killed before the run began."""
+
+    project: Path
+    store: RunStore
+
+    def submit(self, **fields: Any) -> Run:
+        """Leaves what is there then: the record, and a part of the copy of the code."""
+        file = self.project / "job.yaml"
+        job = {"name": "job", "template": "plain", "command": "cat data", **fields}
+        file.write_text(json.dumps(job))
+        (self.project / "data").write_text("all of it")
+        prepared = prepare_submission(load_job(file), self.store, run_id="job-a")
+        code.snapshot(prepared.code, self.store.base / "code")
+        run, lock = self.store.create(prepared.record, prepared.all_files())
+        os.close(lock)
+        (run.folder / "code.part").mkdir()
+        (run.folder / "code.part" / "data").write_text("all")
+        return run
+
+
+@pytest.fixture
+def killed(tmp_path: Path, store: RunStore) -> Killed:
+    return Killed(tmp_path, store)
+
+
+@pytest.mark.parametrize(
+    "words", ["submit --resume job-a", "submit job.yaml --run-id job-a", "retry job-a"]
+)
+def test_run_of_this_machine_whose_submission_was_killed_begins_once_it_is_resumed(
+    killed: Killed, here: RunFairway, words: str
+) -> None:
+    run = killed.submit()
+    facts = json.loads(here("show", "job-a", "--json")[1])
+    assert facts["state"] == "lost"
+    assert facts["reason"] == "it never began; resume it with: fairway submit --resume job-a"
+    assert here("wait", "job-a")[0] == 5
+    assert here(*words.split())[0] == 0
+    run.wait()
+    assert (run.state, run.log_text()) == ("succeeded", "all of it")
+    ended = run.status
+    assert here("submit", "--resume", "job-a")[0] == 0
+    assert run.status == ended
+
+
+def test_resumed_run_of_this_machine_needs_its_secrets_again(
+    killed: Killed, here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "long enough")
+    run = killed.submit(secrets={"KEY": "env:TOKEN"}, command='test "$KEY" = "long enough"')
+    monkeypatch.delenv("TOKEN")
+    ends(here("submit", "--resume", "job-a"), 2, "TOKEN is not set", printed="")
+    assert run.never_began
+    monkeypatch.setenv("TOKEN", "long enough")
+    assert here("submit", "--resume", "job-a")[0] == 0
+    run.wait()
+    assert run.state == "succeeded"
+
+
+def test_lost_run_of_this_machine_of_which_something_ran_is_not_resumed(
+    killed: Killed, here: RunFairway
+) -> None:
+    run = killed.submit()
+    (run.folder / "state.json").write_text('{"state": "running", "started": 1.0}')
+    assert run.status.reason is None
+    assert here("submit", "--resume", "job-a")[0] == 0
+    assert (run.state, run.never_began) == ("lost", False)

@@ -146,14 +146,13 @@ class LocalEngine(Engine):
                 raise gone_input(each.name, each.path)
         if retry and run.state_at_end == "lost":
             _end_all(run)
-        elif not retry:
-            from fairway_agent.scratch import copy
-
+        # One that was killed before it began has none, or half of it.
+        if not (run.folder / "code").exists():
             try:
-                # A copy of its own, in which the setup may build and tasks may write.
-                shutil.copytree(snapshot, run.folder / "code", copy_function=copy)
+                _copy_code(snapshot, run.folder)
             except OSError as error:
-                shutil.rmtree(run.folder, ignore_errors=True)
+                if not retry:
+                    shutil.rmtree(run.folder, ignore_errors=True)
                 os.close(lock)
                 why = error.strerror or "it changed meanwhile"
                 message = f"the code cannot be copied to {run.folder}: {why}"
@@ -201,6 +200,17 @@ class LocalEngine(Engine):
 
 
 ENGINE = LocalEngine
+
+
+def _copy_code(snapshot: Path, folder: Path) -> None:
+    """Gives a run a copy of its own, in which the setup may build and tasks may write; it appears
+    as a whole."""
+    from fairway_agent.scratch import copy
+
+    draft = folder / "code.part"
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(snapshot, draft, copy_function=copy)
+    draft.rename(folder / "code")
 
 
 def _tell(run: RunFolder, number: signal.Signals) -> RunState:

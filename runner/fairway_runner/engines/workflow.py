@@ -283,7 +283,7 @@ class WorkflowState:
     def _mirror(self, index: int, own: Run) -> None:
         """Writes down where the run of a step stands."""
         status = own.status
-        if status.state == "lost" and _never_began(own):
+        if own.never_began:
             shutil.rmtree(own.folder)  # what began it was killed before it did
             return
         ended = status.is_final
@@ -321,14 +321,6 @@ class WorkflowState:
 def _is_left_out(state: TaskState) -> bool:
     """True if a step never began, and will not."""
     return state.state == "cancelled" and not state.attempts
-
-
-def _never_began(run: Run) -> bool:
-    """True if nothing of a run on this machine was ever started."""
-    if not runs_here(run.record.engine) or run.status.started is not None:
-        return False
-    begun = [*(run.folder / "tasks").glob("*/state.json"), run.folder / "setup/state.json"]
-    return not any(path.exists() for path in begun)
 
 
 def has_begun(run: Run) -> bool:

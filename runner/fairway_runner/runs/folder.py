@@ -95,7 +95,29 @@ class RunFolder:
             return status
         # It may have ended between the two looks.
         status = self._recorded()
-        return status if status.is_final else replace(status, state="lost")
+        if status.is_final:
+            return status
+        never = f"it never began; {self._how_to_resume}"
+        reason = never if self._began_nothing(status) else status.reason
+        return replace(status, state="lost", reason=reason)
+
+    @property
+    def never_began(self) -> bool:
+        """True if nothing of a run on this machine was ever started, and nothing is about to."""
+        status = self.status
+        return (
+            runs_here(self.record.engine) and status.state == "lost" and self._began_nothing(status)
+        )
+
+    def _began_nothing(self, status: RunState) -> bool:
+        if status.started is not None:
+            return False
+        begun = [*(self.folder / "tasks").glob("*/state.json"), self.folder / "setup/state.json"]
+        return not any(path.exists() for path in begun)
+
+    @property
+    def _how_to_resume(self) -> str:
+        return f"resume it with: fairway submit --resume {self.id}"
 
     @property
     def is_unsent(self) -> bool:
@@ -276,7 +298,7 @@ class RunFolder:
                 return ""
         except UserError:  # who reads the run says what is wrong with it
             return ""
-        return f"submission was interrupted; resume it with: fairway submit --resume {self.id}"
+        return f"submission was interrupted; {self._how_to_resume}"
 
     @property
     def _is_handed_over(self) -> bool:

@@ -24,6 +24,7 @@ from fairway_runner.runs.folder import TakenId
 from fairway_runner.runs.records import is_run_id, legible_facts, read_plan, removed
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit import snapshot as code
+from fairway_runner.submit.run_plan import secret_values
 from fairway_runner.submit.target_selection import (
     PASSED,
     passed_over_warning,
@@ -230,23 +231,24 @@ def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
     """Completes a recorded submission; one that is complete, or has ended, stays as it is, and one
     of which nothing was sent goes to its target as that is now. UserError where another command
     submits it right now; one that raises what `forgets` says is forgotten."""
-    if runs_here(run.record.engine):
-        return run  # it is recorded and started in one step
-    if run.status.is_final:
-        return run  # it was cancelled before anything of it was sent
+    here = runs_here(run.record.engine)
+    if not run.never_began if here else run.status.is_final:
+        return run  # elsewhere one may have been cancelled before anything of it was sent
     with forgetting(run, forgets):
         lock = run.take_lock()
         try:
-            if retarget(run):
+            sources = recorded_facts(run, "job.json").get("secrets", {}) if here else {}
+            secrets = secret_values(sources, os.environ)
+            if retarget(run) or here:
                 require_runnable(run)
             snapshot = recorded_snapshot(run)
         except BaseException:
             os.close(lock)
             raise
-        if run.status.is_final:  # it was cancelled just now
+        if run.status.is_final:  # it was cancelled, or began and ended, just now
             os.close(lock)
             return run
-        run.engine.start(run, lock, snapshot, {})
+        run.engine.start(run, lock, snapshot, secrets)
     return run
 
 
