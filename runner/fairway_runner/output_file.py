@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,12 +13,16 @@ from fairway_core.findings import UserError
 
 
 def write_output(file: Path, text: str) -> Path:
-    """Writes the file, as a whole or not at all, and returns it; UserError where it cannot."""
+    """Writes the file, as a whole or not at all, and returns it; UserError where it cannot. Into a
+    pipe or a device, as /dev/stdout, it writes; of a link it writes what that leads to."""
     if file.is_dir():  # `.` has no name of which a draft's could be made
         hint = f"name a file in it, for example {file / 'result'}"
         raise UserError.of("unwritable-file", f"{file} is a directory", hint)
     try:
-        write_bytes(file, text.encode())
+        if file.exists() and not file.is_file():  # a draft of it would replace the device itself
+            file.write_bytes(text.encode())
+        else:
+            write_bytes(Path(os.path.realpath(file)), text.encode())
     except OSError as error:
         message = f"{file} cannot be written: {error.strerror}"
         raise UserError.of("unwritable-file", message, "name another with -o") from None

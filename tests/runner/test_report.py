@@ -1,6 +1,8 @@
 """The page about a run and the use of its nodes: whole, readable, and free of what logs inject."""
 
+import fcntl
 import json
+import os
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -136,6 +138,29 @@ def test_the_file_is_written_whole(store: RunStore, fairway: RunFairway) -> None
     assert code == 2
     assert "cannot be written: No such file or directory" in err
     assert [path.name for path in folder.glob(".page*")] == []
+
+
+@pytest.mark.usefixtures("sweep")
+def test_pipe_and_link_that_are_to_hold_the_page_stay_what_they_are(
+    store: RunStore, fairway: RunFairway
+) -> None:
+    """Root's `-o /dev/null` would else leave a file there."""
+    folder = store.base.parent
+    os.mkfifo(folder / "pipe")
+    reader = os.open(folder / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)  # nobody reads before it is written
+        assert fairway(folder, "report", "sweep-a", "-o", "pipe")[0] == 0
+        assert os.read(reader, 1 << 20).endswith(b"</html>")
+    finally:
+        os.close(reader)
+    assert (folder / "pipe").is_fifo()
+    (folder / "there").mkdir()
+    (folder / "page.html").symlink_to("there/page.html")
+    for _ in ("new", "replaced"):
+        assert fairway(folder, "report", "sweep-a", "-o", "page.html")[0] == 0
+        assert (folder / "page.html").is_symlink()
+    assert (folder / "there" / "page.html").read_text().endswith("</html>")
 
 
 def test_report_page_of_one_task_of_nothing_or_of_several_targets(make_run: MakeRun) -> None:
