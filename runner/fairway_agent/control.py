@@ -15,25 +15,32 @@ All fields but `best` belong to one submission, which counts the starts of the r
 
 A program that changes a field holds `control.lock` meanwhile. One that hands a run over to its
 scheduler, or takes it back, holds `submit.lock`, and takes `control.lock` within.
+
+On this machine and on a plain cluster a supervisor runs a run's tasks. It is started from here,
+detached, and holds the run's `lock` for as long as it lives. Signals tell it to look, or to end.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
+import time
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairway_agent import records
+from fairway_agent import records, state_files
 from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord, Unfit
 from fairway_agent.resources import Wanted, numbers_of, ranges
 from fairway_agent.spec import LAST
-from fairway_agent.state_files import BestTasks, Over
+from fairway_agent.state_files import BestTasks, Over, RunState
 from fairway_boot import files
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -226,3 +233,75 @@ def locked(folder: Path) -> Iterator[None]:
             yield
         finally:
             held.discard(folder)
+
+
+PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has done so
+
+
+def start_supervisor(
+    module: str,
+    folder: Path,
+    lock: int,
+    environment: Mapping[str, str],
+    *,
+    retry: bool,
+    said: bytes = b"",
+) -> None:
+    """Starts the program that runs a run's tasks, or some of them again, and passes it the run's
+    lock, and by a pipe what is `said`; returns when it is under way. Fault where it does not start.
+    """
+    import subprocess  # who reads the record starts nothing
+
+    from fairway_agent import processes
+
+    file, (started, ready) = folder / "supervisor.log", os.pipe()
+    words = [*processes.program(module), str(folder), str(lock), str(ready)] + ["retry"] * retry
+    try:
+        with file.open("wb") as log:
+            process = subprocess.Popen(
+                words,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock, ready),
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin:  # it may have died: see below
+            process.stdin.write(said)
+        # Of a program that goes on for long, no dead process is left behind.
+        threading.Thread(target=process.wait, name="supervisor", daemon=True).start()
+    finally:
+        os.close(ready)
+    with os.fdopen(started, "rb") as answer:
+        if not answer.read():
+            why = file.read_text(errors="replace").strip().splitlines() or ["it gave no reason"]
+            message = f"the run's supervisor did not start: {why[-1]}"
+            hint = f"see all that it says, on {os.uname().nodename}: cat {file}"
+            raise files.Fault("not-started", message, hint)
+
+
+def signal_supervisor(folder: Path, number: signal.Signals) -> RunState:
+    """Sends a run's supervisor a signal, where it has one; returns the state before."""
+    status = state_files.read_run(folder) or RunState()
+    while status.supervisor is None and is_supervised(folder):
+        time.sleep(PAUSE)  # it is about to say who it is
+        status = state_files.read_run(folder) or RunState()
+    # While the lock is held, its process id is not another's.
+    if status.goes_on and status.supervisor is not None and is_supervised(folder):
+        with suppress(ProcessLookupError):  # unless it ended by itself just now
+            os.kill(status.supervisor, number)
+    return status
+
+
+def is_supervised(folder: Path) -> bool:
+    """True if another process holds the run's lock."""
+    lock = files.open_lock(folder / "lock")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False

@@ -1,6 +1,7 @@
 """Requests to a run that its control record holds."""
 
 import json
+import os
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ from fairway_agent.state_files import CANCELLATION, Over
 from fairway_agent.supervisor import Supervisor
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.task import Nodes, Task
+from fairway_boot import files
+from fairway_boot.files import Fault
 
 PART = {"stage": "tasks", "number": 0, "indices": "0", "nodes": 1, "width": 1}
 FULL = Control(
@@ -124,3 +127,12 @@ def test_control_cancel_of_an_ended_task_sends_no_signal_and_keeps_a_success(
         run._end_cancelled()
         run._end_cancelled()  # once
     assert (task.stopped_for == CANCELLATION, len(said)) == (cancelled, told)
+
+
+def test_a_supervisor_that_does_not_start_says_why(tmp_path: Path) -> None:
+    lock = files.open_lock(tmp_path / "lock")
+    with pytest.raises(Fault, match=r"did not start: .*No module named no_such_module") as caught:
+        control.start_supervisor("no_such_module", tmp_path, lock, os.environ, retry=False)
+    os.close(lock)
+    assert str(tmp_path / "supervisor.log") in str(caught.value.record["hint"])
+    assert not control.is_supervised(tmp_path)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, processes, state_files
+from fairway_agent.control import is_supervised, signal_supervisor, start_supervisor
 from fairway_agent.fanout import remote_exec
 from fairway_agent.scratch import LEASE
 from fairway_agent.shared import reports as messages
@@ -33,9 +33,9 @@ from fairway_boot.files import Fault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_MODULE = "fairway_agent.ssh.runs"
 _GRACE = 10.0  # seconds for what a lost run has left on the main host
 _GONE = "its supervisor on the main host is gone"
-PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has done so
 
 # What ssh says of the connection by which the run was started, and what is the run's alone.
 _OUTER = ("SSH_", "FAIRWAY_RUN", "FAIRWAY_TASK", "SLURM_")
@@ -52,43 +52,14 @@ def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages
             if lock is not None:
                 if not (folder / "code").is_dir():
                     copy_code(shared, request.code, folder)
-                _supervise(folder, lock, retry=number > 0)
+                kept = {
+                    name: value for name, value in os.environ.items() if not name.startswith(_OUTER)
+                }
+                start_supervisor(_MODULE, folder, lock, kept, retry=number > 0)
                 return messages.Done()
         # Somebody is starting it: the same submission, whose connection broke. Or the
         # supervisor of the last one has not quite ended.
-        time.sleep(PAUSE)
-
-
-def is_watched(folder: Path) -> bool:
-    """True if another process holds the run's lock."""
-    with free_lock(folder) as lock:
-        return lock is None
-
-
-def _supervise(folder: Path, lock: int, *, retry: bool) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OUTER)}
-    started, ready = os.pipe()
-    words = [str(folder), str(lock), str(ready)] + ["retry"] * retry
-    try:
-        with (folder / "supervisor.log").open("wb") as log:
-            subprocess.Popen(
-                [*processes.program("fairway_agent.ssh.runs"), *words],
-                cwd=folder,
-                env=kept,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock, ready),
-                start_new_session=True,
-            )
-    finally:
-        os.close(ready)
-    with os.fdopen(started, "rb") as said:
-        if not said.read():
-            text = (folder / "supervisor.log").read_text(errors="replace").strip()
-            last = text.splitlines()[-1] if text else "it gave no reason"
-            hint = f"see all that it says, on the host: cat {folder}/supervisor.log"
-            raise Fault("not-started", f"the run's supervisor did not start: {last}", hint)
+        time.sleep(control.PAUSE)
 
 
 @contextmanager
@@ -109,7 +80,7 @@ def cancel(shared: Path, request: messages.CancelRequest, _: object) -> messages
 def _cancel_task(folder: Path, request: messages.CancelRequest) -> None:
     """Notes that it is to end, and has the run's supervisor look."""
     control.cancel(folder, request.submission, request.task)
-    _signal(folder, signal.SIGHUP)
+    signal_supervisor(folder, signal.SIGHUP)
 
 
 def _cancel_run(folder: Path, request: messages.CancelRequest) -> None:
@@ -122,17 +93,7 @@ def _cancel_run(folder: Path, request: messages.CancelRequest) -> None:
             state_files.write(folder, replace(ended, submission=request.submission))
         if lock is not None:
             return
-    _signal(folder, signal.SIGUSR1)
-
-
-def _signal(folder: Path, number: signal.Signals) -> None:
-    status = state_files.read_run(folder) or RunState()
-    while status.supervisor is None and is_watched(folder):
-        time.sleep(PAUSE)
-        status = state_files.read_run(folder) or RunState()
-    if status.goes_on and status.supervisor is not None and is_watched(folder):
-        with suppress(ProcessLookupError):  # unless it ended by itself just now
-            os.kill(status.supervisor, number)
+    signal_supervisor(folder, signal.SIGUSR1)
 
 
 def states(shared: Path, request: messages.StatesRequest, _: object) -> messages.StatesReport:
@@ -141,7 +102,7 @@ def states(shared: Path, request: messages.StatesRequest, _: object) -> messages
     for run, report in found.items():
         if not report or not report.state or not report.state.goes_on:
             continue
-        if is_watched(shared / "runs" / run):
+        if is_supervised(shared / "runs" / run):
             continue
         # It may have ended between the two looks, with everything that is to be known of it.
         again = runs.reports(shared, {run: request.runs[run]})[run]

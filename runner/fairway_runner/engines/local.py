@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -10,13 +9,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
+from fairway_boot.files import Fault
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import Engine, Node, Secrets, inside_words
@@ -24,7 +22,6 @@ from fairway_runner.engines.outage import gone_input
 
 if TYPE_CHECKING:
     from fairway_agent.spec import Chained
-    from fairway_agent.state_files import RunState
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
@@ -54,7 +51,6 @@ _SUPERVISOR = "fairway_agent.supervisor"
 _CANCEL_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 _MOST_RANKS = 1024
 _HERE = "it is the machine that you are on"
-_PAUSE = 0.01  # seconds between two looks at a run that is about to start
 
 
 @dataclass
@@ -165,17 +161,18 @@ class LocalEngine(Engine):
         run.await_lock()
 
     def cancel(self, run: RunFolder) -> None:
-        status = _tell(run, signal.SIGUSR1)
-        if status.goes_on and status.supervisor is not None:
-            self.wait(run)
-        elif status.state == "lost":
+        from fairway_agent import control
+
+        if run.status.state == "lost":
             _end_all(run)
+        elif control.signal_supervisor(run.folder, signal.SIGUSR1).goes_on:
+            self.wait(run)
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         from fairway_agent import control
 
         control.cancel(run.folder, control.read(run.folder).submission, run.task_name(task))
-        _tell(run, signal.SIGHUP)
+        control.signal_supervisor(run.folder, signal.SIGHUP)
 
     def nodes(self) -> list[Node]:
         return [Node("localhost", "idle", "127.0.0.1")]
@@ -213,19 +210,6 @@ def _copy_code(snapshot: Path, folder: Path) -> None:
     draft.rename(folder / "code")
 
 
-def _tell(run: RunFolder, number: signal.Signals) -> RunState:
-    """Sends the run's supervisor a signal, where it has one; where the run stood before."""
-    status = run.status
-    while status.state == "queued" and status.supervisor is None:
-        time.sleep(_PAUSE)  # it is about to say who it is
-        status = run.status
-    if status.goes_on and status.supervisor is not None:
-        # In these states the lock is held, so this process id is not another's.
-        with contextlib.suppress(ProcessLookupError):  # unless it ended by itself just now
-            os.kill(status.supervisor, number)
-    return status
-
-
 def _end_all(run: RunFolder) -> None:
     from fairway_agent import processes
     from fairway_agent.task.task import Nodes
@@ -234,38 +218,19 @@ def _end_all(run: RunFolder) -> None:
 
 
 def _supervise(run: RunFolder, lock: int, secrets: Secrets, *, retry: bool) -> None:
-    words = [str(run.folder), str(lock)]
+    from fairway_agent import control
+
     inherited = inherited_environment()
     # Also the variables that they were read from: nobody finds them in /proc/PID/environ, and
     # one that Python or the loader reads (LD_PRELOAD) changes nothing in the supervisor.
     values = set(secrets.values())
     kept = {name: value for name, value in inherited.items() if value not in values}
     apart = {name: value for name, value in inherited.items() if value in values}
-    started, ready = os.pipe()
+    said = json.dumps({**apart, **secrets}).encode()
     try:
-        with (run.folder / "supervisor.log").open("wb") as log:
-            process = subprocess.Popen(
-                # -P: a json.py in the current folder is the job's, and not Python's own.
-                [sys.executable, "-P", "-m", _SUPERVISOR, *words, str(ready)] + ["retry"] * retry,
-                env=kept,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock, ready),
-                start_new_session=True,
-            )
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:  # it may have died: see below
-            process.stdin.write(json.dumps({**apart, **secrets}).encode())
-        # Of a program that goes on for long, no dead process is left behind.
-        threading.Thread(target=process.wait, name="supervisor", daemon=True).start()
+        control.start_supervisor(_SUPERVISOR, run.folder, lock, kept, retry=retry, said=said)
+    except Fault as fault:
+        hint = str(fault.record["hint"])
+        raise UserError.of("not-started", str(fault), hint, exit_code=5) from None
     finally:
-        os.close(ready)
         os.close(lock)
-    with os.fdopen(started, "rb") as answer:
-        if not answer.read():
-            why = (run.folder / "supervisor.log").read_text(errors="replace").strip()
-            last = why.splitlines()[-1] if why else "it gave no reason"
-            message = f"the run's supervisor did not start: {last}"
-            hint = f"see all that it says: cat {run.folder}/supervisor.log"
-            raise UserError.of("not-started", message, hint, exit_code=5)
