@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from fairway_agent.fanout.sshd_mesh import KEYS_ALONE
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
 from fairway_core.project_folder import VARIABLE
@@ -245,15 +246,7 @@ done
 cat >"$folder/config" <<END
 HostKey $folder/key
 AuthorizedKeysFile $folder/authorized_keys
-PidFile none
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-X11Forwarding no
-PrintMotd no
-LogLevel ERROR
+$2LogLevel ERROR
 Subsystem sftp $sftp/sftp-server
 ForceCommand sh $folder/login
 END
@@ -282,7 +275,7 @@ class Host:
 
 def server_command(run: Run) -> list[str]:
     """Returns the command that runs in the session for one connection."""
-    return ["sh", "-c", _SERVER, "sh", _public_key(run)]
+    return ["sh", "-c", _SERVER, "sh", _public_key(run), KEYS_ALONE]
 
 
 def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:

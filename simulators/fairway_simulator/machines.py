@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fairway_agent.fanout.sshd_mesh import KEYS_ALONE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -20,19 +22,12 @@ Match User {names}
     AuthorizedKeysFile .ssh/authorized_keys
     SetEnv {environment}
 """
-_SSHD = """\
-Port {port}
-ListenAddress {address}
-HostKey {key}
-AuthorizedKeysFile {keys}
-PidFile none
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-PrintMotd no
-Subsystem sftp internal-sftp
+_SSHD = f"""\
+Port {{port}}
+ListenAddress {{address}}
+HostKey {{key}}
+AuthorizedKeysFile {{keys}}
+{KEYS_ALONE}Subsystem sftp internal-sftp
 """
 _INSIDE = 'mount --bind "$1" /etc && shift && exec "$@"'
 

@@ -37,26 +37,30 @@ SERVICE = "_FAIRWAY_SERVICE"
 
 _ALIAS = "fairway"  # what every host is called in known_hosts
 
-_SERVER = """\
-Port {port}
-ListenAddress {address}
-HostKey {folder}/key
-AuthorizedKeysFile {folder}/authorized_keys
+KEYS_ALONE = """\
 PidFile none
 StrictModes no
 UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-AllowTcpForwarding no
-AllowAgentForwarding no
 X11Forwarding no
 PrintMotd no
+"""
+"""Settings of every sshd of Fairway's: one lets in by keys alone."""
+
+_SERVER = f"""\
+Port {{port}}
+ListenAddress {{address}}
+HostKey {{folder}}/key
+AuthorizedKeysFile {{folder}}/authorized_keys
+{KEYS_ALONE}AllowTcpForwarding no
+AllowAgentForwarding no
 MaxStartups 1000
 MaxSessions 100
 LogLevel ERROR
 AcceptEnv SHLVL
-ForceCommand {serve}
+ForceCommand {{serve}}
 """
 
 _CLIENT = """\
