@@ -23,7 +23,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, limits, predecessors, processes, state_files
+from fairway_agent import control, job_facts, predecessors, processes, state_files
 from fairway_agent.machine import Machine
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import NeverFits
@@ -52,10 +52,10 @@ class Supervisor:
 
     `stage` is the one whose tasks run. `blocked` says that the next task waits for what others use,
     `notified` is the process that sends word of that. `patience` knows why a task cannot be started
-    just now. `limit` names the limit of its own that the run is over, `spent` is for how many node-
-    seconds it has held nodes in attempts that have ended. `cancelled` has the names of tasks that a
-    person has ended, each by itself. `ending` is why all are to end: a person cancels the run, or
-    its machine stops.
+    just now. `limit` names the limit of its own that the run is over, and `limit_due` when it will
+    be over one, on the monotonic clock. `spent` is for how many node-seconds it has held nodes in
+    attempts that have ended. `cancelled` has the names of tasks that a person has ended, each by
+    itself. `ending` is why all are to end: a person cancels the run, or its machine stops.
     """
 
     folder: Path
@@ -73,6 +73,7 @@ class Supervisor:
     ending: str = ""
     cancelled: set[str] = field(default_factory=set)
     limit: str | None = None
+    limit_due: float | None = None
     spent: float = 0.0
     setup_failed: bool = False
     reason: str | None = None
@@ -160,6 +161,8 @@ class Supervisor:
         for each in chain(self._tasks_of("tasks"), self._tasks_of("finally")):
             each.task.record(each.task.status("queued"))
         if self.plan.max_cost:
+            from fairway_agent import limits
+
             nodes = limits.nodes_of(self.folder)
             self.spent = limits.held(self.folder, nodes, time.time()).seconds
 
@@ -335,18 +338,21 @@ class Supervisor:
                 status = replace(known, state="cancelled", ended=time.time())
                 self.states.write(folder / state_files.FILE, status)
 
-    def _held(self) -> limits.Held:
+    def _keep_limit(self) -> None:
+        """Sets the limit that the run is over, or when it is over one."""
+        self.limit_due = None
+        if not self.plan.is_limited or self._is_ending():
+            return
+        from fairway_agent import limits  # most runs have none
+
         now = time.time()
         nodes = [(task.held_nodes, max(0.0, now - task.started)) for task in self._running_tasks()]
         going = sum(count * seconds for count, seconds in nodes)
-        return limits.Held(self.spent + going, sum(count for count, _ in nodes))
-
-    def _keep_limit(self) -> None:
-        if self._is_ending():
-            return
-        over = limits.over(self.plan, time.time(), self.started, self._held())
-        if over is not None:
+        held = limits.Held(self.spent + going, sum(count for count, _ in nodes))
+        if over := limits.over(self.plan, now, self.started, held):
             self.limit, self.reason = over.limit, over.reason
+        elif (due := limits.due(self.plan, now, self.started, held)) is not None:
+            self.limit_due = time.monotonic() + due - now
 
     def _move(self, before: str, after: str) -> None:
         if self.stage != "setup":  # which is none of the job's own tasks
@@ -357,10 +363,8 @@ class Supervisor:
         due = [each for task in self.running if (each := task.next_timer()) is not None]
         if (start := self.sampling.due()) is not None:
             due.append(start)
-        now = time.time()
-        limit = limits.due(self.plan, now, self.started, self._held())
-        if limit is not None and not self._is_ending():
-            due.append(time.monotonic() + limit - now)
+        if self.limit_due is not None:
+            due.append(self.limit_due)
         if self.blocked and self.allocator.pause is not None:
             due.append(time.monotonic() + self.allocator.pause)
         if self.states.late or self.patience.hindrance:

@@ -186,13 +186,12 @@ def test_run_whose_tasks_want_a_part_of_the_node_begins_queued(
 
 def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor, Any]) -> None:
     run, clock = made
-    assert run._next_deadline() is None  # it has not begun: who waits for nodes loses nothing
     run._keep_limit()
+    assert run._next_deadline() is None  # it has not begun: who waits for nodes loses nothing
     run.started = 1e9
     clock.now += 600
-    assert run._next_deadline() == 1e9 + 3600 - 5
     run._keep_limit()
-    assert run.limit is None
+    assert (run._next_deadline(), run.limit) == (1e9 + 3600 - 5, None)
     clock.now += 3000
     run._keep_limit()
     assert (run.limit, run.reason) == ("max_duration", "it was over its max_duration of 1h")
@@ -221,9 +220,11 @@ def test_max_cost_ends_the_run_when_its_budget_is_spent(made: tuple[Supervisor, 
     run, clock = made
     run.plan, run.started = replace(run.plan, max_duration=None, max_cost=BUDGET), 1e9
     run.running = [Attempts(_task(run, 0, nodes=4, started=1e9))]
+    run._keep_limit()
     assert run._next_deadline() == 1e9 + 4 * 3600 - 5
     clock.now += 3600
     run.running.append(Attempts(_task(run, 1, nodes=2, started=clock.now)))
+    run._keep_limit()
     assert run._next_deadline() == 1e9 + 3 * 3600 - 5
     clock.now += 7199
     run._keep_limit()
@@ -249,7 +250,7 @@ def test_attempts_that_have_ended_are_paid_for(
     run.running, run.counts["running"] = [Attempts(task, state="running")], 1
     clock.now += 3600
     run._look_after_running()
-    assert (run.running, run._held()) == ([], Held(7200.0))
+    assert (run.running, run.spent) == ([], 7200.0)
 
 
 def test_max_cost_counts_time_held_before_a_retry(made: tuple[Supervisor, Any]) -> None:
