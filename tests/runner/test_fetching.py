@@ -8,9 +8,9 @@ from endings import ends
 from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
-from fairway_runner.runs import fetch as fetching
+from fairway_runner.runs import outputs as fetching
 from fairway_runner.runs import store
-from fairway_runner.runs.fetch import fetch
+from fairway_runner.runs.outputs import fetch
 from fairway_runner.runs.store import Run
 
 

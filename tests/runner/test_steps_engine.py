@@ -18,8 +18,8 @@ from fairway_runner.engines.engine import engine_of_steps
 from fairway_runner.engines.outage import FAILED_PREDECESSOR, Refused, TargetUnavailable
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.runs.clean import removable
-from fairway_runner.runs.fetch import fetch
 from fairway_runner.runs.folder import steps_to_begin
+from fairway_runner.runs.outputs import fetch
 from fairway_runner.runs.records import (
     STEPS_ENGINE,
     STEPS_FILE,

@@ -268,7 +268,7 @@ def fetch(
 
     If other files are in the way, nothing is copied; --force replaces them.
     """
-    from fairway_runner.runs.fetch import fetch
+    from fairway_runner.runs.outputs import fetch
 
     found = run_store().find(run)
     found.refresh(logs=True)

@@ -74,7 +74,7 @@ def wait(
     """
     from fairway_cli.ui.follow import remarked
     from fairway_cli.ui.progress import print_empty
-    from fairway_runner.runs.results import empty_outputs
+    from fairway_runner.runs.outputs import empty_outputs
 
     end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
     store, code, facts = run_store(), 0, []

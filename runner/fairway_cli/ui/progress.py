@@ -13,7 +13,7 @@ from fairway_cli.ending import warn
 from fairway_core.findings import printable
 from fairway_runner.quantities import duration, few, number
 from fairway_runner.runs.store import FINAL_STATES
-from fairway_runner.runs.view import STARTED, run_facts, shown, started_facts
+from fairway_runner.runs.view import brief_facts, reason_of, seconds, shown, started_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -179,25 +179,25 @@ def _named(run_id: str) -> Iterator[None]:
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
     """Prints how a run that was watched has ended."""
-    facts = {**run_facts(run), "exit_code": run.exit_code, "folder": run.place}
+    status = run.status
+    reason = reason_of(run, status)
     if json_:
-        print(json.dumps({name: facts[name] for name in (*STARTED, "exit_code", "reason")}))
+        print(json.dumps({**brief_facts(run), "exit_code": run.exit_code, "reason": reason}))
     else:
-        spent = f" after {duration(facts['seconds'])}" if facts["seconds"] else ""
-        reason = facts["reason"]
-        if not reason and not run.is_sweep and facts["state"] != "succeeded":
-            reason = run.task_status(0, facts["state"]).reason
+        took = seconds(status.state, status.started, status.ended)
+        spent = f" after {duration(took)}" if took else ""
+        if not reason and not run.is_sweep and status.state != "succeeded":
+            reason = run.task_status(0, status.state).reason
         why = f" ({reason})" if reason else ""
-        said = f"{run.id} {facts['state']}{spent}{why}; its files are in {facts['folder']}"
-        print(printable(said))
-    from fairway_runner.runs.results import empty_outputs
+        print(printable(f"{run.id} {status.state}{spent}{why}; its files are in {run.place}"))
+    from fairway_runner.runs.outputs import empty_outputs
 
     print_empty(run.id, empty_outputs(run))
 
 
 def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Says on standard error which outputs of a run's tasks are empty, if any are."""
-    from fairway_runner.runs.results import name_empty_outputs
+    from fairway_runner.runs.outputs import name_empty_outputs
 
     if said := name_empty_outputs(run_id, found):
         print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)

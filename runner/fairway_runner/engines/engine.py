@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.schedules import Schedules
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.outputs import KeptOutput
 
 Secrets = Mapping[str, str]
 Progress = Callable[[int, int], None]

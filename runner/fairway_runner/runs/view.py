@@ -15,7 +15,6 @@ from fairway_agent.state_files import UNSUCCESSFUL_STATES, BestTasks, RunState
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration
 from fairway_runner.runs.folder import chosen_task, steps_to_begin
-from fairway_runner.runs.labels import actions
 from fairway_runner.runs.records import SESSION, has_steps, legible_facts, read_json
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
         "name": record.name,
         "target": record.target,
         "state": status.state,
-        "reason": status.reason or _over_limit(run, status),
+        "reason": reason_of(run, status),
         "limit": status.limit,
         "tags": list(labels.tags),
         "note": labels.note,
@@ -50,15 +49,17 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
     }
 
 
-STARTED = ("run_id", "target", "tasks", "state")
-"""The facts that are told of a run as it begins."""
+def brief_facts(run: Run) -> dict[str, Any]:
+    """The facts that are told of a run as it begins and ends."""
+    record = run.record
+    facts = {"run_id": run.id, "target": record.target, "tasks": record.tasks}
+    return {**facts, "state": run.state}
 
 
 def started_facts(run: Run) -> dict[str, Any]:
     """A run that has begun; of one with steps those too that no target has yet."""
-    facts = run_facts(run)
-    found = {name: facts[name] for name in STARTED}
-    return found | ({"steps_to_begin": steps_to_begin(run)} if has_steps(run.folder) else {})
+    left = {"steps_to_begin": steps_to_begin(run)} if has_steps(run.folder) else {}
+    return {**brief_facts(run), **left}
 
 
 def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
@@ -108,6 +109,8 @@ def _decided(run: Run) -> BestTasks:
 
 def action_facts(run: Run) -> dict[str, Any]:
     """Returns the submitter of the run, and people's actions on it, if they share a server."""
+    from fairway_runner.runs.labels import actions  # a run that begins has none
+
     done = actions(run.folder, run.record.created)
     return {"actions": [{**each, "at": iso(each["at"])} for each in done]}
 
@@ -127,11 +130,11 @@ def _kept_by(found: object) -> dict[str, Any] | None:
     return named
 
 
-def _over_limit(run: Run, status: RunState) -> str | None:
-    """Returns the reason if its only task was over its time, its GPUs idle, or a session unused;
-    the tasks of a sweep report this themselves."""
-    if status.state != "failed" or run.record.tasks > 1:
-        return None
+def reason_of(run: Run, status: RunState) -> str | None:
+    """Why a run is in its state: where none is recorded, that its only task was over its time, its
+    GPUs idle, or a session unused; the tasks of a sweep report this themselves."""
+    if status.reason or status.state != "failed" or run.record.tasks > 1:
+        return status.reason
     with suppress(UserError, OSError):
         from fairway_agent.state_files import TIMED_OUT
 

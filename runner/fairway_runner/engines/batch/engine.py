@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.batch.schedules import BatchSchedules
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
-    from fairway_runner.runs.results import KeptOutput
+    from fairway_runner.runs.outputs import KeptOutput
 
 # A program that is killed cannot remove its user on a node, who then expires.
 _LIFE = timedelta(hours=1)
