@@ -160,14 +160,16 @@ def test_tasks_that_share_a_script_have_the_one_that_each_has_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     given = {"name": "train", "template": name, "preflight": "fabric", **JOBS.get(name, {})}
-    given |= {"env": {"GREETING": "it's\nme"}, "nodes": 4}
+    given |= {"env": {"GREETING": "it's\nme ", "AT": "{{ sweep.index }}"}, "nodes": 4}
     command = given.get("command", "python")
     (tmp_path / "job.yaml").write_text(json.dumps({"command": command, **given}))
     file = load_job(tmp_path / "job.yaml")
     texts = [command, f"# it's\n'{command}  \n", command * 2, "x" * 25_000 + command]
     tasks = [
-        replace(file, document=replace(file.document, data={**file.document.data, **changes}))
-        for text in texts
+        replace(
+            file, document=replace(file.document, data={**file.document.data, **changes}), index=i
+        )
+        for i, text in enumerate(texts)
         for changes in ({"command": text, "params": {"at": 1}}, {"command": text, "nodes": 3})
     ]
     place = cluster_of("Standard_ND96isr_H100_v5", mounts={"data": "/data"})

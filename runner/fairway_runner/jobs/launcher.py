@@ -47,7 +47,8 @@ _CHECKS = '{% include "_preflight.sh.j2" %}'  # found as any template is
 @dataclass(frozen=True)
 class Launcher:
     """A template that is ready to write the scripts of any number of jobs. Where it `shares`, jobs
-    that differ in their commands and parameters alone have the same script but for the command."""
+    that differ in their commands, variables and parameters alone have the same script but for
+    commands and variables."""
 
     file: Path
     source: str
@@ -63,7 +64,7 @@ class Launchers:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._ready: dict[str, Launcher] = {}
-        self._shared: dict[tuple[int, str], str] = {}
+        self._shared: dict[tuple[Any, ...], list[str]] = {}
 
     def of(self, job_file: JobFile, job: Job) -> Launcher:
         """The job's launcher; UserError where there is no such template or it does not parse."""
@@ -91,23 +92,28 @@ class Launchers:
         return script
 
     def _shared_script(self, launcher: Launcher, job: Job, document: Document) -> str | None:
-        """The script with a gap for the command, which is rendered once for all tasks that differ
-        in nothing else, with the job's command in it; None where the template reads more of the
-        command, or a parameter."""
-        command = job.command.rstrip()
-        key = (len(command), job.model_dump_json(exclude={"command", "params"}))
+        """The script with gaps for the command and the variables, which is rendered once for all
+        tasks that differ in nothing else, with those of the job in them; None where the template
+        reads more of them than their lengths, or reads a parameter."""
+        texts = [job.command.rstrip(), *job.env.values()]
+        rest = job.model_dump_json(exclude={"command", "params", "env"})
+        key = (rest, *job.env, *map(len, texts))
         if key not in self._shared:
-            gap, unknown = templating.Gap(len(command)), templating.Gap(None)
-            as_shared = job.model_copy(update={"command": gap, "params": unknown})
+            command, *values = (templating.Gap(len(each), at) for at, each in enumerate(texts))
+            gaps = {"command": command, "env": dict(zip(job.env, values, strict=True))}
+            as_shared = job.model_copy(update={**gaps, "params": (params := templating.Gap())})
             try:
-                script = _script(launcher, as_shared, unknown, self._target, document)
+                script = _script(launcher, as_shared, params, self._target, document)
             except UserError:
                 self._ready[job.template] = replace(launcher, shares=False)
                 return None
             if len(self._shared) >= _MOST_SHARED:
                 self._shared.clear()
-            self._shared[key] = script
-        return self._shared[key].replace(templating.GAP, templating.shell_words(command))
+            self._shared[key] = script.split(templating.GAP)
+        parts = enumerate(self._shared[key])
+        return "".join(
+            templating.shell_words(texts[int(part)]) if at % 2 else part for at, part in parts
+        )
 
 
 _MOST_SHARED = 100  # scripts that are kept: where all tasks differ, none is wanted again

@@ -150,22 +150,23 @@ class _Environment(SandboxedEnvironment):
 
 
 GAP = "\0"
-"""Marks a gap in what a template makes; no text has this character."""
+"""Stands before and behind the number of a gap in what a template makes; no text has it."""
 
 
 class Gap:
-    """Stands in a template for shell text of that `length` which is put in later. It can be printed
-    and stripped at its end, which has no blanks; a template that reads it, or prints one of no
-    `length`, fails."""
+    """Stands in a template for shell text of that `length` which is put in later: that of `number`.
+    It can be printed, and stripped at its end, where it has no blanks. A template that reads it, or
+    prints one without a number, fails."""
 
-    def __init__(self, length: int | None) -> None:
+    def __init__(self, length: int = 0, number: int | None = None) -> None:
         self._length = length
+        self._number = number
 
     def __len__(self) -> int:
-        return self._length if self._length is not None else self._refuse()
+        return self._length if self._number is not None else self._refuse()
 
     def printed(self) -> str:
-        return GAP if self._length is not None else self._refuse()
+        return f"{GAP}{self._number}{GAP}" if self._number is not None else self._refuse()
 
     def rstrip(self) -> Gap:
         return self
