@@ -309,6 +309,7 @@ def test_pattern_without_end_is_stopped_and_named_in_a_thread_too(
 ) -> None:
     """2^60 ways to divide the letters: no machine tries them all."""
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
+    monkeypatch.setattr(metrics, "_SLOW", {})
     before = signal.getsignal(signal.SIGVTALRM)
     log.write_text("loss=1\n" + "a" * 60 + "!\nloss=2\n")
     slow = compile_patterns({"loss": r"loss=([0-9.]+)", "slow": r"((?:a+)+)$"})
@@ -324,6 +325,7 @@ def test_pattern_without_end_is_stopped_and_named_in_a_thread_too(
     assert last_values(log, compile_patterns({"loss": r"loss=([0-9.]+)"})) == {"loss": 2.0}
     # As those of a server are; the others go on meanwhile, and what is sound is still found.
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
+    monkeypatch.setattr(metrics, "_SLOW", {})
     log.write_text("loss=1\n" + "a" * 60 + "!\nloss=2\n")
     with ThreadPoolExecutor(1) as pool:
         for _ in range(2):
@@ -342,12 +344,12 @@ def test_stopped_search_is_not_begun_again(log: Path, monkeypatch: pytest.Monkey
     begun: list[object] = []
     real = metrics._limited
     monkeypatch.setattr(metrics, "_limited", lambda *given: begun.append(given) or real(*given))
-    log.write_text("a" * 60 + "!\n")
-    for _ in range(3):
+    for number in range(3):
+        log.write_text("a" * 60 + f"!{number}\n")  # it goes on, and so do the looks
         with pytest.raises(UserError, match="metric `slow`"):
             last_values(log, compile_patterns({"slow": r"((?:a+)+)$"}))
     assert len(begun) == 1
-    log.write_text("a" * 60 + "\n")  # it has gone on
+    log.write_text("a" * 60 + "\n")
     with pytest.raises(UserError, match="metric `other`"):
         last_values(log, compile_patterns({"other": r"((?:a+)+)!$"}))
     assert len(begun) == 2

@@ -34,8 +34,9 @@ _KEPT = ".metrics.json"
 _WORTH = 1 << 20  # this many bytes of a log take longer to read than to keep what they say
 _BEFORE = 1 << 16  # bytes by which a log is known again
 _ALONE = threading.Lock()
-_SLOW: dict[int, None] = {}
-"""Searches that were stopped: who looks at the page of such a run again does not wait again."""
+_SLOW: dict[str, None] = {}
+"""Patterns that were stopped: as such a run prints on, who looks at it does not wait each time, nor
+does anybody who looks at other runs of a server meanwhile."""
 _MOST_SLOW = 1000
 
 
@@ -53,7 +54,7 @@ def metric_log(
 
 def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
     """The values of a metric in some texts; UserError where its pattern takes too long."""
-    known = hash((pattern.pattern, *texts))
+    known = pattern.pattern
     # In another thread nothing could stop it, nor would any thread go on meanwhile.
     is_apart = threading.current_thread() is not threading.main_thread()
     try:
