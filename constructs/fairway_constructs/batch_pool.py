@@ -21,7 +21,7 @@ from fairway_constructs.azurerm.batch_pool import (
 )
 from fairway_constructs.azurerm.batch_pool import BatchPool as BatchPoolResource
 from fairway_constructs.cdk import Lifecycle
-from fairway_constructs.cloud_init import Mount, node_cloud_init
+from fairway_constructs.cloud_init import node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command
 from fairway_constructs.nodes import refused_as
 from fairway_constructs.targets import TakesJobs, job_facts
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.batch_account import IBatchAccount
     from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize
@@ -115,7 +116,7 @@ class BatchPool(TakesJobs):
         task_slots: Count = 1,
         autoscale: Autoscale | None = None,
         resized_by_hand: bool = False,
-        mounts: Sequence[Mount] = (),
+        mounts: Mounts = (),
         containers: Containers | None = None,
         depends_on: Sequence[Construct] = (),
     ) -> None:
@@ -193,7 +194,7 @@ class BatchPool(TakesJobs):
         return self._target
 
 
-def _check_mounts(mounts: Sequence[Mount]) -> None:
+def _check_mounts(mounts: Mounts) -> None:
     if any(mount.path == "/home" for mount in mounts):
         message = "a pool cannot mount `/home`: Batch keeps its own users there"
         raise FieldError(message, "mount it elsewhere, for example at /data")

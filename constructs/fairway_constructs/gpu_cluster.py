@@ -34,11 +34,8 @@ from fairway_core.documents import FieldError
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network_access import SubnetRef
@@ -139,7 +136,7 @@ class GpuCluster(TakesJobs):
         image: Image,
         subnet: SubnetRef,
         identity_id: str,
-        mounts: Sequence[Mount] = (),
+        mounts: Mounts = (),
         spot: Spot | None = None,
         image_id: ImageVersionId | None = None,
         accept_terms: bool = False,

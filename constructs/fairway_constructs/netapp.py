@@ -59,7 +59,7 @@ class NetApp(FileSystem, Service):
         super().__init__(scope, f"netapp-{name}", spec)
         place = self.place
         folder = place.name("netapp_volume_path", name)
-        clients = subnet.nodes if clients is None else clients
+        clients = subnet.clients(clients)
         account_name = _account(self).name
         pool = NetappPool(
             self,

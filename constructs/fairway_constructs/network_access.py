@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fairway_constructs.arguments import checked
+from fairway_core.documents import FieldError
 from fairway_core.public_ranges import seen_outside
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ class SubnetRef:
 
         stack = surroundings(scope).stack
         return [each for each in self.ready if surroundings(each).stack is stack]
+
+    def clients(self, given: Sequence[IPv4Network] | None) -> Sequence[IPv4Network]:
+        """Returns the ranges from which a file system here is mounted: those given, or of `nodes`.
+
+        Raises FieldError where there are none.
+        """
+        found = self.nodes if given is None else given
+        if not found:
+            hint = 'name the ranges of nodes: clients=[network.subnet("compute").range]'
+            raise FieldError("nobody could mount it", hint, ("clients",))
+        return found
 
     @property
     def address_pattern(self) -> str:

@@ -173,7 +173,7 @@ class NfsServer(FileSystem, Service):
             serves=name,
             size=size_row,
             interface_id=interface.id,
-            cloud_init=self._cloud_init(subnet.nodes if clients is None else clients),
+            cloud_init=self._cloud_init(subnet.clients(clients)),
             identity_ids=[*own_ids, *(each.id for each in managed_identities)],
             ultra_disks=disk_kind(spec.disks.kind).enabled_by_vm,
             ready=subnet.ready_for(self),

@@ -14,7 +14,6 @@ from fairway_constructs.cloud_init import (
     ADMIN_USERNAME,
     LOCAL_FOLDER,
     LONGEST_CUSTOM_DATA,
-    Mount,
     NodeHealth,
     node_cloud_init,
     shared_folder,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.idle import IdleSettings
-    from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.network_access import SubnetRef
@@ -73,7 +72,7 @@ class NodeSpec:
     image: Image
     subnet: SubnetRef
     identity_id: str
-    mounts: Sequence[Mount] = ()
+    mounts: Mounts = ()
     spot: Spot | None = None
     image_id: str | None = None
     accept_terms: bool = False

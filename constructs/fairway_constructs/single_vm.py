@@ -17,10 +17,10 @@ from fairway_constructs.server_vm import private_interface
 from fairway_constructs.targets import TakesJobs, node_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.catalog import Image, VmSize
@@ -102,7 +102,7 @@ class SingleVm(TakesJobs):
         image: Image,
         subnet: SubnetRef,
         identity_id: str,
-        mounts: Sequence[Mount] = (),
+        mounts: Mounts = (),
         spot: Spot | None = None,
         image_id: ImageVersionId | None = None,
         accept_terms: bool = False,

@@ -39,4 +39,7 @@ class _Tag(Aspect):
 
     def visit(self, node: IConstruct) -> None:
         if isinstance(node, Resource) and node.takes_tags:
-            node.tags = {**node.tags_input, **self._tag}
+            # To Azure names that differ in case alone are one: each keeps the spelling that it has.
+            has = {name.lower(): name for name in node.tags_input}
+            own = {has.get(name.lower(), name): value for name, value in self._tag.items()}
+            node.tags = {**node.tags_input, **own}

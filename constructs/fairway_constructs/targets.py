@@ -91,6 +91,10 @@ class Targets(Component):
             else each.target(storage=account, vault_url=url, gateway=through)
             for each in clusters
         ]
+        names = [each.name for each in self.targets]
+        if twice := next((each for each in names if names.count(each) > 1), ""):
+            message = f"two targets are called `{twice}`"
+            raise FieldError(message, "name each cluster once, by a name of its own", ("clusters",))
         Output(
             surroundings(self).stack,
             "targets",

@@ -74,8 +74,9 @@ class _Constants(ast.NodeTransformer):
             for each in tree.body
             if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)
         }
+        types = ("fairway_core.", "fairway_constructs.cloud_init.")
         for each in ast.walk(tree) if is_library else ():
-            if isinstance(each, ast.ImportFrom) and str(each.module).startswith("fairway_core."):
+            if isinstance(each, ast.ImportFrom) and str(each.module).startswith(types):
                 module = import_module(str(each.module))
                 for name in (alias.name for alias in each.names):
                     if plain := plain_type(getattr(module, name)):

@@ -105,7 +105,7 @@ def test_a_stack_may_have_several_groups_with_what_each_has_once(by_path: Synthe
         network = Network(scope, address_space=ONE, private_endpoints=True)
         storage = Storage(scope, containers=["datasets"])
         for name in ("data", "more"):
-            NetApp(scope, name, path="/data", tib=4, subnet=SUBNET)
+            NetApp(scope, name, path="/data", tib=4, subnet=SUBNET, clients=[SUBNET.range])
         assert network.endpoints
         network.endpoints.connect(scope, "storage", service="blob", resource_id=storage.id)
 

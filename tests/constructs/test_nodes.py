@@ -1,6 +1,7 @@
 """Nodes as scale sets and single VMs: InfiniBand, Spot, repair, images, disks, how they boot."""
 
 import base64
+import dataclasses
 import inspect
 import json
 import os
@@ -461,8 +462,10 @@ def test_image_or_system_disk_that_cannot_be_is_refused(
 def test_more_file_systems_than_fit_the_boot_data_are_not_blamed_on_people(
     synthesize: Synthesize,
 ) -> None:
+    names = [f"data{number}" for number in range(500)]
+    mounts = [dataclasses.replace(MOUNT, name=name, path=f"/{name}") for name in names]
     with pytest.raises(UserError, match="cluster `pair`: its nodes boot with") as caught:
-        _cluster(synthesize, mounts=[MOUNT] * 1000)
+        _cluster(synthesize, mounts=mounts)
     assert caught.value.findings[0].hint == "mount fewer file systems"
 
 

@@ -26,6 +26,7 @@ from fairway_core.slurm import Qos
 from fairway_core.target import Target
 
 TEAM = "11111111-2222-3333-4444-555555555555"
+OWN = {"Environment": "mine"}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 
 
@@ -651,6 +652,7 @@ class Location(str):
         (lambda lab: az.Monitoring(lab, emails=[]), "emails"),
         (lambda _: az.EnvironmentStack(az.App(), "Lab Two", location="eastus"), "id"),
         (lambda lab: az.Registry(lab, allowed=["10.0.0.1/8"]), "allowed"),
+        (lambda _: az.EnvironmentStack(az.App(), "b", location="eastus", tags=OWN), "Environment"),
         (lambda lab: az.Registry(lab, ""), "lab"),
         (lambda lab: az.Registry(lab, lab.place.resource_group), "lab"),
         (lambda lab: az.NfsExport(lab, "", path="/a", host="a.b", export="/", mbps=1), "lab"),
@@ -797,6 +799,60 @@ def test_scope_that_is_no_construct_is_refused(made: Any) -> None:
     own = type("Own", (made,), {"TYPE": "azurerm_own"})
     with pytest.raises(UserError, match="is a SimpleNamespace, and no construct"):
         own(SimpleNamespace(), **arguments[made])
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"name": "work", "path": "/data/home"}, "inside each other"),
+        ({"name": "work", "path": "/data"}, "inside each other"),
+        ({"name": "home", "path": "/home"}, "two are called `home`"),
+    ],
+)
+def test_mount_that_would_hide_another_is_refused(
+    tmp_path: Path, other: dict[str, str], said: str
+) -> None:
+    _, lab = _lab(tmp_path)
+    net = az.Network(lab, address_space="10.40.0.0/16")
+    server: dict[str, Any] = {"host": "nfs.example.com", "export": "/", "mbps": 100}
+    home = az.NfsExport(lab, "home", path="/data", **server)
+    beside = az.Construct(lab, "beside")
+    mounts = [home, az.NfsExport(beside, **other, **server)]
+    with pytest.raises(UserError, match=said):
+        az.Cluster(lab, "box", size="Standard_D4s_v6", network=net, mounts=mounts)
+
+
+def test_file_system_that_nobody_could_mount_is_refused(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    group = f"/subscriptions/{TEAM}/resourceGroups/hub/providers/Microsoft.Network"
+    subnets = {"storage": (f"{group}/virtualNetworks/hub/subnets/storage", "10.1.0.0/24")}
+    subnet = az.Network.from_subnets(lab, "hub", subnets).subnet("storage")
+    for made in (
+        lambda: az.NfsServer(lab, "home", path="/data", subnet=subnet),
+        lambda: az.NetApp(lab, "fast", path="/fast", tib=4, subnet=subnet),
+    ):
+        with pytest.raises(UserError, match="nobody could mount it") as caught:
+            made()
+        assert caught.value.findings[0].path == "clients"
+    az.NfsServer(lab, "more", path="/data", subnet=subnet, clients=[IPv4Network("10.2.0.0/24")])
+
+
+def test_cluster_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    net = az.Network(lab, address_space="10.40.0.0/16")
+    box = az.Cluster(lab, "box", size="Standard_D4s_v6", network=net)
+    with pytest.raises(UserError, match="two targets are called `box`"):
+        az.Targets(lab, [box, box])
+
+
+def test_tag_that_differs_in_case_alone_is_the_same_tag(tmp_path: Path) -> None:
+    app, lab = _lab(tmp_path)
+    az.Network(lab, address_space="10.40.0.0/16")
+    az.Tags.of(lab).add("Owner", "somebody else")
+    made = _written(app, tmp_path)["resource"]["azurerm_virtual_network"]
+    (tags,) = (each["tags"] for each in made.values())
+    assert tags["owner"] == "somebody else"
+    assert "Owner" not in tags
 
 
 def test_app_makes_its_folder_with_those_above_it(tmp_path: Path) -> None:

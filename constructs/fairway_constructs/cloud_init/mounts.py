@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator
 
 from fairway_constructs.arguments import checked
+from fairway_core.documents import FieldError
+from fairway_core.environment.values import are_nested
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +49,22 @@ class Mount:
     def nfs_3(self) -> bool:
         """True for NFS 3, whose locks come back over ports of their own."""
         return self.type == "nfs" and "vers=3" in self.options.split(",")
+
+
+def _each_elsewhere(mounts: Sequence[Mount]) -> Sequence[Mount]:
+    """The mounts; FieldError where one would hide another, or has its name."""
+    for one, other in combinations(mounts, 2):
+        if one.name == other.name:
+            raise FieldError(f"two are called `{one.name}`", "give one of them another name")
+        if are_nested(one.path, other.path):
+            raise FieldError(
+                f"`{other.path}` and `{one.path}` of `{one.name}` are inside each other",
+                "give each file system a path of its own",
+            )
+    return mounts
+
+
+Mounts = Annotated[Sequence[Mount], AfterValidator(_each_elsewhere)]
 
 
 def nfs_mount(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.environment.kubernetes import UpgradeWindow
@@ -85,7 +85,7 @@ class KubernetesNodePool(TakesJobs):
         taints: Sequence[str] = (),
         proximity_placement_group_id: PlacementGroupId | None = None,
         job_image: str = "",
-        mounts: Sequence[Mount] = (),
+        mounts: Mounts = (),
         namespace: str = "fairway",
         head_image: str | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
@@ -44,7 +44,7 @@ class SlurmLoginNode(Component):
         scheduler: SlurmScheduler,
         foundation: SlurmFoundation,
         subnet: SubnetRef,
-        mounts: Sequence[Mount],
+        mounts: Mounts,
         monitored: bool = False,
         accounts: Accounts | None = None,
         managed_identities: Sequence[IIdentity] = (),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount, Mounts
     from fairway_constructs.cloud_init.people import Accounts
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.configuration import SlurmPartition
@@ -76,7 +76,7 @@ class SlurmScheduler(Component):
         scale_sets: Mapping[str, str],
         foundation: SlurmFoundation,
         subnet: SubnetRef,
-        mounts: Sequence[Mount],
+        mounts: Mounts,
         size: str | None = None,
         idle: Idle | None = None,
         packages: Literal["distribution", "microsoft"] | SlurmRepository = "distribution",
@@ -150,7 +150,7 @@ class SlurmScheduler(Component):
             caching="None",
         )
 
-    def partition(self, name: str, *, mounts: Sequence[Mount] | None = None) -> TakesJobs:
+    def partition(self, name: str, *, mounts: Mounts | None = None) -> TakesJobs:
         """The partition as a place for jobs; `mounts` are its nodes', where those are not all.
 
         >>> Targets(stack, [scheduler.partition("nd")], storage=storage)  # doctest: +SKIP

@@ -34,6 +34,7 @@ from fairway_core.environment.values import (
     EnvironmentName,
     Location,
     Zone,
+    are_nested,
     named,
     named_unlike_devices,
 )
@@ -266,9 +267,7 @@ class Environment(Model):
         seen: dict[str, str] = {}
         for name, filesystem in self.filesystems.items():
             for path, other in seen.items():
-                if f"{filesystem.path}/".startswith(f"{path}/") or path.startswith(
-                    f"{filesystem.path}/"
-                ):
+                if are_nested(filesystem.path, path):
                     raise FieldError(
                         f"`{filesystem.path}` and `{path}` of `{other}` are inside each other",
                         "give each file system a path of its own",

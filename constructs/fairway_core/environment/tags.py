@@ -44,7 +44,7 @@ def as_azure_takes_them(tags: _Tags) -> _Tags:
     return tags
 
 
-def _none_of_ours(tags: dict[str, str]) -> dict[str, str]:
+def _none_of_ours(tags: _Tags) -> _Tags:
     for name in tags:
         if name.lower() in OWN:
             raise FieldError(f"Fairway sets the tag `{name.lower()}` itself", "remove it", (name,))
@@ -100,7 +100,9 @@ def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
 
 
 Tags = Annotated[dict[str, str], AfterValidator(_none_of_ours), AfterValidator(as_azure_takes_them)]
-TagArgument = Annotated[Mapping[str, str], AfterValidator(as_azure_takes_them)]
+TagArgument = Annotated[
+    Mapping[str, str], AfterValidator(_none_of_ours), AfterValidator(as_azure_takes_them)
+]
 
 
 NamePattern = Annotated[str, accepted_by(check_pattern)]

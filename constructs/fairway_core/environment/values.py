@@ -169,6 +169,15 @@ def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldE
     return FieldError(finding.message, finding.hint, path=path)
 
 
+def are_nested(path: str, other: str) -> bool:
+    """True if one of two folders is the other, or inside it.
+
+    >>> are_nested("/data/home", "/data"), are_nested("/data", "/data2")
+    (True, False)
+    """
+    return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
+
+
 def accepted_by(check: Callable[[str], object]) -> AfterValidator:
     """Refuses text for which `check` raises an error, with its message."""
 
