@@ -80,14 +80,18 @@ LUSTRE_DRIVER = "azurelustre.csi.azure.com"
 # What is for /etc/fstab, and the access that each claim states itself.
 _OF_NODES = ("rw", "_netdev")
 _MODES = ["ReadWriteMany"]
+# What a claim asks for, whatever its volume has, or the API server would refuse all that is applied
+# with it when a file system grows: "only dynamically provisioned pvc can be resized" (its admission
+# plugin PersistentVolumeClaimResize).
+_ASKED = "1Gi"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Volume:
     """A shared file system: its name, and how a node would mount it, `type`, `source`, `options`.
 
-    `source` may hold a reference of Terraform's. `gib` is its size, which Kubernetes asks for and
-    keeps nobody to.
+    `source` may hold a reference of Terraform's. `gib` is its size, which Kubernetes shows and keeps
+    nobody to.
     """
 
     name: str
@@ -104,10 +108,10 @@ def objects(volumes: Iterable[Volume], namespace: str) -> list[Manifest]:
 
 def _pair(volume: Volume, namespace: str) -> list[Manifest]:
     # Volumes are the whole cluster's: the same file system in two namespaces is two.
-    name, size = f"{namespace}-{volume.name}", {"storage": f"{volume.gib}Gi"}
+    name = f"{namespace}-{volume.name}"
     options = [each for each in volume.options.split(",") if each not in _OF_NODES]
     given = {
-        "capacity": size,
+        "capacity": {"storage": f"{volume.gib}Gi"},
         "accessModes": _MODES,
         # The data is the environment's: no claim that is deleted takes it along.
         "persistentVolumeReclaimPolicy": "Retain",
@@ -120,7 +124,7 @@ def _pair(volume: Volume, namespace: str) -> list[Manifest]:
         "accessModes": _MODES,
         "storageClassName": "",
         "volumeName": name,
-        "resources": {"requests": size},
+        "resources": {"requests": {"storage": _ASKED}},
     }
     return [
         {**manifest("v1", "PersistentVolume", name), "spec": given},

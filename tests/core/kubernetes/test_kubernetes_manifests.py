@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -326,6 +327,14 @@ class TestVolumes:
         assert taken["spec"]["volumeName"] == given["metadata"]["name"]
         assert given["spec"]["storageClassName"] == taken["spec"]["storageClassName"] == ""
         assert not {"rw", "_netdev"} & set(given["spec"]["mountOptions"])
+
+    def test_a_file_system_that_grows_leaves_its_claim_as_it_is(self) -> None:
+        """Of a claim for a volume that was there before it, the API server takes no other size."""
+        found = [usual(shared=[replace(DATA, gib=gib)]) for gib in (1024, 4096)]
+        before, after = (one(each, "PersistentVolumeClaim") for each in found)
+        assert before == after
+        sizes = [one(each, "PersistentVolume")["spec"]["capacity"]["storage"] for each in found]
+        assert sizes == ["1024Gi", "4096Gi"]
 
     def test_lustre_brings_its_driver_and_nothing_of_its_examples(self) -> None:
         found = usual(shared=[DATA, LUSTRE])
