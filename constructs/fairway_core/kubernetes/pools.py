@@ -90,8 +90,8 @@ _ASKED = "1Gi"
 class Volume:
     """A shared file system: its name, and how a node would mount it, `type`, `source`, `options`.
 
-    `source` may hold a reference of Terraform's. `gib` is its size, which Kubernetes shows and keeps
-    nobody to.
+    `source` may hold a reference of Terraform's. `gib` is its size, which Kubernetes shows
+    and keeps nobody to.
     """
 
     name: str
