@@ -170,6 +170,15 @@ def held(changes: Collection[ResourceChange]) -> Iterator[tuple[ResourceChange, 
             yield from ((each, lock) for *below, lock in locks if id_.startswith(tuple(below)))
 
 
+def minor_version(cluster: Mapping[str, Any]) -> int | None:
+    """The 36 of Kubernetes "1.36" or "1.36.2"; None where a cluster or a pool has no version."""
+    for name in ("kubernetes_version", "orchestrator_version"):
+        _, _, rest = str(cluster.get(name) or "").partition("1.")
+        if (minor := rest.partition(".")[0]).isdecimal():
+            return int(minor)
+    return None
+
+
 def lower_text(attributes: Mapping[str, Any], name: str) -> str:
     """An attribute; Azure ignores case in ids."""
     value = attributes.get(name)

@@ -488,14 +488,30 @@ def test_no_message_repeats_a_secret() -> None:
             "the system disk of",
         ),
         (VM, {"os_disk": [{"disk_size_gb": 64}]}, {"os_disk": [{"disk_size_gb": 128}]}, None),
+        (
+            *(KUBERNETES, {"kubernetes_version": "1.36.2"}, {"kubernetes_version": "1.35"}),
+            "would go back from Kubernetes 1.36 to 1.35",
+        ),
+        (KUBERNETES, {"kubernetes_version": "1.36.2"}, {"kubernetes_version": "1.36"}, None),
+        (KUBERNETES, {"kubernetes_version": "1.36"}, {"kubernetes_version": None}, None),
     ],
 )
-def test_plan_rules_report_disk_changes_that_azure_refuses(
+def test_plan_rules_report_changes_that_azure_refuses(
     type_: str, before: Any, after: Any, said: str | None
 ) -> None:
     found = _found(type_, before, after).get("refused-by-azure")
     assert (found is None) is (said is None)
     assert (said or "") in (found or "")
+
+
+@pytest.mark.parametrize(("version", "first"), [("1.35", None), ("1.36", "1.35"), ("1.33", None)])
+def test_plan_rules_say_which_version_of_kubernetes_is_next(
+    version: str, first: str | None
+) -> None:
+    sides = ({"orchestrator_version": each} for each in ("1.34", version))
+    found = [one for one in _check(_resource(NODE_POOL, *sides)) if one.id == "upgraded-nodes"]
+    assert len(found) == (version != "1.33")
+    assert all((f"first deploy {first}" in one.hint) is bool(first) for one in found)
 
 
 USES = {"ip_configuration": [{"subnet_id": "/s"}]}

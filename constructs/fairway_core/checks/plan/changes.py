@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_core.catalog.disks import is_kind_of_its_own
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.losses import LIFE_CYCLE, by_change, by_deletion
-from fairway_core.checks.resource_change import LOCK, deleted, held, lower_text
+from fairway_core.checks.resource_change import LOCK, deleted, held, lower_text, minor_version
 from fairway_core.findings import Severity
 from fairway_core.json_values import first, leaves
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _CONTAINER = "azurerm_storage_container"
 _DISK, _SUBNET = "azurerm_managed_disk", "azurerm_subnet"
 _MACHINE = "azurerm_linux_virtual_machine"
-_RESIZED = (_DISK, _MACHINE, _SUBNET)
+_KUBERNETES = "azurerm_kubernetes_cluster"
+_LIMITED = (_DISK, _MACHINE, _SUBNET, _KUBERNETES)
 
 
 def _changes(changes: Changes) -> Iterator[Occurrence]:
@@ -77,7 +78,7 @@ def data_loss(
 
 def _sizes(changes: Changes, others: Changes) -> Iterator[Occurrence]:
     for each in changes:
-        if (each.type == _SUBNET and each.goes) or (each.type in _RESIZED and each.updates):
+        if (each.type == _SUBNET and each.goes) or (each.type in _LIMITED and each.updates):
             users = list(_users((*changes, *others), each)) if each.type == _SUBNET else []
             yield (each.address,), {"change": each, "users": users}
 
@@ -105,7 +106,8 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
     """A change that Terraform plans and Azure refuses, in the middle of an apply.
 
     A disk cannot shrink, nor change to or from Premium SSD v2 or Ultra. A subnet in use cannot be
-    deleted, and an address range in use cannot be removed.
+    deleted, and an address range in use cannot be removed. Kubernetes does not go back to an older
+    version.
 
     Wrong:
         azurerm_managed_disk.data-disk-0:
@@ -123,6 +125,12 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
         return
     if change.type == _SUBNET:
         yield from _narrower(address, before, after, users)
+        return
+    if change.type == _KUBERNETES:
+        later, earlier = (minor_version(side) for side in (before, after))
+        if later and earlier and earlier < later:
+            message = f"`{address}` would go back from Kubernetes 1.{later} to 1.{earlier}"
+            yield Fault(message, f'keep "1.{later}"')
         return
     if change.type == _MACHINE:
         before, after = (first(side.get("os_disk")) for side in (before, after))

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.checks.check import Fault, Subject, check
-from fairway_core.checks.resource_change import NODE_POOL, changed
+from fairway_core.checks.resource_change import NODE_POOL, changed, minor_version
 from fairway_core.findings import Severity
 from fairway_core.json_values import at, first, leaves, listed
 from fairway_core.public_ranges import seen_outside
@@ -104,12 +104,17 @@ def upgraded_nodes(change: ResourceChange) -> Iterator[Fault]:
           after: {kubernetes_version: "1.34", tags: {a: b}}
     """
     old, new = (side.get(_VERSIONS[change.type]) for side in (change.before, change.after))
-    if change.updates and old and new and old != new:
-        yield Fault(
-            f"the nodes of `{change.address}` would be replaced one by one, for Kubernetes {new} "
-            f"in place of {old}: what runs on each ends",
-            "apply it when nothing runs, or when jobs can start again from their checkpoints",
-        )
+    was, version = (minor_version(side) for side in (change.before, change.after))
+    if not change.updates or not old or not new or old == new or (was or 0) > (version or 0):
+        return
+    hint = "apply it when nothing runs, or when jobs can start again from their checkpoints"
+    if was and version and version > was + 1:
+        hint += f"\nAzure skips no minor version that it still supports: first deploy 1.{was + 1}"
+    yield Fault(
+        f"the nodes of `{change.address}` would be replaced one by one, for Kubernetes {new} "
+        f"in place of {old}: what runs on each ends",
+        hint,
+    )
 
 
 @check("replaced-system-nodes", Severity.WARNING, Subject.PLAN, at=changed(_CLUSTER))
