@@ -34,6 +34,7 @@ _LIMITS = re.compile(r"minNodes = ([0-9]+);\nmaxNodes = ([0-9]+);")
 _ONE_KIND = re.compile(
     r"^\$Target\w+Nodes = 0;\n\$Target(Dedicated|LowPriority)Nodes = total;", re.MULTILINE
 )
+_LUSTRE = "azurerm_managed_lustre_file_system"
 # Sums of money with more than this are no numbers any more.
 _MOST = 1e12
 _UNKNOWN_NUMBER = "its number is known after apply"
@@ -154,6 +155,12 @@ def _netapp(attributes: _Attributes) -> list[Part]:
     return [netapp_pool(level, tib)]
 
 
+def _lustre(attributes: _Attributes) -> list[Part]:
+    # Another size, or another level, costs something else, though nobody knows what.
+    tib, level = _number(attributes.get("storage_capacity_in_tb")), attributes.get("sku_name")
+    return without_meter(_LUSTRE, f"{tib} TiB, {level}" if tib and level else "file system")
+
+
 def _public_ip(attributes: _Attributes) -> list[Part]:
     if attributes.get("sku") == "Standard":
         return [PUBLIC_IP]
@@ -184,6 +191,7 @@ _MAKERS: dict[str, Callable[[_Attributes], list[Part]]] = {
     "azurerm_linux_virtual_machine": _machine,
     "azurerm_linux_virtual_machine_scale_set": _scale_set,
     "azurerm_managed_disk": _disk,
+    _LUSTRE: _lustre,
     "azurerm_nat_gateway": lambda _: [NAT_GATEWAY],
     "azurerm_netapp_pool": _netapp,
     "azurerm_private_endpoint": lambda _: [PRIVATE_ENDPOINT],

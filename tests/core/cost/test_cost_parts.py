@@ -290,6 +290,18 @@ class TestPlanned:
         assert part.meter == named
         assert bool(part.reason) is (named is None)
 
+    def test_another_lustre_is_another_part_although_no_price_is_known(self) -> None:
+        """A part that stays the same is no change of costs, and a review leaves it out."""
+        type_ = "azurerm_managed_lustre_file_system"
+        sizes = ((48, "AMLFS-Durable-Premium-125"), (48, "AMLFS-Durable-Premium-250"), (96, "a"))
+        found = {
+            parts_of_resource(type_, {"storage_capacity_in_tb": tib, "sku_name": level}, "eastus")[
+                0
+            ].what
+            for tib, level in sizes
+        }
+        assert len(found) == len(sizes)
+
     def test_cost_parts_of_free_and_metered_resources_differ(self) -> None:
         assert parts_of_resource("azurerm_subnet", {}, "eastus") == []
         (part,) = parts_of_resource("azurerm_storage_account", {}, "eastus")
