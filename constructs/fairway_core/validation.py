@@ -219,6 +219,8 @@ def _type_finding(
     elif first["type"] in _OF_CHOICES:
         near = nearest(str(value), choices)
         hint = f"did you mean `{near}`?" if near else ""
+        if near == value:  # the choice is no text
+            hint = f"write it without quotes: {near}"
     else:
         key = next((step for step in reversed(path) if isinstance(step, str)), "")
         hint = value_hint(key, value, expected, types) if path and key == path[-1] else ""

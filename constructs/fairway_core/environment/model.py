@@ -37,6 +37,7 @@ from fairway_core.environment.values import (
     are_nested,
     named,
     named_unlike_devices,
+    named_unlike_this_machine,
 )
 from fairway_core.environment.web import Web, check_web
 from fairway_core.naming import Naming
@@ -116,7 +117,9 @@ class Environment(Model):
     """The Kubernetes cluster, if a cluster has `engine: kubernetes`."""
     web: Web | None = None
     """Runs in a browser, on a login node behind a sign-in; none without this section."""
-    clusters: Annotated[dict[str, AnyCluster], AfterValidator(named)] = Field(min_length=1)
+    clusters: Annotated[
+        dict[str, AnyCluster], AfterValidator(named), AfterValidator(named_unlike_this_machine)
+    ] = Field(min_length=1)
     """The clusters, by name."""
 
     @property

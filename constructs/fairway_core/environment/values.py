@@ -116,6 +116,15 @@ def named_unlike_devices(filesystems: _Named) -> _Named:
     return filesystems
 
 
+def named_unlike_this_machine(clusters: _Named) -> _Named:
+    """The clusters; FieldError for one that would be a target of the name that this machine has."""
+    if "local" in clusters:
+        raise FieldError(
+            "`local` is the target on your own machine", "choose another name", ("local",)
+        )
+    return clusters
+
+
 def offered_size(name: str) -> VmSize:
     """The size of that name; FieldError where it is unknown, or where Azure switched it off."""
     from fairway_core.catalog import vm_size
