@@ -6,10 +6,13 @@ import os
 import re
 import shutil
 import sys
+from collections import Counter
 from contextlib import suppress
 from fnmatch import fnmatch
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from fairway_agent.scratch import copy
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
@@ -25,15 +28,19 @@ BROUGHT = "from-tasks"
 
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
     """Moves what a task wrote to where it is kept. `outputs` has for each id the patterns of its
-    files below `written`, and `when` they are kept: always, success or failure. Whatever is not
-    kept stays where it was written."""
-    outcome = "success" if succeeded else "failure"
-    for name, output in outputs.items():
-        if output.when not in ("always", outcome):
-            continue
-        for file in list(_chosen(written, output)):
-            if not os.path.lexists(file):
-                continue  # it has moved by another of its names, which links give it
+    files below `written`, and `when` they are kept: always, success or failure. A file of several
+    outputs is kept in each. Whatever is not kept stays where it was written."""
+    outcomes = ("always", "success" if succeeded else "failure")
+    # By true paths: links give a file several names, of which an output keeps the first.
+    chosen = {
+        name: {_true_path(file): file for file in reversed([*_chosen(written, output)])}
+        for name, output in outputs.items()
+        if output.when in outcomes
+    }
+    left = Counter(chain.from_iterable(chosen.values()))
+    for name, files in chosen.items():
+        for real, file in files.items():
+            left[real] -= 1
             path, own = file.relative_to(written).as_posix(), f"{name}/"
             # Without the output's own folder, which its id stands for.
             below = path.removeprefix(own) if path.startswith(own) else os.path.normpath(path)
@@ -41,7 +48,11 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
-            file.replace(target)
+            if left[real]:
+                target.unlink(missing_ok=True)
+                copy(real, target, follow_symlinks=False)
+            else:
+                real.replace(target)
 
 
 def empty(written: Path, outputs: Mapping[str, Output]) -> tuple[str, ...]:

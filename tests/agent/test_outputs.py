@@ -82,6 +82,24 @@ def test_outputs_file_matched_by_two_names_is_kept_once(written: Path, tmp_path:
     assert below(tmp_path / "model") == {"again/d"}
 
 
+def test_outputs_that_choose_the_same_file_keep_it_each(written: Path, tmp_path: Path) -> None:
+    (written / "model/again").symlink_to("deep")
+    (written / "model/latest").symlink_to("a.npz")
+    outputs = {
+        "model": Output("model/**", "always", exclude=("*.tmp",)),
+        "best": Output("model/*.npz", "success", also=("model/latest", "model/again")),
+        "deep": Output("model/again/d", "always"),
+        "log": Output("model/**", "failure"),
+    }
+    for _ in range(2):  # what an attempt before has kept is replaced
+        collect(written, tmp_path / "kept", outputs, succeeded=True)
+        (written / "model/a.npz").touch()
+    kept = {f"model/{name}" for name in ("a.npz", "b.txt", "latest", "deep/d")}
+    kept |= {"best/model/a.npz", "best/model/latest", "deep/model/again/d"}
+    assert below(tmp_path / "kept") == kept
+    assert (tmp_path / "kept/model/latest").is_symlink()
+
+
 def test_outputs_file_excluded_by_one_name_is_kept_by_another(
     written: Path, tmp_path: Path
 ) -> None:

@@ -83,6 +83,16 @@ def test_show_says_how_many_more(fairway: RunFairway, make_run: MakeRun, store: 
     assert facts["folder"] == str(run.folder)
 
 
+def test_lost_run_has_no_task_that_goes_on(here: RunFairway, make_run: MakeRun) -> None:
+    tasks = [{}, *({"state": each, "attempt": None} for each in ("running", "queued", "queued"))]
+    make_run("sweep-a", tasks, state="running")  # nobody holds its lock
+    for words in (("show", "sweep-a"), ("list",)):
+        facts = json.loads(here(*words, "--json")[1])
+        facts = facts if words[0] == "show" else facts[0]
+        assert (facts["state"], facts["task_states"]) == ("lost", {"succeeded": 1, "lost": 3})
+    assert "tasks   1 succeeded, 3 lost\n" in here("show", "sweep-a")[1]
+
+
 def test_results_have_no_codes_and_no_negative_times(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a", [{"params": {"x": "\x1b[31m"}}, {"params": {"x": "two\nlines"}}])
     _, out, _ = here("show", "job-a")

@@ -194,7 +194,7 @@ class Output(Model):
 
     pattern: OutputPattern | OutputPatterns | None = None
     """Which files to keep: a pattern relative to the folder of outputs, such as `model/*.npz`, or a
-    list of them. By default all of `<id>/`."""
+    list of them. By default all of `<id>/`. A file that several outputs choose is kept in each."""
     exclude: tuple[ExcludedPattern, ...] = ()
     """Shell patterns of files to leave out, by their names or their paths in the folder of outputs:
     `[model/cache/*, "*.tmp"]`."""
@@ -236,7 +236,8 @@ class Metric(Model):
     """A metric that is read from the log; `loss: "loss=([0-9.]+)"` gives the pattern alone."""
 
     pattern: MetricPattern
-    """A regular expression with one group, the number."""
+    """A regular expression with one group, the number. `nan` and infinities are no values: the
+    one before them counts."""
     better: Literal["lower", "higher"] | None = None
     """Which values are better; by default known for names such as `loss` and `accuracy`."""
     step: MetricPattern | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from fairway_agent.state_files import UNSUCCESSFUL_STATES, BestTasks, RunState
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration
 from fairway_runner.runs.folder import chosen_task, steps_to_begin
-from fairway_runner.runs.records import SESSION, has_steps, legible_facts, read_json
+from fairway_runner.runs.records import SESSION, has_steps, legible_facts, read_json, settled
 
 if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
@@ -41,7 +42,7 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
         "tags": list(labels.tags),
         "note": labels.note,
         "tasks": record.tasks,
-        "task_states": status.tasks,
+        "task_states": _settled(status),
         "created": iso(record.created),
         "started": iso(status.started),
         "ended": iso(status.ended),
@@ -54,6 +55,14 @@ def brief_facts(run: Run) -> dict[str, Any]:
     record = run.record
     facts = {"run_id": run.id, "target": record.target, "tasks": record.tasks}
     return {**facts, "state": run.state}
+
+
+def _settled(status: RunState) -> dict[str, int]:
+    """How many tasks are in each state; in a run that has ended, none is still to come."""
+    counts: Counter[str] = Counter()
+    for state, count in status.tasks.items():
+        counts[settled(state, status.state)] += count
+    return dict(counts)
 
 
 def started_facts(run: Run) -> dict[str, Any]:
