@@ -78,6 +78,7 @@ class Supervisor:
     setup_failed: bool = False
     reason: str | None = None
     blocked: bool = False
+    awaited: list[str] = field(default_factory=list)
     patience: Patience = field(default_factory=Patience)
     notified: int = 0
     sampling: Sampling = field(default_factory=Sampling)
@@ -117,6 +118,7 @@ class Supervisor:
         self.counts.update(self.plan.done)
         self.counts["queued"] = self.plan.tasks - self.counts.total()
         self._queue_again()
+        self.awaited = [Path(each).name for each in self.plan.after]
         self._record("queued" if self.plan.after or self._may_wait() else "running")
         if self.states.late:  # nothing has begun, and nobody would see that it does
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
@@ -175,6 +177,7 @@ class Supervisor:
             processes.wait(self.wakeup, None)
         if self.ending:
             return
+        self.awaited = []
         # None is watched any more: one whose state is not final was lost.
         conditions = self.plan.conditions
         if unmet := predecessors.unmet(self.plan.after, conditions, going="was lost"):
@@ -383,10 +386,14 @@ class Supervisor:
         if self.states.late:
             self.reason = self.reason or self.states.why
         ended = None if state in state_files.GOING_STATES else time.time()
-        waits = self.blocked and state == "queued"
+        reason = self.reason or self.patience.hindrance
+        if state == "queued" and self.awaited:
+            reason = f"it comes after {', '.join(self.awaited)}"
+        elif state == "queued" and self.blocked:
+            reason = self.allocator.reason
         value = RunState(
             state=state,
-            reason=self.allocator.reason if waits else self.reason or self.patience.hindrance,
+            reason=reason,
             started=self.started,
             ended=ended,
             supervisor=os.getpid(),

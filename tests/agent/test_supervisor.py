@@ -184,6 +184,20 @@ def test_run_whose_tasks_want_a_part_of_the_node_begins_queued(
     assert run.recorded.state == state
 
 
+def test_run_that_comes_after_others_says_so_while_it_waits(
+    made: tuple[Supervisor, Any], tmp_path: Path
+) -> None:
+    run, _ = made
+    run.plan = replace(run.plan, after=[str(tmp_path / "first"), str(tmp_path / "other")])
+    started, ready = os.pipe()
+    run._begin(ready)
+    os.close(started)
+    assert (run.recorded.state, run.recorded.reason) == ("queued", "it comes after first, other")
+    run._await_predecessors()
+    run._record("queued")
+    assert run.recorded.reason == "not started: first was removed, other was removed"
+
+
 def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor, Any]) -> None:
     run, clock = made
     run._keep_limit()

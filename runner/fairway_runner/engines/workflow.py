@@ -303,8 +303,8 @@ class WorkflowState:
             exit_code=own.exit_code if ended and (begun or status.state != "cancelled") else None,
             reason=status.reason or (None if begun else own.task_status(0).reason),
         )
-        if state.state == "queued" and not state.reason:
-            state = replace(state, reason=self._awaited(index))
+        if state.state == "queued" and not own.cut_off:
+            state = replace(state, reason=self._awaited(index) or state.reason)
         self._settle(index, state)
 
     def _settle(self, index: int, state: TaskState) -> None:
