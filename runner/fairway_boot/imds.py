@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from fairway_boot.http import Failure, send
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
 ADDRESS = "http://169.254.169.254"
 # Accounts from this number on are people's. Where they are kept from it, another service has some
@@ -91,7 +91,8 @@ class Metadata:
         if time.time() > until - _MARGIN:
             query = {"api-version": _TOKEN_API, "resource": resource, **self.identity}
             body = self._ask("identity/oauth2/token", query, passing=_UPDATED)
-            token, until = str(body["access_token"]), float(body["expires_on"])
+            with _understood("a token"):
+                token, until = str(body["access_token"]), float(body["expires_on"])
             self._kept[resource] = token, until
         return token, until
 
@@ -102,7 +103,8 @@ class Metadata:
     def machine(self) -> Machine:
         """Identifies this VM."""
         body = self._ask("instance/compute", {"api-version": _INSTANCE_API, "format": "json"})
-        name, vm, resource = (str(body.get(key, "")) for key in ("name", "vmId", "resourceId"))
+        with _understood("this machine"):
+            name, vm, resource = (str(body.get(key, "")) for key in ("name", "vmId", "resourceId"))
         return Machine(name, vm.lower(), resource)
 
     def name(self) -> str:
@@ -119,11 +121,13 @@ class Metadata:
         of its neighbours are told here too."""
         query = {"api-version": _EVENTS_API}
         body = self._ask("scheduledevents", query, tries=2, timeout=_PATIENCE)
-        return [
-            Event(str(each.get("EventId")), str(each["EventType"]), str(each.get("NotBefore", "")))
-            for each in body.get("Events", ())
-            if each.get("EventType") in _ENDINGS and (not name or name in each.get("Resources", ()))
-        ]
+        with _understood("planned events"):
+            return [
+                Event(str(each["EventId"]), str(each["EventType"]), str(each.get("NotBefore", "")))
+                for each in body.get("Events", ())
+                if each.get("EventType") in _ENDINGS
+                and (not name or name in list(each.get("Resources", ())))
+            ]
 
     def acknowledge(self, event: Event) -> None:
         """Tells Azure that it need not wait any longer."""
@@ -150,6 +154,17 @@ class Metadata:
             timeout=timeout,
             passing=passing,
         ).body
+
+
+@contextmanager
+def _understood(what: str) -> Iterator[None]:
+    """Around what is read from an answer: Failure where it is none of the service's, such as that
+    of another program at its address."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"the metadata service's answer on {what} cannot be read: {error!r}"
+        raise Failure(0, "BadAnswer", message) from None
 
 
 def physical_host(file: Path) -> str:

@@ -194,17 +194,17 @@ class ScheduledEvents(threading.Thread):
 
     def run(self) -> None:
         """Asks until there is one, which it acts on once."""
-        failures, name = 0, None
+        failures, name, is_there = 0, None, False
         while not self.stopped.wait(_PAUSE):
             if self._file.exists():
                 self._act(self._file.read_text(encoding="ascii"))
                 return
-            if failures >= _TRIES:
+            if failures >= _TRIES and not is_there:
                 continue
             try:
                 name = self._metadata.name() if name is None else name
                 self._event = next(iter(self._metadata.endings(name)), None)
-                failures = 0
+                is_there = True
             except Failure:
                 failures += 1
                 continue

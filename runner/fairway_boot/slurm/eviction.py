@@ -32,6 +32,7 @@ _SECOND = 1.0
 # Of a notice, what is kept for telling Azure.
 _RESERVE = timedelta(seconds=3)
 _LONGEST = timedelta(minutes=2)
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
 # How the comments of Fairway's jobs begin, whose batch scripts know the signal.
 _OURS = "fairway "
 _NAME = re.compile(r"-N (\S+)")
@@ -41,6 +42,9 @@ def main() -> int:
     """Watches until it is stopped."""
     settings, metadata = begin()
     me, done = metadata.machine().name, set[str]()
+    if not me:  # by no name it would leave for all of its neighbours' events
+        _log.critical("the metadata service does not say what this machine is called")
+        return 1
     while True:
         watch(settings, metadata, me, done)
         time.sleep(_SECOND)
@@ -54,13 +58,14 @@ def watch(settings: Settings, metadata: Metadata, me: str, done: set[str]) -> No
         _log.warning("%s", failure)
         return
     for event in planned:
-        if event.id not in done:
+        if event.id not in done and leave(settings, metadata, event):
             done.add(event.id)
-            leave(settings, metadata, event)
 
 
-def leave(settings: Settings, metadata: Metadata, event: Event) -> None:
-    """Drains the node, sends its jobs back to the queue, and tells Azure when they are gone."""
+def leave(settings: Settings, metadata: Metadata, event: Event) -> bool:
+    """Drains the node, sends its jobs back to the queue, and tells Azure when they are gone. False
+    where Slurm could not be told and there is time to try again: Azure waits as long, and a
+    scheduler that is being replaced is back after some minutes."""
     _log.warning("Azure announces %s, not before %s", event.kind, event.not_before or "now")
     try:
         name = node_name(settings)
@@ -78,11 +83,14 @@ def leave(settings: Settings, metadata: Metadata, event: Event) -> None:
                 _requeue(settings, job)
     except (commands.Refused, OSError) as error:
         _log.error("%s", error)
+        if datetime.now(timezone.utc) < _notice(event):
+            return False
     try:
         metadata.acknowledge(event)
     except Failure as failure:
         # It then happens when the notice is over.
         _log.warning("%s", failure)
+    return True
 
 
 def node_name(settings: Settings) -> str:
@@ -122,11 +130,16 @@ def _jobs(settings: Settings, name: str) -> dict[str, str]:
 
 def _deadline(event: Event) -> datetime:
     """Until when jobs may end by themselves: shortly before Azure acts."""
-    latest = datetime.now(timezone.utc) + _LONGEST
+    now = datetime.now(timezone.utc)
+    return min(now + _LONGEST, _notice(event, now + _LONGEST / 4))
+
+
+def _notice(event: Event, otherwise: datetime = _NEVER) -> datetime:
+    """The time shortly before Azure acts, or another where the event has none that can be read."""
     try:
-        return min(latest, parsedate_to_datetime(event.not_before) - _RESERVE)
+        return parsedate_to_datetime(event.not_before) - _RESERVE
     except (TypeError, ValueError):
-        return datetime.now(timezone.utc) + _LONGEST / 4
+        return otherwise
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import pytest
 from receivers import Receiver
 
 from fairway_agent import limits, state_files
-from fairway_agent.batch import attempt, notifications
+from fairway_agent.batch import attempt, nodes, notifications
 from fairway_agent.batch.attempt import Batch
 from fairway_agent.batch.folders import Folders
-from fairway_agent.batch.nodes import BatchNodes
+from fairway_agent.batch.nodes import BatchNodes, ScheduledEvents
 from fairway_agent.batch.notifications import FILE, Ending
 from fairway_agent.records import Unfit
 from fairway_agent.spec import CANCEL, Budget, IdleGpu, RunPlan, TaskSpec
@@ -24,6 +24,8 @@ from fairway_agent.task import task as task_module
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import prepare
 from fairway_agent.task.task import Task
+from fairway_boot.http import Failure
+from fairway_boot.imds import Event
 
 HOUR = RunPlan("job-a", "/x", tasks=2, max_duration=3600.0)
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.
@@ -419,3 +421,29 @@ def test_batch_notification_of_a_job_that_never_began_is_not_sent(
 ) -> None:
     assert notifications.send() == 0
     assert receiver.seen == 0
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_batch_node_goes_on_asking_a_metadata_service_that_has_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """It may be away for a while, and the eviction come days later; a machine that never had one
+    is asked a few times."""
+    monkeypatch.setattr(nodes, "_PAUSE", 0.0)
+    away, event = Failure(0, "NoAnswer", "away"), Event("e1", "Preempt")
+    answers = [[], *[away] * 9, [event]] if is_there else [*[away] * 9, [event]]
+    found: list[str] = []
+    events = ScheduledEvents(tmp_path / "event", found.append)
+
+    def endings(_: str) -> list[Event]:
+        answer = answers.pop(0)
+        if isinstance(answer, Failure):
+            raise answer
+        return answer
+
+    metadata: Any = SimpleNamespace(name=lambda: "v_7", endings=endings)
+    events._metadata = metadata
+    waits = iter([*[False] * 20, True])
+    monkeypatch.setattr(events.stopped, "wait", lambda _: next(waits))
+    events.run()
+    assert (found, len(answers)) == ((["Preempt"], 0) if is_there else ([], 5))

@@ -468,11 +468,43 @@ class TestEviction:
         left = eviction._deadline(Event("e1", "Preempt", when)) - datetime.now(UTC)
         assert timedelta(seconds=25) < left <= timedelta(seconds=30)
 
-    def test_without_slurm_azure_is_told_all_the_same(self, on_node: Lab) -> None:
+    def test_slurm_node_keeps_its_notice_while_slurm_cannot_be_told(self, on_node: Lab) -> None:
+        """A scheduler that is being replaced is back in time for most."""
         (on_node.folder / "refuse").write_text("scontrol -o\n")
-        on_node.azure.events = [self._event("Preempt")]
+        on_node.azure.events = [self._event("Redeploy")]
+        done: set[str] = set()
+        self._watch(on_node, done)
+        assert (on_node.azure.acknowledged, done) == ([], set())
+        (on_node.folder / "refuse").unlink()
+        self._watch(on_node, done)
+        assert "scontrol requeue 13" in on_node.told
+        assert (on_node.azure.acknowledged, done) == (["e1"], {"e1"})
+
+    @pytest.mark.parametrize("when", ["", "nonsense", "Mon, 19 Sep 2016 18:29:47 GMT"])
+    def test_without_slurm_azure_is_told_when_the_notice_is_over(
+        self, on_node: Lab, when: str
+    ) -> None:
+        (on_node.folder / "refuse").write_text("scontrol -o\n")
+        on_node.azure.events = [self._event("Preempt", NotBefore=when)]
         self._watch(on_node, set())
         assert on_node.azure.acknowledged == ["e1"]
+
+    @pytest.mark.parametrize(
+        "events", [None, "none", [None], [{"EventType": "Preempt", "Resources": ["v_7"]}]]
+    )
+    def test_slurm_node_goes_on_watching_after_an_answer_that_cannot_be_read(
+        self, on_node: Lab, events: Any
+    ) -> None:
+        on_node.azure.events = events
+        self._watch(on_node, set())
+        assert (on_node.told, on_node.azure.acknowledged) == ([], [])
+
+    def test_slurm_node_ignores_events_of_a_machine_whose_name_begins_as_its_own(
+        self, on_node: Lab
+    ) -> None:
+        on_node.azure.events = [self._event("Preempt", Resources="v_70")]
+        self._watch(on_node, set())
+        assert on_node.azure.acknowledged == []
 
     def test_without_an_answer_it_goes_on_watching(self, on_node: Lab) -> None:
         on_node.azure.faults.append(("GET /metadata/scheduledevents", 403, {}))
