@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 import socket
 import subprocess
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     from fairway_core.target import Target
 
+
+# It warns on standard error of each answer that breaks off, which `Calls` asks for again.
+logging.getLogger("azure.core.pipeline.transport").setLevel(logging.ERROR)
 
 _FAILED = "open failed: "  # what OpenSSH says of a connection that the far side could not make
 _PROHIBITED = "administratively prohibited"

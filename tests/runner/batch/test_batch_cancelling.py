@@ -91,6 +91,8 @@ def test_another_refusal_is_said() -> None:
 
 def test_a_job_that_is_gone() -> None:
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
+    with pytest.raises(ServiceError):  # somebody else's answer, such as a proxy's
+        end(Account([], {"disable": refused(404)}))
 
 
 def test_batch_end_task_retries_telling_a_task_that_is_not_ready() -> None:

@@ -4,9 +4,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pool import refused
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import pools
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.engine import BatchEngine
@@ -81,3 +83,20 @@ def test_an_action_without_options_has_no_body(
     pools.act(account, action, "tvm-1")
     [request] = account.client.asked  # type: ignore[attr-defined]
     assert request.content == body
+
+
+def test_batch_job_is_gone_only_where_the_service_says_so(account: Account) -> None:
+    """Its run is lost for good then, and a proxy may answer 404 for a moment."""
+
+    def answers(error: ServiceError) -> None:
+        def job(_: str) -> None:
+            raise error
+
+        account.__dict__["job"] = job
+
+    answers(refused(404, "JobNotFound"))
+    assert account.find_job("r-1") is None
+    for code in ("", "ResourceNotFound"):
+        answers(refused(404, code))
+        with pytest.raises(ServiceError):
+            account.find_job("r-1")

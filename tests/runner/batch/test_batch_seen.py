@@ -228,17 +228,24 @@ def test_batch_run_says_that_its_job_is_disabled_while_tasks_wait(
     assert [run.status.reason for run in runs] == [None] * len(runs)
 
 
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [
+        ("we need the nodes", "its job was ended in Azure Batch: we need the nodes"),
+        (states.CANCELLED, None),
+        ("AllTasksComplete", None),
+    ],
+)
 def test_batch_run_says_with_which_reason_somebody_has_ended_its_job(
-    made: Callable[..., Run],
+    made: Callable[..., Run], why: str, reason: str | None
 ) -> None:
     run = made()
     State(run.id, 0, complete=True).write(run)
-    ended = {**ENDED_JOB["executionInfo"], "terminateReason": "we need the nodes"}
+    ended = {**ENDED_JOB["executionInfo"], "terminateReason": why}
     account: Any = SimpleNamespace(find_job=lambda _: {**ENDED_JOB, "executionInfo": ended})
     account.tasks = lambda *_: [{"id": "0", "state": "active"}]
     storage: Any = SimpleNamespace(blobs=lambda *_: ())
     Poller(account, storage).refresh([run], logs=False)
-    reason = "its job was ended in Azure Batch: we need the nodes"
     assert (run.state, run.status.reason) == ("cancelled", reason)
 
 

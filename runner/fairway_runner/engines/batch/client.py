@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 CONCURRENCY = 32
 """Number of requests that are sent at once where many things are asked."""
 
+NO_JOB = "JobNotFound"
+"""The service's own word for a job that there is not: whatever else answers with 404 in its place,
+such as a proxy, does not end a run."""
+
 _VERSION = "2025-06-01"
 _JSON = "application/json; odata=minimalmetadata"
 
@@ -126,7 +130,7 @@ class Account:
         try:
             return self.job(job_id)
         except ServiceError as error:
-            if error.is_missing:
+            if error.code == NO_JOB:
                 return None
             raise
 

@@ -191,8 +191,8 @@ class Poller:
                 reason = pools.why_waiting(self.account, job)
         elif state == "failed":
             reason = next((each.reason for each in found.values() if each.reason), "")
-        elif state == "cancelled" and states.ended_by_person(job) != states.CANCELLED:
-            reason = f"its job was ended in Azure Batch: {states.terminate_reason(job)}"
+        elif state == "cancelled" and (why := states.ended_by_person(job)) != states.CANCELLED:
+            reason = why and f"its job was ended in Azure Batch: {why}"
         return RunState(
             state=state,
             reason=reason or None,

@@ -316,7 +316,7 @@ def end_early(account: Account, job_id: str, grace: float) -> bool:
         _end_tasks(account, job_id, grace)
         account.terminate_job(job_id, CANCELLED)
     except ServiceError as error:
-        if error.is_missing:
+        if error.code == client.NO_JOB:
             return False
         if error.code not in _ENDED:
             raise
