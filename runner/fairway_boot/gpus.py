@@ -77,7 +77,9 @@ def use_now(sys: Path = Path("/sys")) -> dict[int, float | None] | None:
             _nvidia_words(), capture_output=True, timeout=_PATIENCE, check=True, text=True
         )
         found = filter(None, map(nvidia_line, told.stdout.splitlines()))
-        return {index: gpu.get("use") for index, gpu in found}
+        use = {index: gpu.get("use") for index, gpu in found}
+        # With neither it says something that nobody here understands.
+        return use if use or "No devices" in told.stdout else None
     return None
 
 

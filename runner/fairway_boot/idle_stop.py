@@ -89,11 +89,14 @@ class Watch:
     def _idle_for(self, used: str) -> float:
         """For how many seconds the machine has been idle; a boot counts as use."""
         file, now = self.state / "used", self.clock()
-        if used or not file.exists():
+        try:
+            last = now if used else float(json.loads(file.read_text(encoding="ascii")))
+        except (FileNotFoundError, ValueError, TypeError, RecursionError):  # it is damaged
+            last = now
+        if not last < now:
             files.write_json(file, now)
             return 0.0
-        last: float = json.loads(file.read_text(encoding="ascii"))
-        return max(0.0, now - last)
+        return now - last
 
     @property
     def _told(self) -> Path:
@@ -137,6 +140,8 @@ class Watch:
         if machines != own:
             name = own.removeprefix(f"{machines}/virtualMachineScaleSets/").partition("/")[0]
             own = f"{machines}/virtualMachineScaleSets/{name}"
+        if not own.startswith("/subscriptions/"):  # the token goes to Azure and nowhere else
+            raise http.Failure(0, "BadAnswer", f"the metadata service names no machine: {own!r}")
         url = f"{self.settings.arm}{own}/deallocate?api-version={_API}"
         http.send("POST", url, headers=self.metadata.bearer(f"{self.settings.arm}/"))
 

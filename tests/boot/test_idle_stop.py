@@ -107,6 +107,27 @@ def test_a_clock_that_is_set_back_stops_nothing(world: World) -> None:
     assert world.asked == []
 
 
+@pytest.mark.parametrize("damaged", [b"", b"x", b"\xff", b"null", b"[]", b"NaN", b"Infinity"])
+def test_idle_stop_begins_anew_where_what_it_has_noted_is_damaged(
+    world: World, damaged: bytes
+) -> None:
+    world.look()
+    (world.folder / "used").write_bytes(damaged)
+    assert world.look(3 * HOUR) == "idle for 0 of 120 minutes"
+    assert world.look(2 * HOUR).endswith("it stops")
+
+
+@pytest.mark.parametrize("machine", ["", "@evil.example/subscriptions/s", ".evil.example"])
+def test_idle_stop_sends_no_token_to_where_a_broken_metadata_service_says(
+    world: World, machine: str
+) -> None:
+    world.id = machine
+    world.look()
+    with pytest.raises(http.Failure, match="names no machine"):
+        world.look(3 * HOUR)
+    assert world.asked == []
+
+
 def test_idle_stop_time_begins_anew_with_each_use(world: World) -> None:
     world.look()
     for use in ("run", "waits", "login", "gpu"):
@@ -323,6 +344,10 @@ class TestGpus:
         assert gpus.use_now() == {0: 0.97, 1: None}
         program.write_text(f"#!/bin/sh\n{lines}; exit 9\n")
         assert gpus.use_now() is None
+        program.write_text("#!/bin/sh\necho 'Unable to determine the device handle for GPU0'\n")
+        assert gpus.use_now() is None, "its GPUs may work"
+        program.write_text("#!/bin/sh\necho No devices were found\n")
+        assert gpus.use_now() == {}
 
     def test_without_it_the_driver_of_amd_is_asked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

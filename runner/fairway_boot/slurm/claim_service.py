@@ -41,7 +41,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
+        said = self.headers.get("Content-Length", "")
+        length = int(said) if re.fullmatch(r"[0-9]{1,6}", said) else 0
         if self.path != "/claim" or not 0 < length <= _LONGEST:
             self._answer(404, "")
             return

@@ -1,6 +1,7 @@
 """Steps by which an instance becomes a node, with a real munge, and leaves before its eviction."""
 
 import base64
+import http.client
 import json
 import shutil
 import stat
@@ -165,6 +166,17 @@ class TestClaims:
         question = munge.encode(service, {"scale_set": "nd", "vm": "a", "id": "7"})
         assert json.loads(question)["vm"] == "a", "the stand-in is in place on both sides"
         assert node.ask_for_name(service, ME) is None
+
+    @pytest.mark.parametrize("length", ["abc", "-1", "9" * 5000, ""])
+    def test_slurm_claim_service_refuses_a_request_whose_length_is_no_number(
+        self, service: Settings, length: str
+    ) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", service.claim_port, timeout=10)
+        connection.putrequest("POST", "/claim")
+        connection.putheader("Content-Length", length)
+        connection.endheaders()
+        assert connection.getresponse().status == 404
+        connection.close()
 
     def test_slurm_node_without_a_claim_service_gets_no_name(self, lab: Lab, munge: Path) -> None:
         lab.set(bin="", munge_socket=str(munge), claim_port=1, scheduler="127.0.0.1:6817")
