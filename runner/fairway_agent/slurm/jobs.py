@@ -73,10 +73,7 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
     found, left = [], sorted(names)
     while left:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
-        said = commands.run(
-            ["squeue", "-h", "-r", "-t", "all", "--name", ",".join(some), "-o", _FIELDS]
-        )
-        found += [line.split("|", _LAST) for line in said.splitlines() if line.count("|") >= _LAST]
+        found += _listed("--name", ",".join(some))
     lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
     whys: dict[str, str] = {}  # why the scheduler has nodes of a partition rest
     if lacking:
@@ -86,6 +83,22 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
     waiting = {each[6] for each in found if each[2] == "PENDING" and each[3] in TURNS}
     queues = {name: _queue(name) for name in waiting}
     return [_element(words, whys, queues) for words in found]
+
+
+def _listed(*which: str) -> list[list[str]]:
+    said = commands.run(["squeue", "-h", "-r", "-t", "all", *which, "-o", _FIELDS])
+    return [line.split("|", _LAST) for line in said.splitlines() if line.count("|") >= _LAST]
+
+
+def renamed(job: str, comment: str) -> list[Element]:
+    """The elements of a job that has another name than its run by now: an operator may give it one.
+    Slurm uses a number again after it has lost its state; so the comment says whose it is."""
+    try:
+        rows = _listed("-j", job)
+    except commands.Refused:  # slurmctld knows no such job
+        return []
+    found = [_element(words, {}, {}) for words in rows]
+    return [each for each in found if each.comment == comment]
 
 
 def _queue(partition: str) -> list[tuple[int, int]]:

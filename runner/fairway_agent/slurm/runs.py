@@ -10,7 +10,7 @@ from fairway_agent import control, job_facts, limits, notify, state_files
 from fairway_agent.reconcile import JobView, Reconciliation, reconcile
 from fairway_agent.records import Damaged
 from fairway_agent.shared import runs
-from fairway_agent.slurm.jobs import WAITING, jobs_named, look_up, view_of
+from fairway_agent.slurm.jobs import WAITING, jobs_named, look_up, renamed, view_of
 from fairway_agent.state_files import CANCELLED, TaskState, goes_on
 from fairway_boot import files
 from fairway_boot.files import Fault
@@ -138,6 +138,7 @@ class _Reconciliation(Reconciliation):
     def __init__(self, folder: Path, known: Control, jobs: dict[tuple[str, int], Element]) -> None:
         super().__init__(folder, known)
         self.jobs = jobs
+        self._others: dict[str, dict[int, Element]] = {}
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """By what squeue says of its element, or sacct; without a job it was not to begin."""
@@ -145,6 +146,8 @@ class _Reconciliation(Reconciliation):
         if not job:
             return JobView("cancelled", exit_code=CANCELLED)
         found = self.jobs.get((job, element))
+        if found is None and not status.is_final:
+            found = self._renamed(part).get(element)
         if found is None and not status.is_final and not self.is_cancelled(part, index):
             found = look_up(job, element)
         if found is not None:
@@ -154,8 +157,16 @@ class _Reconciliation(Reconciliation):
             return JobView("cancelled", exit_code=CANCELLED)
         return JobView("lost", "Slurm does not know its job")
 
+    def _renamed(self, part: Part) -> dict[int, Element]:
+        """The elements of a part's job by their indices, where its name is not its run's."""
+        if part.job not in self._others:
+            comment = part.comment(self.folder.name, self.control.submission)
+            self._others[part.job] = {each.index: each for each in renamed(part.job, comment)}
+        return self._others[part.job]
+
     def list_again(self) -> None:
         self.jobs = _listed([self.folder])
+        self._others.clear()
 
     def refresh(self, others: Sequence[Path]) -> None:
         """By another look at Slurm."""

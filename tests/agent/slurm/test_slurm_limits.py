@@ -153,6 +153,33 @@ def test_a_task_that_began_after_squeue_was_asked_runs(
     assert next(said, None) is None
 
 
+@pytest.mark.parametrize(
+    ("who", "states"), [("ours", ["running", "queued"]), ("another's", ["lost", "lost"])]
+)
+def test_slurm_job_that_an_operator_has_renamed_is_not_lost(
+    run: Path, monkeypatch: pytest.MonkeyPatch, clock: Any, who: str, states: list[str]
+) -> None:
+    """Another's job may have its number, where slurmctld has lost its state."""
+    _begin(run)
+    _write(run, 0, TaskState("running", attempt=0, started=1e9))
+    comment = f"fairway {run.name} tasks 0 0" if who == "ours" else "other"
+    asked = []
+
+    def squeue(words: list[str]) -> str:
+        asked.append(words)
+        if "-j" not in words or words[0] != "squeue":
+            return ""
+        assert words[words.index("-j") + 1] == "12"
+        rows = ("12|0|RUNNING|None|n1", "12|1|PENDING|Dependency|", "12|2|PENDING|Dependency|")
+        return "".join(f"{row}|N/A|nd|N/A|1|{comment}\n" for row in rows)
+
+    monkeypatch.setattr(commands, "run", squeue)
+    runs.reconcile_all([run])
+    found = [state_files.read_task(run / "tasks" / str(index)) for index in (0, 1)]
+    assert [each.state if each else "queued" for each in found] == states
+    assert sum("-j" in words for words in asked if words[0] == "squeue") <= 2
+
+
 def _begin(run: Path) -> None:
     (run / "plan.json").write_text(TIME.text())
     state_files.write(run, RunState(tasks={"queued": 3}))
