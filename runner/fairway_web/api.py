@@ -400,7 +400,7 @@ async def render_job(request: Request, job: Job) -> Response:
 async def cancel_run(
     found: Found, task: Annotated[str, Query(description="only this task, or step")] = ""
 ) -> Response:
-    """ends the run, or one `task` of it; returns when that has ended"""
+    """ends the run, or one task of it, as in `?task=1`; returns when that has ended"""
     await acting(actions.cancel_run, found, task or None)
     return JSONResponse(await reading(cancel_facts, found, task or None))
 
