@@ -245,9 +245,11 @@ class Server:
                     if most is not None and size > most:
                         raise self.strange("its answer does not end")
                 if response.length or (timer and time.monotonic() >= end):
-                    raise TimeoutError(f"its answer did not end within {seconds:g} s")
+                    raise TimeoutError("its answer was cut off")
                 return {name.lower(): value for name, value in response.getheaders()}
         except (OSError, HTTPException) as error:
+            if timer and time.monotonic() >= end:  # then it is we who closed the connection
+                error = TimeoutError(f"its answer did not end within {seconds:.3g} s")
             raise self.away(error) from None
         finally:
             if timer is not None:

@@ -379,7 +379,8 @@ def test_answer_that_drips_without_end_is_ended_by_the_deadline(
 ) -> None:
     monkeypatch.setattr("fairway_cli.server.client._PATIENCE", 0.5)
     monkeypatch.setattr(_Dripping, "kind", kind)
-    ends(ask_strange(_Dripping, *words, "--deadline", "1s"), 5, "[service-away]")
+    done = ask_strange(_Dripping, *words, "--deadline", "1s")
+    ends(done, 5, "[service-away]", "its answer did not end within 1 s")
 
 
 def test_a_server_that_is_away(here: RunFairway, monkeypatch: pytest.MonkeyPatch) -> None:
