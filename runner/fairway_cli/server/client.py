@@ -249,7 +249,8 @@ class Server:
                 return {name.lower(): value for name, value in response.getheaders()}
         except (OSError, HTTPException) as error:
             if timer and time.monotonic() >= end:  # then it is we who closed the connection
-                error = TimeoutError(f"its answer did not end within {seconds:.3g} s")
+                late = TimeoutError(f"its answer did not end within {seconds:.3g} s")
+                raise self.away(late) from None
             raise self.away(error) from None
         finally:
             if timer is not None:
