@@ -11,6 +11,7 @@ from fairway_core.findings import UserError
 from fairway_runner.runs import outputs as fetching
 from fairway_runner.runs import store
 from fairway_runner.runs.outputs import fetch
+from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.store import Run
 
 
@@ -48,6 +49,21 @@ def test_outputs_and_logs_of_all_tasks(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "to/here/0/model/deep/run.sh").stat().st_mode & 0o100
     again = fetch(run, tmp_path / "to" / "here")
     assert (again.files, again.unchanged) == ((), 6)
+
+
+def test_a_step_that_kept_nothing_keeps_no_other_from_being_fetched(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    """As one that was left out, or still waits."""
+    whole = make_run("pipe-a", [{}, {}, {}])
+    known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in ("one", "two", "three")]
+    (whole.folder / STEPS_FILE).write_text(steps_text(known))
+    for name, log in (("one", "first\n"), ("two", None), ("three", "last\n")):
+        make_run(f"pipe-a-{name}", [{"log": log} if log else {}])
+    fetch(whole, tmp_path / "to")
+    assert found(tmp_path / "to") == {"one/0/log.txt": b"first\n", "three/0/log.txt": b"last\n"}
+    with pytest.raises(UserError, match="the step two of pipe-a has kept nothing yet"):
+        fetch(whole, tmp_path / "to", "two")
 
 
 def test_outputs_that_lack_are_told(make_run: MakeRun, tmp_path: Path, here: RunFairway) -> None:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 
+<<<<<<< HEAD:runner/fairway_runner/runs/outputs.py
 _CHUNK = 1 << 20
+_NOTHING = "nothing-to-fetch"
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def fetch(
         wanted.insert(0, _File(run.folder / "setup" / "log.txt", "setup/log.txt", is_log=True))
     if not wanted:
         message = f"{run.id} has no outputs or logs yet"
-        raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
+        raise UserError.of(_NOTHING, message, f"see its state: fairway show {run.id}")
     new = [file for file in wanted if not _is_same(file.source, folder / file.name)]
     taken = [file.name for file in new if os.path.lexists(folder / file.name)]
     if taken and not force:
@@ -176,20 +178,25 @@ def _fetch_steps(
     wanted = steps if task is None else [steps[chosen_task(run, task)]]
     own = {each.name: type(run)(run.folder.with_name(each.run)) for each in wanted}
     begun = {name: each for name, each in own.items() if (each.folder / "run.json").exists()}
-    if not begun:
-        message = f"no step of {run.id} has kept anything yet"
-        if task is not None:
-            message = f"the step {task} of {run.id} has kept nothing yet"
-        raise UserError.of("nothing-to-fetch", message, f"see its state: fairway show {run.id}")
     files: list[str] = []
     lacking: list[Mapping[str, Any]] = []
     size = unchanged = 0
     for name, each in begun.items():
         each.refresh(logs=True)
-        found = fetch(each, folder / name, force=force, arrived=arrived)
+        try:
+            found = fetch(each, folder / name, force=force, arrived=arrived)
+        except UserError as error:
+            if error.findings[0].id != _NOTHING:
+                raise
+            continue  # it waits, or was left out: the others have kept something all the same
         files += [f"{name}/{file}" for file in found.files]
         lacking += found.lacking
         size, unchanged = size + found.size, unchanged + found.unchanged
+    if not files and not unchanged:
+        message = f"no step of {run.id} has kept anything yet"
+        if task is not None:
+            message = f"the step {task} of {run.id} has kept nothing yet"
+        raise UserError.of(_NOTHING, message, f"see its state: fairway show {run.id}")
     return Fetched(folder, tuple(files), size, unchanged, tuple(lacking))
 
 
