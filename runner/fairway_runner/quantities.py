@@ -1,15 +1,20 @@
-"""Numbers, sizes, durations and moments as people write and read them."""
+"""Numbers, sizes, durations, moments and values as people write and read them."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
+
+if TYPE_CHECKING:
+    from fairway_runner.jobs.job_fields import ParamValue
 
 
 def number(value: float | None) -> str:
@@ -115,3 +120,36 @@ def span(name: str, text: str) -> float:
         return seconds_of(text)
     except FieldError as error:
         raise UserError.of("bad-value", f"{name}: {error}", error.hint) from None
+
+
+def iso(moment: float | None) -> str | None:
+    """Seconds since 1970 in ISO 8601, to the second and in UTC."""
+    if moment is None:
+        return None
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def seconds(state: str, started: float | None, ended: float | None) -> float | None:
+    """Seconds that something ran, or runs already; None where it never began or nobody knows."""
+    if started is None or (ended is None and state != "running"):
+        return None
+    # The clock may have been set back meanwhile.
+    return max(0.0, round(float(ended or time.time()) - float(started), 3))
+
+
+def shown(value: ParamValue | None) -> str:
+    """A value as a cell of a table: as YAML would have it, on one line; None is empty.
+
+    >>> shown(True), shown([1, "a"]), shown("two\\nlines")
+    ('true', '[1, a]', '"two\\\\nlines"')
+    """
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{', '.join(map(shown, value))}]"
+        case str() if not value.isprintable() or not value:
+            return json.dumps(value)
+    return str(value)

@@ -10,7 +10,8 @@ from endings import ends, refused
 from running import RunFairway
 
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.runs.view import shown, varying
+from fairway_runner.quantities import shown
+from fairway_runner.runs.view import varying
 
 JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.n }} ü\nparams: {n: 1}\n"
 

@@ -178,8 +178,9 @@ def best(
 
     Failed and cancelled tasks are ignored; running ones count.
     """
+    from fairway_runner.quantities import shown
     from fairway_runner.runs.results import best
-    from fairway_runner.runs.view import shown, task_facts
+    from fairway_runner.runs.view import task_facts
 
     found = run_store().find(run)
     found.refresh(logs=True)

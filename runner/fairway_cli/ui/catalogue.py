@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fairway_cli.ending import warn
 from fairway_cli.ui.columns import columns
 from fairway_core.findings import Severity, UserError
-from fairway_runner.quantities import duration, size
+from fairway_runner.quantities import duration, iso, size
 from fairway_runner.runs.figures import mean
-from fairway_runner.runs.view import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_cli.ending import warn
 from fairway_core.findings import printable
-from fairway_runner.quantities import duration, few, number
+from fairway_runner.quantities import duration, few, number, seconds, shown
 from fairway_runner.runs.store import FINAL_STATES
-from fairway_runner.runs.view import brief_facts, reason_of, seconds, shown, started_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,7 +75,6 @@ def _ends(
 def _line(task: TaskResult, status: TaskState, names: list[str], out: TextIO) -> str:
     from fairway_cli.ui.columns import state as coloured
     from fairway_runner.runs.metrics import compile_patterns, last_values
-    from fairway_runner.runs.view import shown
 
     own = {} if task.is_last else task.params
     params = [f"{n}={shown(own[n])}" for n in names if n in own]
@@ -132,6 +130,8 @@ def print_started(
 ) -> None:
     """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
     earlier run; `by_server` is where a server goes on with it."""
+    from fairway_runner.runs.view import started_facts
+
     known = started_facts(run)
     left: Sequence[str] | None = known.pop("steps_to_begin", None)
     known |= {} if changes is None else {"changes": changes}
@@ -179,8 +179,14 @@ def _named(run_id: str) -> Iterator[None]:
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
     """Prints how a run that was watched has ended."""
+    from fairway_runner.runs.outputs import empty_outputs
+
     status = run.status
-    reason = reason_of(run, status)
+    reason = status.reason
+    if json_ or status.state != "succeeded":  # most end well, and are told in a line
+        from fairway_runner.runs.view import brief_facts, reason_of
+
+        reason = reason_of(run, status)
     if json_:
         print(json.dumps({**brief_facts(run), "exit_code": run.exit_code, "reason": reason}))
     else:
@@ -190,8 +196,6 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
             reason = run.task_status(0, status.state).reason
         why = f" ({reason})" if reason else ""
         print(printable(f"{run.id} {status.state}{spent}{why}; its files are in {run.place}"))
-    from fairway_runner.runs.outputs import empty_outputs
-
     print_empty(run.id, empty_outputs(run))
 
 

@@ -11,8 +11,8 @@ from fairway_cli.ui.columns import columns
 from fairway_cli.ui.columns import state as coloured
 from fairway_cli.ui.costs import cost_line
 from fairway_core.findings import printable
-from fairway_runner.quantities import duration, number
-from fairway_runner.runs.view import BEST, shown, varying
+from fairway_runner.quantities import duration, number, shown
+from fairway_runner.runs.view import BEST, varying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

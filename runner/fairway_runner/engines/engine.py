@@ -120,12 +120,10 @@ class Engine(outage.Patient):
 
         from fairway_runner.runs.records import known_state
 
-        def has_ended() -> bool:
-            known = known_state(run.folder)
-            return known is not None and known.is_final
-
         absence = outage.Absence(run, self.deadline)
-        absence.poll_until(has_ended, lambda: self.go_on(run), self.pause)
+        absence.poll_until(
+            lambda: known_state(run.folder).is_final, lambda: self.go_on(run), self.pause
+        )
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress

@@ -59,7 +59,7 @@ class StepsEngine(Engine):
 
     def cancel(self, run: RunFolder) -> None:
         """Ends the steps that go on; no other begins."""
-        if (known_state(run.folder) or RunState()).is_final:
+        if known_state(run.folder).is_final:
             return
         (run.folder / STEPS_CANCELLED).touch()
         with files.alone(run.folder / STEPS_LOCK):

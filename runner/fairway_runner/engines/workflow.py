@@ -240,7 +240,7 @@ class WorkflowState:
                 due = f"it can start now: fairway wait {self.run.id}"
                 self._settle(index, TaskState(reason=self._awaited(index) or due))
         known, state = known_state(self.run.folder), self._state()
-        if known is None or not (known.is_final or known == state):
+        if not (known.is_final or known == state):
             state_files.write(self.run.folder, state)
 
     def _state(self) -> RunState:

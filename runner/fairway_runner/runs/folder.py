@@ -145,8 +145,7 @@ class RunFolder:
         except UserError:  # a command is about to send it
             return False
         try:
-            known = known_state(self.folder)
-            if self.is_unsent and not (known and known.is_final):
+            if self.is_unsent and not known_state(self.folder).is_final:
                 counts = {"cancelled": self.record.tasks}
                 state = RunState("cancelled", ended=time.time(), tasks=counts)
                 state_files.write(self.folder, state)
@@ -311,8 +310,7 @@ class RunFolder:
 
     def require_submitted(self) -> None:
         """UserError where it waits for nothing but the rest of its submission."""
-        known = known_state(self.folder)
-        if known is not None and known.state == "queued" and (why := self.cut_off):
+        if known_state(self.folder).state == "queued" and (why := self.cut_off):
             raise UserError.of("cut-off-submission", f"{self.id} was not submitted: {why}")
 
     def _recorded(self) -> RunState:

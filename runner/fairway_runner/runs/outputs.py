@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 
-<<<<<<< HEAD:runner/fairway_runner/runs/outputs.py
 _CHUNK = 1 << 20
 _NOTHING = "nothing-to-fetch"
 

@@ -132,9 +132,9 @@ def kept_as(path: Path, make: Callable[[Any], T]) -> T:
         raise damaged(path, "missing") from None
 
 
-def known_state(folder: Path) -> RunState | None:
-    """Reads the state of the run in a folder, as known here; None if there is none."""
-    return known_as(folder / "state.json", RunState.from_json)
+def known_state(folder: Path) -> RunState:
+    """Reads the state of the run in a folder, as known here; queued if there is none."""
+    return known_as(folder / "state.json", RunState.from_json) or RunState()
 
 
 def known_task(folder: Path) -> TaskState | None:

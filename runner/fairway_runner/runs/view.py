@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, Unfit
 from fairway_agent.state_files import UNSUCCESSFUL_STATES, BestTasks, RunState
 from fairway_core.findings import UserError
-from fairway_runner.quantities import duration
+from fairway_runner.quantities import duration, iso, seconds
 from fairway_runner.runs.folder import chosen_task, steps_to_begin
 from fairway_runner.runs.records import SESSION, has_steps, legible_facts, read_json, settled
 
@@ -255,21 +252,6 @@ class RunView:
         return {**self.head, "task_list": self.rows(self.unsuccessful if failed else self.tasks)}
 
 
-def iso(moment: float | None) -> str | None:
-    """Seconds since 1970 in ISO 8601, to the second and in UTC."""
-    if moment is None:
-        return None
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def seconds(state: str, started: float | None, ended: float | None) -> float | None:
-    """Seconds that something ran, or runs already; None where it never began or nobody knows."""
-    if started is None or (ended is None and state != "running"):
-        return None
-    # The clock may have been set back meanwhile.
-    return max(0.0, round(float(ended or time.time()) - float(started), 3))
-
-
 def varying(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
     """The parameters that some points lack or that differ between two of them, in order.
 
@@ -279,21 +261,3 @@ def varying(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
     names = dict.fromkeys(name for point in points for name in point)
     # repr tells 1 from 1.0 and from true.
     return [name for name in names if len({repr(point.get(name)) for point in points}) > 1]
-
-
-def shown(value: ParamValue | None) -> str:
-    """A value as a cell of a table: as YAML would have it, on one line; None is empty.
-
-    >>> shown(True), shown([1, "a"]), shown("two\\nlines")
-    ('true', '[1, a]', '"two\\\\nlines"')
-    """
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).lower()
-        case list():
-            return f"[{', '.join(map(shown, value))}]"
-        case str() if not value.isprintable() or not value:
-            return json.dumps(value)
-    return str(value)

@@ -63,7 +63,7 @@ class Poller:
         tasks are only counted for as long as it goes on."""
         state = State.read(run)
         if state is None or not state.complete:
-            reason, before = run.cut_off, known_state(run.folder) or RunState()
+            reason, before = run.cut_off, known_state(run.folder)
             if reason and not before.is_final:
                 write_state(run, replace(before, state="queued", reason=reason))
             return
@@ -142,7 +142,7 @@ class Poller:
         words = {"active": "queued", **{each: each for each in ("running", "succeeded", "failed")}}
         tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
         tasks = dict(Counter(tasks) + Counter(state.done))
-        known, now = known_state(run.folder) or RunState(), states.run_state(tasks, ended=False)
+        known, now = known_state(run.folder), states.run_state(tasks, ended=False)
         # Why it waited is true no more once it runs, or its job is enabled.
         stays = known.limit is not None or now == "queued"
         stays = stays and not (known.reason or "").startswith(states.DISABLED)
@@ -227,8 +227,7 @@ class Poller:
 
 
 def _is_open(run: RunFolder, *, logs: bool) -> bool:
-    known = known_state(run.folder)
-    return known is None or not known.is_final or (logs and not logs_are_complete(run))
+    return not known_state(run.folder).is_final or (logs and not logs_are_complete(run))
 
 
 def limited(known: RunState, over: Over) -> RunState:
@@ -254,10 +253,9 @@ def _is_older(status: TaskState, known: TaskState | None) -> bool:
 def write_state(run: RunFolder, state: RunState) -> None:
     """Writes where a run stands, unless another command has seen its end. A reason stays."""
     before = known_state(run.folder)
-    has_ended = before is not None and before.is_final and not state.is_final
-    if before is not None and before.is_final and before.state == state.state:
+    if before.is_final and before.state == state.state:
         state = replace(state, reason=state.reason or before.reason)
-    if before != state and not has_ended:
+    if before != state and (state.is_final or not before.is_final):
         state_files.write(run.folder, state)
 
 

@@ -253,7 +253,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
         if ending.limit is not None and status.is_final:
             over = over or Over(ending.limit, ending.why or ending.limit)
     state = known_state(run.folder)
-    if over is None and state is not None and state.limit is not None:  # it was found before
+    if over is None and state.limit is not None:  # it was found before
         return Over(state.limit, state.reason or state.limit)
     return over
 

@@ -43,7 +43,7 @@ from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, of_shell
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
-from fairway_runner.runs.records import SESSION, read_json, read_plan
+from fairway_runner.runs.records import SESSION, known_state, read_json, read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class RemoteEngine(Engine, Generic[A]):
         host.connection.download(there, names, run.folder, deadline=self.deadline)
 
     def cancel(self, run: RunFolder) -> None:
-        if submission_state.is_final(run):
+        if known_state(run.folder).is_final:
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)
@@ -366,12 +366,12 @@ class ScheduledEngine(RemoteEngine[A]):
     def cancel(self, run: RunFolder) -> None:
         """Tells the scheduler, and what runs gets the job's signal and its grace."""
         self.refresh([run])
-        if submission_state.is_final(run):
+        if known_state(run.folder).is_final:
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)
         deadline = time.monotonic() + read_plan(run.folder).grace + _CANCEL_SLACK
-        while not submission_state.is_final(run):
+        while not known_state(run.folder).is_final:
             self.refresh([run])
             left = deadline - time.monotonic()
             if left < 0:
@@ -379,7 +379,7 @@ class ScheduledEngine(RemoteEngine[A]):
                 break
             time.sleep(min(self.pause, left))
         # Of what was not handed over as a whole no end is told.
-        if run.cut_off and not submission_state.is_final(run):
+        if run.cut_off and not known_state(run.folder).is_final:
             end_cancelled(run)
         self.wait(run)
 

@@ -29,7 +29,6 @@ from fairway_agent.shared.reports import (
     StatesRequest,
 )
 from fairway_agent.spec import FIGURES, RunPlan, TaskSpec
-from fairway_agent.state_files import RunState
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submission_state
@@ -280,7 +279,7 @@ def _requests(
             if last is None:
                 _say_cut_off(run)
                 continue
-            final = submission_state.is_final(run)
+            final = known_state(run.folder).is_final
             sampled = samples and not last.sampled
             numbers = range(run.record.tasks)
             done = [run.task_name(index) for index in numbers if run.task_status(index).is_final]
@@ -301,20 +300,15 @@ def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
 
 
 def _say_cut_off(run: RunFolder) -> None:
-    reason, state = run.cut_off, _known(run)
+    reason, state = run.cut_off, known_state(run.folder)
     if reason and state.reason != reason:
         state_files.write(run.folder, replace(state, reason=reason))
 
 
 def end_cancelled(run: RunFolder) -> None:
     """Writes the end of a run of which the cluster will tell none."""
-    state = replace(_known(run), state="cancelled", reason=None, ended=time.time())
+    state = replace(known_state(run.folder), state="cancelled", reason=None, ended=time.time())
     state_files.write(run.folder, state)
-
-
-def _known(run: RunFolder) -> RunState:
-    """Returns the run's state as recorded here."""
-    return known_state(run.folder) or RunState()
 
 
 def _apply(
@@ -328,11 +322,11 @@ def _apply(
             return
         if found is None and last.complete:
             why = "its folder is gone"
-            lost = replace(_known(run), state="lost", reason=why, ended=time.time())
+            lost = replace(known_state(run.folder), state="lost", reason=why, ended=time.time())
             state_files.write(run.folder, lost)
         elif found is None or found.state is None or found.state.submission < last.submission:
             _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
-        elif submission_state.is_final(run):
+        elif known_state(run.folder).is_final:
             add_pieces(run, found)
         else:
             _write(run, found)
@@ -358,7 +352,7 @@ def _write(run: RunFolder, found: RunReport) -> None:
         if known_task(folder) != status:
             state_files.write(folder, status)
     add_pieces(run, found)
-    if found.state is not None and _known(run) != found.state:
+    if found.state is not None and known_state(run.folder) != found.state:
         state_files.write(run.folder, found.state)
 
 

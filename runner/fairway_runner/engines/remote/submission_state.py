@@ -15,7 +15,7 @@ from fairway_agent.shared.reports import InputsReport, InputsRequest
 from fairway_agent.state_files import RunState
 from fairway_boot import files
 from fairway_runner.engines.outage import gone_input
-from fairway_runner.runs.records import known_as, known_state, known_task, read_plan, read_retry
+from fairway_runner.runs.records import known_as, known_task, read_plan, read_retry
 
 if TYPE_CHECKING:
     from fairway_agent.spec import Chained
@@ -75,12 +75,6 @@ def queue_tasks_again(run: RunFolder) -> dict[str, int]:
         if status:
             state_files.write(run.task_folder(number), status.again)
     return attempts
-
-
-def is_final(run: RunFolder) -> bool:
-    """True if the run's final state is recorded here."""
-    known = known_state(run.folder)
-    return known is not None and known.is_final
 
 
 _INPUTS = "fairway_agent.shared.runs.inputs"

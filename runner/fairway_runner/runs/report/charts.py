@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from fairway_runner.quantities import number
+from fairway_runner.quantities import number, shown
 from fairway_runner.runs.figures import Sample, mean
 from fairway_runner.runs.metrics import Series, axis_of
 from fairway_runner.runs.report.data import CATEGORIES, MOST_CURVES, Report, Row, read
 from fairway_runner.runs.report.svg import Scale, chart, label, line, polyline, scale_of, tag, text
 from fairway_runner.runs.results import metric_name
-from fairway_runner.runs.view import shown
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fairway_runner.quantities import iso, seconds, shown
 from fairway_runner.runs.folder import begun_steps
 from fairway_runner.runs.metrics import (
     MetricSetting,
@@ -18,7 +19,7 @@ from fairway_runner.runs.metrics import (
 )
 from fairway_runner.runs.records import facts_in, legible_facts
 from fairway_runner.runs.results import TaskResult, task_results
-from fairway_runner.runs.view import iso, seconds, shown, varying
+from fairway_runner.runs.view import varying
 
 if TYPE_CHECKING:
     from fairway_runner.jobs.job_fields import ParamValue

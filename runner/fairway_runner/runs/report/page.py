@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from fairway_runner.quantities import duration, money, number
+from fairway_runner.quantities import duration, iso, money, number, shown
 from fairway_runner.runs.figures import figures, in_words
 from fairway_runner.runs.report.charts import (
     curves,
@@ -21,7 +21,7 @@ from fairway_runner.runs.report.charts import (
     throughput_metric,
 )
 from fairway_runner.runs.report.data import MOST_CURVES, SHADES, Report, read
-from fairway_runner.runs.view import iso, run_facts, shown, target_facts
+from fairway_runner.runs.view import run_facts, target_facts
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
