@@ -52,8 +52,8 @@ ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
         ("submit --help", HEAVY, None),
         ("list", MODELS, 40),
         ("show job-a", MODELS, 52),
-        ("submit job.yaml --dry-run", UNSENT, 63),
-        ("submit sweep.yaml --dry-run", UNSENT, 67),
+        ("submit job.yaml --dry-run", UNSENT, 60),
+        ("submit sweep.yaml --dry-run", UNSENT, 68),
     ],
 )
 def test_command_imports_little(

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Template, TemplateError, nodes
-
 from fairway_agent.quick import dataclass
 from fairway_core.documents import FieldError
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.suggestions import nearest
 from fairway_core.yaml_text import DataPath, unfit_character
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.jobs import templates, templating
-from fairway_runner.jobs.job_file import LITERAL_FIELDS, JobFile, section_of
+from fairway_runner.jobs.job_file import JobFile, section_of
 from fairway_runner.jobs.project_files import is_own
 from fairway_runner.jobs.templates import (
     FrontMatter,
@@ -31,12 +26,14 @@ from fairway_runner.jobs.templates import (
 )
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
 
     from fairway_core.documents import Document
     from fairway_core.target import Target
     from fairway_runner.jobs.fabric import FabricProfile
     from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.param_use import ParamUse
 
 # The exit code of a script whose nodes did not pass: EX_UNAVAILABLE of sysexits.h, which
 # neither a shell nor an MPI launcher uses.
@@ -249,149 +246,21 @@ def _fabric(target: Target, job: Job, *, sharp: bool) -> FabricProfile | None:
     return fabric_profile(target, job, sharp=sharp)
 
 
-# Every point of these has them, wanted or not.
-_OF_POINTS = {"files": {"file", "name", "stem"}, "shards": {"shard", "shards", "shard_input"}}
+def param_use(job_file: JobFile) -> ParamUse | None:
+    """What looks for parameters without effect; None where the job's own file lists all that it
+    has, which none of its tasks sets anew."""
+    document = job_file.document
+    listed = section_of(document.text.data, "params").keys()
+    if job_file.sweep() is None and section_of(document.data, "params").keys() <= listed:
+        return None
+    from fairway_runner.jobs.param_use import ParamUse
 
-
-@dataclass
-class _Reading:
-    """Names of parameters that templates read; `everything` where one takes them as a whole."""
-
-    names: set[str] = field(default_factory=set)
-    everything: bool = False
-    _seen: set[str] = field(default_factory=set)
-    """The templates that were included: one may include itself."""
-
-    def look(self, environment: SandboxedEnvironment, source: str) -> None:
-        """Adds what a template reads, and what those read that it includes."""
-        try:
-            tree = environment.parse(source)
-        except TemplateError:
-            return  # rendering it says why
-        bound: list[tuple[nodes.Node, str | None]] = [
-            (each.node, each.attr) for each in tree.find_all(nodes.Getattr)
-        ]
-        for item in tree.find_all(nodes.Getitem):
-            name = str(item.arg.value) if isinstance(item.arg, nodes.Const) else None
-            bound.append((item.node, name))
-        named = {id(node): name for node, name in bound if name is not None and _is_params(node)}
-        self.names.update(named.values())
-        wholes = [*tree.find_all(nodes.Name), *tree.find_all(nodes.Getattr)]
-        if any(_is_params(node) and id(node) not in named for node in wholes):
-            self.everything = True
-        from jinja2 import meta
-
-        for part in meta.find_referenced_templates(tree):
-            if part is None or environment.loader is None:
-                self.everything = True  # which one is known when it is rendered
-                continue
-            if part in self._seen:
-                continue
-            self._seen.add(part)
-            try:
-                text, _, _ = environment.loader.get_source(environment, part)
-            except TemplateError:
-                continue
-            self.look(environment, text)
-
-
-def _is_params(node: nodes.Node) -> bool:
-    """True for `params`, or the `job.params` that launchers see."""
-    if isinstance(node, nodes.Getattr):
-        return node.attr == "params" and isinstance(node.node, nodes.Name)
-    return isinstance(node, nodes.Name) and node.name == "params"
-
-
-class ParamUse:
-    """Parameters that a job declares, and those that it reads."""
-
-    def __init__(self, job_file: JobFile) -> None:
-        self._document = job_file.document
-        self._declared = set(section_of(self._document.text.data, "params"))
-        sweep = job_file.sweep()
-        for _, each in sweep.section.generators() if sweep else ():
-            self._declared |= _OF_POINTS.get(each.key, set())
-        self._launchers: dict[Path, _Reading] = {}
-        params = self._document.data.get("params", {})
-        self._typed = {
-            str(path[1]): params[path[1]]
-            for path in self._document.overrides
-            if path[0] == "params" and len(path) == 2 and sweep
-        }
-
-    def require(self, task: JobFile, launcher: Launcher) -> None:
-        """UserError with every parameter of the task that is neither declared nor read, or that
-        the command line sets and the sweep sets anew."""
-        self._require_effect(task.document.data.get("params", {}))
-        names = set(task.document.data.get("params", {})) - self._declared
-        if not names or self._fields.everything or names <= self._fields.names:
-            return  # the templates need not be read
-        reading = self._launchers.get(launcher.file)
-        if reading is None:
-            reading = _Reading(set(self._fields.names), self._fields.everything)
-            reading.look(launcher.environment, launcher.source)
-            self._launchers[launcher.file] = reading
-        if reading.everything:
-            return
-        known = self._declared | reading.names
-        if unused := [name for name in task.document.data["params"] if name not in known]:
-            raise UserError([self._finding(name, known) for name in unused])
-
-    @cached_property
-    def _fields(self) -> _Reading:
-        """Finds the parameters that the job's own fields read."""
-        found = _Reading()
-        data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
-        for text in _texts(data):
-            found.look(templating.text_environment(), text)
-        return found
-
-    def _require_effect(self, params: Mapping[str, Any]) -> None:
-        findings = [
-            Finding(
-                "overridden-param",
-                f"`-s params.{name}` has no effect: the sweep sets it for each task",
-                "leave it out, or change the sweep: -s sweep.points=…",
-                f"params.{name}",
-                location=self._at(name),
-            )
-            for name, value in self._typed.items()
-            if params[name] != value
-        ]
-        if findings:
-            raise UserError(findings)
-
-    def _finding(self, name: str, known: set[str]) -> Finding:
-        near = nearest(name, known)
-        hint = f"use it as {{{{ params.{name} }}}}, or list it under `params:`"
-        if near is not None:
-            hint = f"did you mean `params.{near}`?"
-        path, location = f"params.{name}", self._at(name)
-        return Finding("unused-param", f"nothing reads `{path}`", hint, path, location=location)
-
-    def _at(self, name: str) -> Location:
-        """Location of a parameter's name: on the command line, or in the sweep."""
-        document = self._document
-        for path in (("params", name), ("params",)):
-            if typed_at := document.overrides.get(path):
-                return replace(typed_at, column=len("-s ") + 1, length=len(".".join(path)))
-        written = (path for path in document.text.keys if path[-1:] == (name,))
-        keys: Iterator[DataPath] = (
-            path for path in (*written, *document.overrides) if path[0] == "sweep"
-        )
-        return document.location(next(keys, ("sweep",)), of_key=True)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+    return ParamUse(job_file)
 
 
 def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
     """The script of one job; UserError also for a parameter that is set and that nothing reads."""
     launchers = Launchers(target)
-    ParamUse(job_file).require(job_file, launchers.of(job_file, job))
+    if (use := param_use(job_file)) is not None:
+        use.require(job_file, launchers.of(job_file, job))
     return launchers.render(job_file, job)

@@ -29,7 +29,7 @@ from fairway_runner.engines.engine import Engine, engine_for
 from fairway_runner.jobs.job import Metric
 from fairway_runner.jobs.job_fields import BestInput, KeptInput, changed_numbers
 from fairway_runner.jobs.job_file import JobFile, sweeps_files
-from fairway_runner.jobs.launcher import Launchers, ParamUse, render_once_a_node
+from fairway_runner.jobs.launcher import Launchers, param_use, render_once_a_node
 from fairway_runner.jobs.project_files import known_git
 from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.records import RunRecord
@@ -296,11 +296,12 @@ def _task_lines(
     launchers: Launchers,
 ) -> TaskLines:
     """All tasks, rendered; the first of them is that of the `job`."""
-    lines, use = TaskLines(), ParamUse(job_file)
+    lines, use = TaskLines(), param_use(job_file)
     with process_limits.prepared():
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
-            use.require(task, launchers.of(task, own))
+            if use is not None:
+                use.require(task, launchers.of(task, own))
             script = launchers.render(task, own)
             require_share(own, target, task.document)
             checkpoint = checkpoint_directory(task, own, target)
