@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Exit, Option
 
+from fairway_agent.quick import dataclass
 from fairway_cli.commands.arguments import (
     JobArgument,
     JsonOption,
@@ -29,8 +30,13 @@ from fairway_cli.server import remote_store, run_store
 from fairway_core.findings import UserError, counted, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fairway_cli.server.store import RemoteSubmission
     from fairway_cli.ui.progress import Changes
+    from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run, RunStore
+    from fairway_runner.submit.prepare import PreparedRun
 
 
 def submit(
@@ -79,45 +85,79 @@ def submit(
     targets, or are started by a command that follows the run; the output says which.
     """
     from fairway_runner.jobs.job_file import load_job
-    from fairway_runner.submit import submission
 
     remote = remote_store()
     if resume is not None and remote is not None:
         message = "`fairway submit` has no --resume with --server"
         raise UserError.of("no-server-option", message, "leave one of the two out")
     if resume is not None:
-        run = submission.resume(_unfinished(run_store(), resume))
+        from fairway_runner.submit.submission import resume as resume_run
+
+        run = resume_run(_unfinished(run_store(), resume))
     elif job is None:
         hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
         raise UserError.of("no-job", "no job is given", hint)
-    elif remote is not None:
-        from fairway_cli.server.store import RemoteSubmission
+    else:
+        wanted = (load_job(job, set_ or ()), target_names(target), run_id, tag or (), note)
+        asked: _Submission | RemoteSubmission
+        if remote is not None:
+            from fairway_cli.server.store import RemoteSubmission
 
-        file, settings, names = load_job(job, set_ or ()), set_ or (), target_names(target)
-        asked = RemoteSubmission(remote, file, settings, names, run_id, tag or (), note)
+            asked = RemoteSubmission(remote, *wanted)
+        else:
+            asked = _Submission(run_store(), *wanted)
         if dry_run:
             _print_valid(*asked.check(), json_=json_)
             return
         run = asked.submit(yes=yes)
-    else:
-        store, file, names = run_store(), load_job(job, set_ or ()), target_names(target)
-        prepared = submission.prepare_submission(
-            *(file, store, names), run_id=run_id, tags=tag or (), note=note, copies=not dry_run
-        )
-        warn(*prepared.warnings)
-        if dry_run:
-            submission.recorded_before(prepared, store)
-            record, kind = prepared.record, "step" if prepared.steps else "task"
-            first_and_next = [record.target, *prepared.next_targets]
-            _print_valid(record.name, first_and_next, record.tasks, kind, json_=json_)
-            return
-        _ask(prepared.tasks, yes=yes)
-        run = submission.submit(prepared, store)
     from fairway_cli.ui.progress import print_started, watch_to_the_end
 
     if watch:
         raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
     print_started(run, json_=json_, quiet=quiet, by_server=remote is not None)
+
+
+@dataclass(frozen=True)
+class _Submission:
+    """A job for targets that this machine reaches, with the options of `fairway submit`."""
+
+    store: RunStore
+    job: JobFile
+    target: Sequence[str]
+    run_id: str | None
+    tags: Sequence[str]
+    note: str | None
+
+    def check(self) -> tuple[str, list[str], int, str]:
+        """Prints what a person should hear of; its name and targets, and how many it would start of
+        what: tasks or steps."""
+        from fairway_runner.submit.submission import recorded_before
+
+        prepared = self._prepared(copies=False)
+        recorded_before(prepared, self.store)
+        record, kind = prepared.record, "step" if prepared.steps else "task"
+        return record.name, [record.target, *prepared.next_targets], record.tasks, kind
+
+    def submit(self, *, yes: bool) -> Run:
+        """Starts it, and prints what a person should hear of."""
+        from fairway_runner.submit.submission import submit
+
+        prepared = self._prepared(copies=True)
+        _ask(prepared.tasks, yes=yes)
+        return submit(prepared, self.store)
+
+    def _prepared(self, *, copies: bool) -> PreparedRun:
+        from fairway_runner.submit.submission import prepare_submission
+
+        made = prepare_submission(
+            *(self.job, self.store, self.target),
+            run_id=self.run_id,
+            tags=self.tags,
+            note=self.note,
+            copies=copies,
+        )
+        warn(*made.warnings)
+        return made
 
 
 def _print_valid(name: str, targets: list[str], tasks: int, kind: str, *, json_: bool) -> None:

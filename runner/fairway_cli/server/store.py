@@ -316,7 +316,6 @@ class RemoteSubmission:
 
     store: RemoteStore
     job: JobFile
-    settings: Sequence[str]
     target: Sequence[str]
     run_id: str | None
     tags: Sequence[str]
@@ -326,7 +325,7 @@ class RemoteSubmission:
     def server(self) -> Server:
         """The server, with the lines of the job for its findings."""
         document = self.job.document
-        sent = Sent(document.file, document.text.source, tuple(self.settings))
+        sent = Sent(document.file, document.text.source, self.job.assignments)
         return replace(self.store.server, sent=sent)
 
     def facts(self) -> dict[str, Any]:
@@ -335,7 +334,7 @@ class RemoteSubmission:
             "job": self.job.document.text.source,
             "file": self.job.document.file,
             "code": _send(self.server, self.job),
-            "set": list(self.settings),
+            "set": list(self.job.assignments),
             "target": list(self.target),
             "run_id": self.run_id,
             "tags": list(self.tags),
