@@ -13,6 +13,7 @@ from running import MakeRun, RunFairway
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.local import LocalEngine
+from fairway_runner.runs.records import read_job
 
 pytestmark = pytest.mark.integration
 
@@ -124,3 +125,16 @@ def test_every_command_bears_it(
             if words in (["list"], ["list", "--json"]) and (code != 0 or "sound-333333" not in out):
                 bad.append(f"{damage}: {' '.join(words)}: {code} {out} {err}")
     assert not bad, "\n".join(bad)
+
+
+def test_what_sends_a_run_says_that_its_job_is_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    file.write_text('{"name": "a", "command": "true"}')
+    assert read_job(tmp_path).command == "true"
+    for name, damage in damages(file):
+        damage()
+        with pytest.raises(UserError) as caught:
+            read_job(tmp_path)
+        assert caught.value.findings[0].id == "damaged-run", name
+        shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+        file.touch()

@@ -12,7 +12,8 @@ from fairway_boot.slurm.commands import DOWN
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity
 from fairway_core.target import SlurmAccess
-from fairway_runner.engines.remote.engine import ScheduledEngine, job_of
+from fairway_runner.engines.remote.engine import ScheduledEngine
+from fairway_runner.runs.records import read_job
 
 if TYPE_CHECKING:
     from fairway_runner.engines.remote.submission_state import Submission
@@ -104,7 +105,7 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
         from fairway_core.catalog import vm_size
 
         size = vm_size(self.target.vm_size) if self.target.vm_size else None
-        job = job_of(run)
+        job = read_job(run.folder)
         return SubmitRequest(
             run.id,
             submission.submission,

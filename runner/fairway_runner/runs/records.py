@@ -19,6 +19,8 @@ from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import HERE
 
 if TYPE_CHECKING:
+    from fairway_runner.jobs.job import Job
+
     T = TypeVar("T")
 
 _MOST_TASKS = 1_000_000  # ten times what a sweep may have
@@ -179,6 +181,21 @@ def read_plan(folder: Path) -> RunPlan:
     from fairway_agent.spec import RunPlan
 
     return kept_as(folder / "plan.json", RunPlan.from_json)
+
+
+def read_job(folder: Path) -> Job:
+    """The job of a run without its sweep; UserError if its file is missing or damaged."""
+    from pydantic import ValidationError
+
+    from fairway_runner.jobs.job import Job
+
+    def made(facts: dict[str, Any]) -> Job:
+        try:
+            return Job.model_validate({**facts, "sweep": None})
+        except ValidationError as error:
+            raise Unfit(str(error.errors()[0]["msg"])) from None
+
+    return kept_as(folder / "job.json", made)
 
 
 def read_retry(folder: Path) -> Retry:

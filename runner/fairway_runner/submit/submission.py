@@ -11,17 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from fairway_boot.files import write_json
 from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.engines import capabilities
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import Refused, Unavailable
-from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, has_steps
 from fairway_runner.runs.folder import TakenId
-from fairway_runner.runs.records import is_run_id, legible_facts, read_plan, removed
+from fairway_runner.runs.records import is_run_id, legible_facts, read_job, read_plan, removed
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.run_plan import secret_values
@@ -35,6 +32,7 @@ from fairway_runner.submit.target_selection import (
 from fairway_runner.targets.lookup import all_targets, submitted_to
 
 if TYPE_CHECKING:
+    from fairway_runner.jobs.job import Job
     from fairway_runner.submit.prepare import PreparedRun
 
 MANY = 1_000
@@ -208,10 +206,9 @@ def retarget(run: Run) -> bool:
 
 def require_runnable(run: Run) -> Job:
     """The job of a run; UserError where its target cannot run it, or no longer can."""
-    given = {**recorded_facts(run, "job.json"), "sweep": None}
     try:
-        job = Job.model_validate(given)
-    except ValidationError:
+        job = read_job(run.folder)
+    except UserError:
         raise _unusable(run, "job.json") from None
     engine = run.engine
     capabilities.require(job, engine.target)

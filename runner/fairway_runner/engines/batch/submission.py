@@ -28,8 +28,7 @@ from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client, outputs
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder
 from fairway_runner.engines.outage import Unavailable
-from fairway_runner.jobs.job import Job
-from fairway_runner.runs.records import known_as, read_last, read_plan, read_specs
+from fairway_runner.runs.records import known_as, read_job, read_last, read_plan, read_specs
 
 if TYPE_CHECKING:
     from fairway_runner.engines.batch.client import Account
@@ -127,7 +126,7 @@ class Submission:
         # First, while this process is small: starting another doubles it for a moment.
         key = engine.new_key(f"fairway {run}")[0]
         plan = read_plan(folder)
-        job = Job.model_validate_json((folder / "job.json").read_bytes())
+        job = read_job(folder)
         record = archives.pack(
             (name, folder / name, False) for name in RECORD if (folder / name).exists()
         )

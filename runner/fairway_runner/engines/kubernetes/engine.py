@@ -21,8 +21,9 @@ from fairway_core.kubernetes.pools import of_node, topology_of
 from fairway_core.target import KubernetesAccess
 from fairway_runner.engines.engine import inside_words
 from fairway_runner.engines.kubernetes.exec import Exec
-from fairway_runner.engines.remote.engine import ScheduledEngine, job_of
+from fairway_runner.engines.remote.engine import ScheduledEngine
 from fairway_runner.engines.remote.remote_host import RemoteHost
+from fairway_runner.runs.records import read_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +93,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         of the nodes."""
         from fairway_runner.engines.engine import new_key
 
-        job = job_of(run)
+        job = read_job(run.folder)
         key = new_key(run.id)[0].decode("ascii") if job.nodes > 1 else ""
         topology = topology_of(self.target)
         return SubmitRequest(

@@ -43,7 +43,7 @@ from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, of_shell
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
-from fairway_runner.runs.records import SESSION, known_state, read_json, read_plan
+from fairway_runner.runs.records import SESSION, known_state, read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
@@ -302,13 +302,6 @@ def _access(target: Target) -> SshAccess | SlurmAccess:
     access = target.access
     assert access is not None, "a target with such an engine has its section"
     return access
-
-
-def job_of(run: RunFolder) -> Job:
-    """The job of a run, as it was submitted."""
-    from fairway_runner.jobs.job import Job
-
-    return Job.model_validate({**read_json(run.folder / "job.json"), "sweep": None})
 
 
 # Seconds beyond a job's grace after which a cancelled one is ended by the scheduler.
