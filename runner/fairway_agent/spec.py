@@ -246,6 +246,13 @@ class RunPlan(JsonRecord, called="the plan"):
         return json.dumps(self.to_json(), indent=1)
 
 
+LINES = ("setup.jsonl", "release.jsonl", "tasks.jsonl", "finally.jsonl")
+"""Files of a run's folder with a line for each task."""
+RECORD = (
+    *("run.json", "job.yaml", "job.json", "target.json", "plan.json", "provenance.json"),
+    *("code.diff", *LINES),
+)
+"""Files of a run's folder that say what was submitted."""
 LAST = "finally"
 """The name of the task that comes after all others."""
 _NAMES = ("setup", "release", LAST)

@@ -21,7 +21,7 @@ from fairway_agent.prepare import has_failed
 from fairway_agent.records import Damaged
 from fairway_agent.resources import Wanted
 from fairway_agent.shared import reports as messages
-from fairway_agent.spec import FIGURES, LAST
+from fairway_agent.spec import FIGURES, LAST, RECORD
 from fairway_agent.state_files import RunState
 from fairway_boot.files import NO_ANSWER, Fault, read_json
 
@@ -234,18 +234,6 @@ def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
     state_files.write(folder, RunState(tasks=counts, submission=number))
 
 
-# What a person elsewhere needs of a run; the rest is brought when it is asked for.
-FILES: tuple[str, ...] = (
-    "run.json",
-    "job.json",
-    "job.yaml",
-    "target.json",
-    "plan.json",
-    "provenance.json",
-)
-FILES += ("setup.jsonl", "tasks.jsonl", "finally.jsonl", "code.diff")
-
-
 def runs(shared: Path, request: messages.RunsRequest, _: object) -> messages.RunsReport:
     """Removes a run, or lists those of a target."""
     if request.remove is not None:
@@ -262,7 +250,7 @@ def runs(shared: Path, request: messages.RunsRequest, _: object) -> messages.Run
             submissions[folder.name] = number if type(number) is int and number >= 0 else 0
             found[folder.name] = {
                 name: (folder / name).read_text(encoding="utf-8", errors="replace")
-                for name in FILES
+                for name in RECORD  # the rest is brought when it is asked for
                 if (folder / name).is_file()
             }
     return messages.RunsReport(found, submissions)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fairway_core
-from fairway_agent.spec import Retry
+from fairway_agent.spec import LINES, Retry
 from fairway_boot.files import write_json
 from fairway_core.documents import Document
 from fairway_core.findings import Finding, UserError
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
 
 _TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
-_LINES = ("setup.jsonl", "release.jsonl", "tasks.jsonl", "finally.jsonl")
 _AGAIN = "submit the job again from its file"
 _IS_INPUT = re.compile("FAIRWAY_INPUT_")
 
@@ -109,7 +108,7 @@ def _prepare_same(run: Run, tags: Sequence[str], note: str | None) -> PreparedRu
     plan = replace(old, run=run_id, environment={**engine.environment(), **inputs})
     if runs_here(run.record.engine):
         plan = replace(plan, directory=str(store.folder / run_id / "code"))
-    there = {name for name in (*_TEXTS, *_LINES) if (run.folder / name).exists()}
+    there = {name for name in (*_TEXTS, *LINES) if (run.folder / name).exists()}
     files = {name: recorded_text(run, name) for name in _TEXTS if name in there}
     return PreparedRun(
         record=labelled(record, (*run.tags, *tags), note),
@@ -118,7 +117,7 @@ def _prepare_same(run: Run, tags: Sequence[str], note: str | None) -> PreparedRu
         plan=plan,
         code=code.Code(_snapshot(run), (), recorded_facts(run, "provenance.json")["code"]),
         files=files,
-        lines={name: recorded_lines(run, name) for name in _LINES if name in there},
+        lines={name: recorded_lines(run, name) for name in LINES if name in there},
         provenance=_provenance(run),
         secrets=secrets,
     )

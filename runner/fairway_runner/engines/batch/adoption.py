@@ -19,6 +19,7 @@ from typing import Any
 
 from fairway_agent import state_files
 from fairway_agent.records import Unfit
+from fairway_agent.spec import RECORD
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.files import write_json
 from fairway_core.findings import Finding, Severity, UserError
@@ -27,7 +28,7 @@ from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client, states
 from fairway_runner.engines.batch.client import CONCURRENCY, Account
 from fairway_runner.engines.batch.states import CancelledTasks
-from fairway_runner.engines.batch.submission import RECORD, State, metadata_of
+from fairway_runner.engines.batch.submission import State, metadata_of
 from fairway_runner.engines.batch.task_files import reopen_logs
 from fairway_runner.engines.remote.mirror import adopted
 from fairway_runner.runs.folder import RunFolder, RunFolders

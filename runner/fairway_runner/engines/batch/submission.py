@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.records import JsonRecord
+from fairway_agent.spec import RECORD
 from fairway_boot.files import NO_ANSWER, write_json
 from fairway_core import archives
 from fairway_core.findings import Finding, UserError
@@ -40,12 +41,6 @@ _AT_ONCE = 100  # tasks in one request, which is the most that Batch takes
 
 # What Batch says where the account has as many jobs as it may have.
 _NO_QUOTA = frozenset({"ActiveJobAndScheduleQuotaReached"})
-
-RECORD = (
-    *("run.json", "job.yaml", "job.json", "target.json", "plan.json", "provenance.json"),
-    *("code.diff", "tasks.jsonl", "setup.jsonl", "release.jsonl", "finally.jsonl"),
-)
-"""The files of a run's folder that make up its record."""
 
 
 @dataclass

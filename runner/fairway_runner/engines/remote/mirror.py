@@ -28,7 +28,7 @@ from fairway_agent.shared.reports import (
     StatesReport,
     StatesRequest,
 )
-from fairway_agent.spec import FIGURES, RunPlan, TaskSpec
+from fairway_agent.spec import FIGURES, RECORD, RunPlan, TaskSpec
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.remote import submission_state
@@ -48,12 +48,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
     """The record of a run that lies at a cluster, and its other files by name. Unfit for anything
     that no submission writes."""
-    from fairway_agent.shared import runs
-
     if not is_run_id(run_id):
         raise Unfit("its name is not one that runs have")
     for name, text in Fields(files, "what it has").facts.items():
-        if name not in runs.FILES or not isinstance(text, str):
+        if name not in RECORD or not isinstance(text, str):
             raise Unfit(f"runs have no file `{shown(name)}`")
     record = RunRecord.from_json(_json(files, "run.json"))
     if record.id != run_id:
