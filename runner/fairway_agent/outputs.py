@@ -6,18 +6,20 @@ import os
 import re
 import shutil
 import sys
+import unicodedata
 from collections import Counter
 from contextlib import suppress
 from fnmatch import fnmatch
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent.records import shown
 from fairway_agent.scratch import copy
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from fairway_agent.spec import Chained, Output, RunPlan
     from fairway_agent.state_files import BestTasks
@@ -83,6 +85,39 @@ def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
         for real in map(_true_path, _matching(written, output.patterns)):
             if real not in kept and real.is_relative_to(top):
                 real.unlink(missing_ok=True)
+
+
+def make_storable(written: Path) -> list[str]:
+    """Gives files and folders names that blobs can have, and removes pipes, sockets and links to
+    nothing: Batch fails a task for one file that it cannot take to storage. Returns what was done,
+    each as a sentence for people. Source: Azure documentation, Naming and referencing containers,
+    blobs, and metadata."""
+    done = []
+    for folder, folders, names in os.walk(written, topdown=False):
+        for name in (*folders, *names):
+            path, new = Path(folder, name), _storable(name)
+            what = shown(path.relative_to(written))
+            if not (path.is_file() or path.is_dir()):
+                path.unlink()
+                done.append(f"{what} is not kept: it is no file")
+            elif new != name:
+                while os.path.lexists(path.with_name(new)):
+                    new += "_"
+                path.rename(path.with_name(new))
+                done.append(f"{what} is kept as {new[:100]}: storage takes no such name")
+    return done
+
+
+def _storable(name: str) -> str:
+    """The name with each byte in the form of a URL that no blob's name has."""
+    # Control characters, halves of others as which Python reads what is not UTF-8, and code points
+    # that nobody has assigned.
+    return "".join(
+        "".join(f"%{byte:02X}" for byte in os.fsencode(each))
+        if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn")
+        else each
+        for each in name
+    )
 
 
 def lay_out(tasks: Path, to: Path) -> None:

@@ -1,12 +1,13 @@
 """Which files of a task are kept, and which task of another run is the best."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from fairway_agent import control, metric_logs, outputs, process_limits
-from fairway_agent.outputs import collect, drop_excluded, empty
+from fairway_agent.outputs import collect, drop_excluded, empty, make_storable
 from fairway_agent.records import Damaged
 from fairway_agent.spec import Best, Chained, Output, RunPlan
 from fairway_boot.files import Fault
@@ -219,3 +220,43 @@ def test_a_damaged_choice_is_named(waiting: Path, text: str) -> None:
 
 def test_the_best_task_stands_for_the_star_of_a_path() -> None:
     assert plan().chained[0].path_for({"m": (2, 0.5)}) == "runs/a-1/tasks/2/outputs/m"
+
+
+def test_output_names_that_storage_takes_stay_and_others_are_kept_under_another(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "m"
+    for name in ("plain", "täst/深.txt", "a\nb", "a%0Ab", "bad\udcff/in", ".\x1b[31m", "%41"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name, errors="surrogateescape")
+    done = make_storable(tmp_path)
+    found = {
+        path.relative_to(folder).as_posix(): path.read_text(errors="surrogateescape")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    assert found == {
+        "plain": "plain",
+        "täst/深.txt": "täst/深.txt",
+        "a%0Ab_": "a\nb",
+        "a%0Ab": "a%0Ab",
+        "bad%FF/in": "bad\udcff/in",
+        ".%1B[31m": ".\x1b[31m",
+        "%41": "%41",
+    }
+    assert len(done) == 3
+    assert all(each.isprintable() for each in done)
+    assert make_storable(tmp_path) == []
+
+
+def test_what_cannot_be_read_to_its_end_is_no_output(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "folder").symlink_to(tmp_path)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-pipe").symlink_to("pipe")
+    assert len(make_storable(tmp_path)) == 4
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "link", "folder"}
+    assert make_storable(tmp_path / "gone") == []

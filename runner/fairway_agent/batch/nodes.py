@@ -156,6 +156,11 @@ class BatchNodes(Nodes):
                     if text:
                         (work / "logs" / f"{name}.node{rank}.txt").write_bytes(text)
         outputs.drop_excluded(work / "outputs", task.spec.outputs)
+        changed = outputs.make_storable(work / "outputs")
+        for each in changed[:_MOST_SAID]:
+            say(f"the output {each}")
+        if len(changed) > _MOST_SAID:
+            say(f"the same of {len(changed) - _MOST_SAID} more")
         if "FAIRWAY_SCHEDULE" in os.environ:
             _keep_scheduled(folders, task.spec, succeeded=succeeded)
 
@@ -177,6 +182,7 @@ def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> Non
     shutil.copyfile(work.parent / "stdout.txt", kept / "stdout.txt")
 
 
+_MOST_SAID = 10  # files of which something is said in the log
 _PAUSE = 1.0
 _TRIES = 5  # without any answer at all: this machine has no such service
 

@@ -204,6 +204,15 @@ def test_an_output_that_cannot_go_fails_the_task(
     assert (info.exit_code, info.result, info.failure_info.code) == (0, "failure", code)
 
 
+@pytest.mark.parametrize("make", ["touch $'a\\nb'", "touch $'\\xff'", "mkfifo p", "ln -s no l"])
+def test_batch_file_that_cannot_be_a_blob_fails_the_task(
+    run: Any, container: Any, make: str
+) -> None:
+    info = run(f"mkdir out; cd out; {make}", outputFiles=[upload("out/**/*", container)])
+    failure = info.execution_info.failure_info
+    assert failure.code == "FileUploadMiscError"
+
+
 def test_patterns_name_blobs_as_the_service_does(tmp_path: Path) -> None:
     hidden = (".h.txt", "sub/.h.log", "sub/.deep/d.log")
     for name in ("a.txt", "sub/b.txt", "sub/deep/c.txt", "sub/c.log", *hidden):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,9 @@ class Blobs:
         from azure.core.exceptions import AzureError, HttpResponseError
 
         container = self.container(url, identity=identity, uploads=True)
+        if not source.is_file() or not _is_blob_name(name):
+            # No document says what becomes of these: the service may fail, and so it does here.
+            raise TransferError("FileUploadMiscError", "the file cannot be uploaded", repr(name))
         try:
             with source.open("rb") as file:
                 container.upload_blob(name, file, overwrite=True)
@@ -112,6 +116,13 @@ class Blobs:
             raise TransferError("BlobAccessDenied", message, url)
         container, _, name = url[len(self.access.url.rstrip("/")) + 1 :].partition("/")
         return f"{self.access.url.rstrip('/')}/{container}", unquote(name)
+
+
+def _is_blob_name(name: str) -> bool:
+    """True if storage takes a blob of that name: "control characters (0x00 to 0x1F, \\u0081, and so
+    on)" are not allowed, nor is what is no Unicode. Source: Azure documentation, Naming and
+    referencing containers, blobs, and metadata."""
+    return all(unicodedata.category(each) not in ("Cc", "Cs", "Co", "Cn") for each in name)
 
 
 def _download(container: ContainerClient, name: str, target: Path) -> None:
@@ -200,7 +211,7 @@ def matches(folder: Path, pattern: str, path: str) -> Iterator[tuple[Path, str]]
     expression = re.compile(_regex("/".join(parts[plain:])))
     for file in sorted(base.rglob("*")):
         relative = file.relative_to(base).as_posix()
-        if file.is_file() and expression.fullmatch(relative):
+        if not file.is_dir() and expression.fullmatch(relative):
             yield file, f"{path.rstrip('/')}/{relative}" if path else relative
 
 
