@@ -175,6 +175,9 @@ def _looked_at(
             require_targets(ready.targets)
             yield ready
         return
+    if asked.job is None and asked.file is None and upload is None:
+        hint = "send one of `job`, `file` and `run`"
+        raise UserError.of("bad-request", "the request names no job", hint)
     file = asked.file or UNNAMED
     if upload is None:
         path = project_file(runs, file)

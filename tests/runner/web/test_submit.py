@@ -142,6 +142,8 @@ def test_no_file_outside_of_project_is_read(client: TestClient, project: Path, f
         (b"\xff", "the request is not JSON"),
         (b"[" * 100_000, "the request is not JSON"),
         (b"[]", "expected a mapping, found a list"),
+        (b"{}", "the request names no job"),
+        (b'{"set": ["nodes=1"]}', "the request names no job"),
         (b'{"jobs": "x"}', "unknown key `jobs`"),
         (b'{"job": 1}', "`job`: expected text, found the number 1"),
         (b'{"job": "\\ud800"}', "the request is not JSON"),
