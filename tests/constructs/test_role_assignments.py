@@ -54,7 +54,7 @@ def test_the_first_deployer_keeps_the_role_when_another_deploys(synthesize: Synt
     assert "lifecycle" not in other
 
 
-ROWS = table("terraform_types")["terraform_types"]
+ROWS = table("terraform_types")
 
 
 def test_a_type_takes_tags_exactly_where_the_provider_says_so() -> None:

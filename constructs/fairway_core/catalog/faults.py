@@ -35,7 +35,7 @@ def least_cuda(architecture: str) -> tuple[int, int] | None:
 @cache
 def _versions() -> dict[str, tuple[int, int]]:
     versions = {}
-    for architecture, version in table("cuda")["cuda"]["least"].items():
+    for architecture, version in table("cuda")["least"].items():
         major, minor = version.split(".")
         versions[architecture] = int(major), int(minor)
     return versions

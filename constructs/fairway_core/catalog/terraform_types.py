@@ -37,7 +37,7 @@ def lost_with(type: str) -> str:  # noqa: A002
     >>> lost_with("azurerm_managed_disk")
     'what it holds'
     """
-    words: dict[str, str] = _facts()["with_it"]
+    words: dict[str, str] = table("terraform_types")["with_it"]
     return words.get(type, "what it holds")
 
 
@@ -53,13 +53,7 @@ def takes_tags(type: str) -> bool:  # noqa: A002
 
 @cache
 def _types(name: str) -> frozenset[str]:
-    return frozenset(_facts()[name])
-
-
-@cache
-def _facts() -> dict[str, Any]:
-    facts: dict[str, Any] = table("terraform_types")["terraform_types"]
-    return facts
+    return frozenset(table("terraform_types")[name])
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ def private_link(service: str) -> PrivateLink:
 @cache
 def private_links() -> dict[str, PrivateLink]:
     """All services by name."""
-    rows = table("private_links")["private_links"]["service"]
+    rows = table("private_links")["service"]
     return {service: PrivateLink(**row) for service, row in rows.items()}
 
 
@@ -102,12 +96,14 @@ def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
     >>> "start_task" in made_with("azurerm_batch_pool")
     True
     """
-    return tuple(_dangers()["pool_made_with" if type == "azurerm_batch_pool" else "made_with"])
+    return tuple(
+        table("dangers")["pool_made_with" if type == "azurerm_batch_pool" else "made_with"]
+    )
 
 
 def restarts() -> tuple[str, ...]:
     """The dotted paths of a machine's attributes for whose change it is stopped and started."""
-    return tuple(_dangers()["restarts"])
+    return tuple(table("dangers")["restarts"])
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,7 @@ def server_of(machine: Mapping[str, Any]) -> Server | None:
     >>> server_of({"tags": {"fairway-role": "cluster", "fairway-name": "box"}})
     """
     tags = machine.get("tags") or {}
-    for each in _dangers()["servers"]:
+    for each in table("dangers")["servers"]:
         if each["role"] == tags.get(ROLE_TAG):
             name = tags.get(NAME_TAG, "")
             return Server(*(each[field.name].format(name=name) for field in fields(Server)))
@@ -169,8 +165,8 @@ def keeping(type: str) -> Keeping:  # noqa: A002
     (('quota', 'GiB'),)
     """
 
-    def rows(table: str, *keys: str) -> tuple[Any, ...]:
-        found = [row for row in _dangers()[table] if row["type"] == type]
+    def rows(name: str, *keys: str) -> tuple[Any, ...]:
+        found = [row for row in table("dangers")[name] if row["type"] == type]
         return tuple(tuple(row[key] for key in keys) for row in found)
 
     return Keeping(
@@ -190,16 +186,10 @@ def is_broad_role(name: str) -> bool:
     >>> is_broad_role("Owner"), is_broad_role("Storage Blob Data Reader")
     (True, False)
     """
-    return name in _dangers()["broad_roles"]
+    return name in table("dangers")["broad_roles"]
 
 
 def open_when() -> Mapping[str, object]:
     """The attributes that open a service to the internet, each with the value that does."""
-    found: Mapping[str, object] = _dangers()["open_when"]
+    found: Mapping[str, object] = table("dangers")["open_when"]
     return found
-
-
-@cache
-def _dangers() -> dict[str, Any]:
-    facts: dict[str, Any] = table("dangers")["dangers"]
-    return facts
