@@ -47,7 +47,7 @@ PermitRootLogin prohibit-password
 X11Forwarding no
 PrintMotd no
 """
-"""Settings of every sshd of Fairway's: one lets in by keys alone."""
+"""Settings of every sshd of Fairway's: they take keys alone."""
 
 _SERVER = f"""\
 Port {{port}}

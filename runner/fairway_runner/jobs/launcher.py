@@ -247,7 +247,7 @@ def _fabric(target: Target, job: Job, *, sharp: bool) -> FabricProfile | None:
 
 
 def param_use(job_file: JobFile) -> ParamUse | None:
-    """What looks for parameters without effect; None where the job's own file lists all that it
+    """A search for parameters without effect; None where the job's own file lists all that it
     has, which none of its tasks sets anew."""
     document = job_file.document
     listed = section_of(document.text.data, "params").keys()

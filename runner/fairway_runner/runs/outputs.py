@@ -15,9 +15,8 @@ from fairway_agent.outputs import said_empty
 from fairway_agent.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.quantities import few
-from fairway_runner.runs.folder import RunFolder, begun_steps, chosen_task
+from fairway_runner.runs.folder import Progress, RunFolder, begun_steps, chosen_task, no_progress
 from fairway_runner.runs.records import has_steps, read_last, read_specs, recorded_steps
 
 if TYPE_CHECKING:

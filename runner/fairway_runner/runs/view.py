@@ -55,7 +55,7 @@ def brief_facts(run: Run) -> dict[str, Any]:
 
 
 def _settled(status: RunState) -> dict[str, int]:
-    """How many tasks are in each state; in a run that has ended, none is still to come."""
+    """The number of tasks in each state; in a run that has ended, none is still to come."""
     counts: Counter[str] = Counter()
     for state, count in status.tasks.items():
         counts[settled(state, status.state)] += count

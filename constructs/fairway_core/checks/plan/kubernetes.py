@@ -274,7 +274,7 @@ def _objects(side: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _policies(objects: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """What the policies and bindings among the manifests say."""
+    """The policies and bindings among the manifests."""
     return {
         name: first(each.get("spec"))
         for name, each in objects.items()
