@@ -34,9 +34,29 @@ def adopt(loaded: LoadedEnvironment, files: Mapping[str, Path]) -> None:
             message = f"{old} would move into the stack {stack}"
             hint = "Terraform moves within one stack; across stacks: terraform state mv"
             raise loaded.document.error("other-stack", ("moved", old), message, hint)
+        _require_move(loaded, old, was, address, documents[stack])
         documents[stack].setdefault("moved", []).append({"from": was, "to": address})
     for name, document in documents.items():
         files[name].write_text(json.dumps(document, indent=2), encoding="utf-8")
+
+
+def _require_move(
+    loaded: LoadedEnvironment, old: str, was: str, address: str, document: Mapping[str, Any]
+) -> None:
+    """Refuses a move that Terraform would refuse in its plan, where it stands."""
+    type_, _, name = was.partition(".")
+    message = hint = ""
+    if type_ != address.partition(".")[0]:
+        message = f"{was} would become {address}, which is of another type"
+        hint = "Terraform moves a resource between addresses of its own type"
+    elif name in document["resource"].get(type_, ()):
+        message = f"the stack still has {was}: it is no address of before"
+        hint = "fairway synth writes the addresses of each stack"
+    elif any(each["to"] == address for each in document.get("moved", ())):
+        message = f"another resource already becomes {address}"
+        hint = "keep one of the two"
+    if message:
+        raise loaded.document.error("bad-move", ("moved", old), message, hint, of_key=True)
 
 
 def _found(

@@ -129,6 +129,9 @@ def stacks(tmp_path: Path, everything: str) -> Written:
     return write
 
 
+COMPUTE = "azurerm_subnet.compute"
+
+
 def test_each_block_is_in_the_stack_that_has_the_resource(stacks: Written) -> None:
     found = stacks(
         f"imports: {{azurerm_virtual_network.vnet: {VNET}}}\n"
@@ -168,6 +171,24 @@ def test_each_block_is_in_the_stack_that_has_the_resource(stacks: Written) -> No
             "other-stack",
             "azurerm_virtual_network.vnet",
             "terraform state mv",
+        ),
+        (
+            "moved: {azurerm_subnet.old: azurerm_virtual_network.vnet}",
+            "bad-move",
+            "azurerm_subnet.old",
+            "of its own type",
+        ),
+        (
+            "moved: {azurerm_virtual_network.vnet: azurerm_virtual_network.vnet}",
+            "bad-move",
+            "azurerm_virtual_network.vnet",
+            "fairway synth",
+        ),
+        (
+            f"moved: {{azurerm_subnet.a: {COMPUTE}, azurerm_subnet.b: {COMPUTE}}}",
+            "bad-move",
+            "azurerm_subnet.b",
+            "keep one",
         ),
         ("imports: {azurerm_virtual_network.vnet: '${evil}'}", "bad-value", "'${evil}'", ""),
         (f"imports: {{vnet: {VNET}}}", "bad-value", "vnet", ""),
