@@ -504,6 +504,34 @@ def test_plan_rules_report_changes_that_azure_refuses(
     assert (said or "") in (found or "")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "more", "said"),
+    [
+        ((0, 8), (0, 7), {"engine": "slurm"}, "what runs on nd-7 ends"),
+        ((0, 8), (0, 4), {"engine": "kubernetes"}, "at most 4 nodes, 8 before"),
+        ((0, 8), (0, 1), {"engine": "batch", "batch": {"pool": "p"}}, "at most 1 node, 8 before"),
+        # Each job takes one node.
+        ((0, 8), (0, 4), {"engine": "batch", "batch": {"pool": "p", "mpi": False}}, None),
+        ((0, 8), (0, 9), {"engine": "slurm"}, None),
+        # Nodes themselves go.
+        ((8, 8), (4, 4), {"engine": "slurm"}, None),
+        ((0, 8), None, {"engine": "slurm"}, None),
+    ],
+)
+def test_plan_rules_report_a_lower_maximum(
+    before: tuple[int, int], after: tuple[int, int] | None, more: Any, said: str | None
+) -> None:
+    sides = [
+        [{"name": "nd", **more, "nodes": dict(zip(("min", "max"), each, strict=True))}]
+        for each in (before, after)
+        if each
+    ]
+    change = dict(zip(("before", "after"), [*sides, []], strict=False))
+    plan = {"resource_changes": [], "output_changes": {"targets": change}}
+    found = {one.id: one.message for one in check_plan(plan)}
+    assert _said(found, {} if said is None else {"lower-maximum": said})
+
+
 @pytest.mark.parametrize(("version", "first"), [("1.35", None), ("1.36", "1.35"), ("1.33", None)])
 def test_plan_rules_say_which_version_of_kubernetes_is_next(
     version: str, first: str | None

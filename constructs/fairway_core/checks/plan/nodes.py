@@ -184,6 +184,8 @@ def _of_targets(output: object) -> dict[str, tuple[str, int, int]]:
     found = {}
     for target in output if isinstance(output, list) else ():
         match target:
+            case {"batch": {"mpi": False}}:
+                continue  # each job takes one node, or a part of one
             case {
                 "name": str(name),
                 "engine": str(engine),
