@@ -192,14 +192,22 @@ class States:
                 return
             del self.late[path]
 
-    def await_room(self, wakeup: socket.socket, longest: float) -> None:
-        """Until all of it is written, for `longest` seconds at most."""
+    def wait(self, wakeup: socket.socket, deadline: float | None) -> None:
+        """Waits as `processes.wait` does, but no longer than until what is late may be written, and
+        writes it then."""
         from fairway_agent import processes  # who reads states waits for nothing
 
+        if self.late:
+            again = time.monotonic() + ROOM_PAUSE
+            deadline = again if deadline is None else min(deadline, again)
+        processes.wait(wakeup, deadline)
+        self.write_late()
+
+    def await_room(self, wakeup: socket.socket, longest: float) -> None:
+        """Until all of it is written, for `longest` seconds at most."""
         end = time.monotonic() + longest
         while self.late and time.monotonic() < end:
-            processes.wait(wakeup, time.monotonic() + ROOM_PAUSE)
-            self.write_late()
+            self.wait(wakeup, end)
 
 
 def read_run(folder: Path) -> RunState | None:

@@ -174,7 +174,7 @@ class Supervisor:
         ended = predecessors.watch(self.plan.after, self.wakeup_writer)
         while not ended.is_set() and not self.ending:
             self._end_cancelled()
-            processes.wait(self.wakeup, None)
+            self.states.wait(self.wakeup, None)
         if self.ending:
             return
         self.awaited = []
@@ -225,7 +225,7 @@ class Supervisor:
                     task.stop(self.ending, timed_out=not self.ending)
             if self.running or self.blocked or self.patience.hindrance:
                 self._record("running" if self.started else "queued")
-                processes.wait(self.wakeup, self._next_deadline())
+                self.states.wait(self.wakeup, self._next_deadline())
                 self._look_after_running()
         processes.end_orphans(self._own, _STRAY_GRACE)
 
@@ -370,7 +370,7 @@ class Supervisor:
             due.append(self.limit_due)
         if self.blocked and self.allocator.pause is not None:
             due.append(time.monotonic() + self.allocator.pause)
-        if self.states.late or self.patience.hindrance:
+        if self.patience.hindrance:
             due.append(time.monotonic() + state_files.ROOM_PAUSE)
         return min(due, default=None)
 
@@ -382,7 +382,6 @@ class Supervisor:
         return "failed" if self.limit else ended
 
     def _record(self, state: str) -> None:
-        self.states.write_late()
         if self.states.late:
             self.reason = self.reason or self.states.why
         ended = None if state in state_files.GOING_STATES else time.time()

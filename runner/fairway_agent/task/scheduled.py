@@ -235,15 +235,14 @@ def _run(attempts: Attempts, scheduler: Scheduled) -> None:
         while attempts.state == "running":
             code = attempts.poll()
             if code is None:
-                _wait(attempts, scheduler)
+                attempts.task.states.wait(scheduler.wakeup, attempts.next_timer())
             else:
                 is_last = bool(scheduler.asked) or not scheduler.RETRIES_HERE
                 attempts.decide(code, is_last=is_last)
         if attempts.state == "queued" and attempts.patience.hindrance:
             task = attempts.task
             task.record(replace(task.status("queued"), reason=attempts.patience.hindrance))
-            processes.wait(scheduler.wakeup, time.monotonic() + _START_PAUSE)
-            task.states.write_late()
+            task.states.wait(scheduler.wakeup, time.monotonic() + _START_PAUSE)
             if scheduler.watch.is_over():
                 attempts.finish("cancelled", CANCELLED)
             elif scheduler.asked:
@@ -256,16 +255,6 @@ def _end(task: Task, scheduler: Scheduled) -> None:
     while task.ended() is None:
         processes.wait(scheduler.wakeup, task.next_timer())
         task.check_timers()
-
-
-def _wait(attempts: Attempts, scheduler: Scheduled) -> None:
-    """For a signal, for what is due, or for room on a disk that is full."""
-    due = attempts.next_timer()
-    if attempts.task.states.late:
-        pause = time.monotonic() + state_files.ROOM_PAUSE
-        due = pause if due is None else min(due, pause)
-    processes.wait(scheduler.wakeup, due)
-    attempts.task.states.write_late()
 
 
 def keep_before(file: Path, why: str) -> None:
