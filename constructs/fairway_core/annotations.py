@@ -27,7 +27,7 @@ def fields_at(model: type[BaseModel], path: DataPath, data: Any) -> list[str]:
             continue
         value = value.get(step) if isinstance(value, Mapping) else None
     for annotation in annotations_at(model, path):
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if _is_model(annotation):
             if not _literals_agree(annotation, value):
                 continue
             names += [field.alias or name for name, field in annotation.model_fields.items()]
@@ -56,20 +56,25 @@ def _branches(annotation: Any) -> Iterator[Any]:
 
 
 def _step_into(annotation: Any, step: str | int) -> Iterator[Any]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if _is_model(annotation):
         for name, field in annotation.model_fields.items():
             if (field.alias or name) == step:
                 yield from _branches(field.annotation)
                 return
         yield from extra_annotations(annotation)
         return
-    origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
         yield Any
-    elif isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
-        yield from _branches(arguments[1])
-    elif isinstance(origin, type) and issubclass(origin, Sequence) and arguments:
-        yield from _branches(arguments[0])
+    elif (item := _item_of(annotation, Mapping, Sequence)) is not None:
+        yield from _branches(item)
+
+
+def _item_of(annotation: Any, *kinds: type) -> Any:
+    """The type of the items of a list or mapping; None for what is of none of the `kinds`."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if not isinstance(origin, type) or not issubclass(origin, kinds) or not arguments:
+        return None
+    return arguments[-1 if issubclass(origin, Mapping) else 0]
 
 
 def extra_annotations(model: type[BaseModel]) -> Iterator[Any]:
@@ -145,11 +150,10 @@ def _of_text(key: str, value: str, types: Iterable[Any]) -> str:
 def _of_list(key: str, value: list[Any], types: Iterable[Any]) -> str:
     """A list where each of its parts is to have a name."""
     for annotation in types:
-        origin, arguments = get_origin(annotation), get_args(annotation)
-        if isinstance(origin, type) and issubclass(origin, Mapping) and len(arguments) == 2:
-            compound = arguments[1] is not str and _is_compound(value[0] if value else {})
+        if (item := _item_of(annotation, Mapping)) is not None:
+            compound = item is not str and _is_compound(value[0] if value else {})
             rest = "{…}" if compound else "…"
-            if value and isinstance(value[0], str) and _holds_models(arguments[1]):
+            if value and isinstance(value[0], str) and _holds_models(item):
                 rest = "{…}"
             return f"write each under its name: `{key}: {{{_name(value)}: {rest}}}`"
         if _is_model(annotation):

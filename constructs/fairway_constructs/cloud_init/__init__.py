@@ -203,11 +203,19 @@ def terraform_text(text: str) -> str:
 
 
 def _render(template: str, *, program: str, settings: Mapping[str, str], **values: Any) -> str:
-    lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
     found = _templates().get_template(template)
-    text = found.render(script=script(program), settings=lines, **values)
+    text = found.render(script=script(program), settings=assignments(settings), **values)
     # What a document says to its reader counts against Azure's limit; files keep their comments.
     return _REMARK.sub("", text)
+
+
+def assignments(settings: Mapping[str, str]) -> list[str]:
+    """Lines by which a script gets these variables.
+
+    >>> assignments({"MOUNT": "/data", "LOGIN": ""})
+    ['MOUNT=/data', "LOGIN=''"]
+    """
+    return [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
 
 
 def render_plain(template: str, **values: Any) -> str:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import base64
 import json
-import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fairway_constructs.arguments import checked
-from fairway_constructs.cloud_init import ADMIN_USERNAME, script
+from fairway_constructs.cloud_init import ADMIN_USERNAME, assignments, script
 from fairway_core.environment.filesystems import Homes
 from fairway_core.findings import UserError, counted
 
@@ -115,7 +114,7 @@ class Accounts:
             "CONTAINERS": "yes" if self.containers else "",
             "SIGNED_IN": " ".join(self.signed_in),
         }
-        return "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
+        return "".join(f"{line}\n" for line in assignments(settings))
 
 
 def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:

@@ -8,12 +8,11 @@ vault, by an identity of the page's own, into memory that root and the proxy alo
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fairway_constructs.cloud_init import render_plain, script
+from fairway_constructs.cloud_init import assignments, render_plain, script
 from fairway_constructs.cloud_init.people import installed
 from fairway_core.environment.web import USER
 
@@ -110,7 +109,7 @@ class WebPage:
             "MOUNT": self.homes.mount,
             "PACKAGE": self.package,
         }
-        return "".join(f"{name}={shlex.quote(value)}\n" for name, value in settings.items())
+        return "".join(f"{line}\n" for line in assignments(settings))
 
     def _secrets(self) -> Mapping[str, object]:
         return {

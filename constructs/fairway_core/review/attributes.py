@@ -15,6 +15,8 @@ from fairway_core.secret_values import is_secret_name, tells_secret
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from fairway_core.yaml_text import DataPath
+
 
 class _Marker:
     """Stands where a value must not or cannot be shown."""
@@ -153,8 +155,8 @@ def _mask_of(mask: Any, key: str | int) -> Any:
 
 
 def _differences(
-    path: tuple[str | int, ...], old: _Seen, new: _Seen, exact: bool
-) -> Iterator[tuple[tuple[str | int, ...], _Seen, _Seen]]:
+    path: DataPath, old: _Seen, new: _Seen, exact: bool
+) -> Iterator[tuple[DataPath, _Seen, _Seen]]:
     """The smallest parts that differ, each with its path."""
     hidden = old.sensitive is True or new.sensitive is True
     if new.unknown is True or hidden:
@@ -193,8 +195,8 @@ def _has_blocks(old: _Seen, new: _Seen) -> bool:
 
 
 def _of_mappings(
-    path: tuple[str | int, ...], old: _Seen, new: _Seen, exact: bool
-) -> Iterator[tuple[tuple[str | int, ...], _Seen, _Seen]]:
+    path: DataPath, old: _Seen, new: _Seen, exact: bool
+) -> Iterator[tuple[DataPath, _Seen, _Seen]]:
     before, after = old.value or {}, new.value or {}
     unknown = new.unknown if isinstance(new.unknown, dict) else {}
     for key in {**before, **after, **unknown}:
@@ -212,8 +214,8 @@ def _below(seen: _Seen, key: str | int) -> _Seen:
 
 
 def _of_blocks(
-    path: tuple[str | int, ...], old: _Seen, new: _Seen, exact: bool
-) -> Iterator[tuple[tuple[str | int, ...], _Seen, _Seen]]:
+    path: DataPath, old: _Seen, new: _Seen, exact: bool
+) -> Iterator[tuple[DataPath, _Seen, _Seen]]:
     """Blocks with names are compared by name, as sets have no order; others by their place."""
     keys_before, keys_after = _keys(old.value), _keys(new.value)
     if keys_before is None or keys_after is None:
@@ -258,19 +260,19 @@ def _is_something(value: Any) -> bool:
     return any(leaves(value))
 
 
-def _forces(path: Sequence[str | int], forcing: Sequence[tuple[str | int, ...]]) -> bool:
+def _forces(path: DataPath, forcing: Sequence[DataPath]) -> bool:
     """True if a path is below or above a forcing one; blocks found by name stand for any place."""
     return any(_is_below(path, one) or _is_below(one, path) for one in forcing)
 
 
-def _is_below(path: Sequence[str | int], other: Sequence[str | int]) -> bool:
+def _is_below(path: DataPath, other: DataPath) -> bool:
     if len(path) < len(other):
         return False
     pairs = zip(path, other, strict=False)
     return all(mine == theirs or isinstance(theirs, int) for mine, theirs in pairs)
 
 
-def _dotted(path: Sequence[str | int]) -> str:
+def _dotted(path: DataPath) -> str:
     """The path as Terraform writes it: `network_interface[0].name`, `security_rule["ssh"]`."""
     text = ""
     for index, step in enumerate(path):

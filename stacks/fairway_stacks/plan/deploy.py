@@ -158,10 +158,7 @@ class _Deployment:
         differ = not_as_promised(found.stacks[0], promised) if promised else []
         if differ:
             message = f"{stack.name} would do something other than what was shown: {_some(differ)}"
-            if self.person.ask is None:
-                self._stop_for_approval(message)
-            say(message)
-            self._agreed(found, stack.name)
+            self._agreed_after_all(found, stack.name, message)
         self._apply(stack, plan, found)
 
     def _approved_now(self, stack: StackFolder, left: Sequence[StackFolder]) -> dict[str, Approved]:
@@ -214,6 +211,13 @@ class _Deployment:
         if self.person.ask is None or not self.person.ask(f"apply {what}?"):
             raise UserError.of("not-approved", f"{what}: not approved, and not done", AGAIN)
 
+    def _agreed_after_all(self, found: Review, what: str, message: str) -> None:
+        """As `_agreed`, of what no approval was given for; stops where nobody can be asked."""
+        if self.person.ask is None:
+            self._stop_for_approval(message)
+        say(message)
+        self._agreed(found, what)
+
     def _stop_where_it_must(self, found: Review, what: str) -> None:
         if found.lost:
             raise data_loss(f"{what}: data would be lost; nothing of it was done")
@@ -253,10 +257,7 @@ class _Deployment:
         more += [each.name for each in planned.outputs]
         if more:
             message = f"{stack.name} would do more than put {_some(locks)} back: {_some(more)}"
-            if self.person.ask is None:
-                self._stop_for_approval(message)
-            say(message)
-            self._agreed(found, stack.name)
+            self._agreed_after_all(found, stack.name, message)
         self._apply(stack, plan, found)
 
 
