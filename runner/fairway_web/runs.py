@@ -19,9 +19,10 @@ from fairway_agent.spec import LAST
 from fairway_core.findings import Finding, UserError, finding_facts
 from fairway_runner.quantities import iso, moment
 from fairway_runner.runs.folder import begun_steps, chosen_task
-from fairway_runner.runs.outputs import empty_outputs, files_of
+from fairway_runner.runs.outputs import empty_outputs
 from fairway_runner.runs.query import Column, Wanted, listed, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
+from fairway_runner.runs.results import files_of
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import run_facts
 

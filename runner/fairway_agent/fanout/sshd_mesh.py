@@ -47,7 +47,7 @@ PermitRootLogin prohibit-password
 X11Forwarding no
 PrintMotd no
 """
-"""Settings of every sshd of Fairway's: they take keys alone."""
+"""Settings of every sshd of Fairway's: it accepts keys alone."""
 
 _SERVER = f"""\
 Port {{port}}

@@ -30,7 +30,7 @@ from fairway_cli.ending import warn
 from fairway_cli.server.client import Address, Sent, Server, found_beside, found_in, quoted
 from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.engines import outage
-from fairway_runner.runs.folder import no_progress
+from fairway_runner.engines.engine import no_progress
 from fairway_runner.runs.records import is_run_id
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import RunView
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fairway_agent.state_files import RunState
-    from fairway_runner.engines.engine import Engine
+    from fairway_runner.engines.engine import Engine, Progress
     from fairway_runner.jobs.job_file import JobFile
-    from fairway_runner.runs.folder import Progress, RunFolder
+    from fairway_runner.runs.folder import RunFolder
     from fairway_runner.runs.query import Column, Wanted
 
 _PAGE = 100  # runs that a server tells at once

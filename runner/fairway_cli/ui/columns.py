@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fairway_runner.data_blobs import Entry
     from fairway_runner.data_transfer import Report
-    from fairway_runner.runs.folder import Progress
+    from fairway_runner.engines.engine import Progress
 
 # SGR parameters of ECMA-48.
 _COLOURS = {

@@ -8,7 +8,7 @@ and outputs reads files, and need not know about engines.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +18,6 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import outage
 from fairway_runner.engines.capabilities import capabilities
-from fairway_runner.runs.folder import Progress, RunFolder, no_progress
 
 if TYPE_CHECKING:
     from fairway_agent.spec import Chained, Staged
@@ -26,10 +25,15 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.schedules import Schedules
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.folder import RunFolders
-    from fairway_runner.runs.outputs import KeptOutput
+    from fairway_runner.runs.folder import RunFolder, RunFolders
+    from fairway_runner.runs.results import KeptOutput
 
 Secrets = Mapping[str, str]
+Progress = Callable[[int, int], None]
+
+
+def no_progress(done: int, of: int) -> None:
+    """Tells nobody how many files have arrived."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,12 @@ class Launchers:
             self._ready[job.template] = _made_ready(job_file, job)
         return self._ready[job.template]
 
+    def require_use(self, job_file: JobFile, job: Job, use: ParamUse | None) -> None:
+        """UserError for the job's parameters without effect."""
+        if use is not None:
+            launcher = self.of(job_file, job)
+            use.require(job_file, launcher.file, launcher.environment, launcher.source)
+
     def needs(self) -> list[str]:
         """The programs that must be on the main host's PATH for the launchers so far."""
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
@@ -261,6 +267,5 @@ def param_use(job_file: JobFile) -> ParamUse | None:
 def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
     """The script of one job; UserError also for a parameter that is set and that nothing reads."""
     launchers = Launchers(target)
-    if (use := param_use(job_file)) is not None:
-        use.require(job_file, launchers.of(job_file, job))
+    launchers.require_use(job_file, job, param_use(job_file))
     return launchers.render(job_file, job)

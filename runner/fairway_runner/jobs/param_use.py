@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
     from fairway_core.yaml_text import DataPath
-    from fairway_runner.jobs.launcher import Launcher
 
 # Every point of these has them, wanted or not.
 _OF_POINTS = {"files": {"file", "name", "stem"}, "shards": {"shard", "shards", "shard_input"}}
@@ -92,18 +91,21 @@ class ParamUse:
             if path[0] == "params" and len(path) == 2 and sweep
         }
 
-    def require(self, task: JobFile, launcher: Launcher) -> None:
-        """UserError with every parameter of the task that is neither declared nor read, or that
-        the command line sets and the sweep sets anew."""
+    def require(
+        self, task: JobFile, file: Path, environment: SandboxedEnvironment, source: str
+    ) -> None:
+        """UserError with every parameter of the task that is neither declared nor read, by its job
+        or its template `file`, whose text is `source`; or that the command line sets and the sweep
+        sets anew."""
         self._require_effect(task.document.data.get("params", {}))
         names = set(task.document.data.get("params", {})) - self._declared
         if not names or self._fields.everything or names <= self._fields.names:
             return  # the templates need not be read
-        reading = self._launchers.get(launcher.file)
+        reading = self._launchers.get(file)
         if reading is None:
             reading = _Reading(set(self._fields.names), self._fields.everything)
-            reading.look(launcher.environment, launcher.source)
-            self._launchers[launcher.file] = reading
+            reading.look(environment, source)
+            self._launchers[file] = reading
         if reading.everything:
             return
         known = self._declared | reading.names

@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -57,13 +57,6 @@ if TYPE_CHECKING:
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 MIRROR_LOCK = "mirror.lock"
 _ANSWERED = ".answered"  # of this machine alone, as the point says
-
-Progress = Callable[[int, int], None]
-"""Hears of files that are brought into a run's folder: how many have arrived, and of how many."""
-
-
-def no_progress(done: int, of: int) -> None:
-    """Tells nobody how many files have arrived."""
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import filecmp
-import hashlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,54 +14,15 @@ from fairway_agent.outputs import said_empty
 from fairway_agent.quick import dataclass
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.quantities import few
-from fairway_runner.runs.folder import Progress, RunFolder, begun_steps, chosen_task, no_progress
+from fairway_runner.runs.folder import RunFolder, begun_steps, chosen_task
 from fairway_runner.runs.records import has_steps, read_last, read_specs, recorded_steps
 
 if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
-
-_CHUNK = 1 << 20
 _NOTHING = "nothing-to-fetch"
-
-
-@dataclass(frozen=True)
-class KeptOutput:
-    """One output of one task. `bring` brings its files here; UserError where there are none."""
-
-    run: RunFolder
-    task: int
-    output: str
-    bring: Callable[[], None]
-
-    @property
-    def path(self) -> str:
-        """Path of the output below the parent of the folder of all runs, on every machine."""
-        return f"runs/{self.run.id}/tasks/{self.run.task_name(self.task)}/outputs/{self.output}"
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the output on this machine."""
-        return self.run.folder.parents[1] / self.path
-
-    def digest(self) -> str:
-        """Returns a digest of its files' paths and contents."""
-        digest = hashlib.sha256()
-        for path in files_of(self.folder):
-            name = path.relative_to(self.folder).as_posix()
-            digest.update(f"{path.stat().st_size} {name}\0".encode("utf-8", "surrogateescape"))
-            with path.open("rb") as file:
-                while data := file.read(_CHUNK):
-                    digest.update(data)
-        return digest.hexdigest()[:16]
-
-
-def files_of(folder: Path) -> Iterator[Path]:
-    """The files below a folder, in the order of their paths; links that lead nowhere are none."""
-    for parent, folders, names in os.walk(folder):
-        folders.sort()
-        yield from (path for name in sorted(names) if (path := Path(parent, name)).is_file())
 
 
 def expected(run: RunFolder) -> Iterator[tuple[int, str]]:

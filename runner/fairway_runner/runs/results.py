@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.metric_logs import best_of
@@ -211,3 +214,44 @@ def metric_name(
         hint = f"add {option} {' or '.join(names)}"
         raise UserError.of("no-metric", f"{called} has {len(names)} metrics", hint)
     return metric or names[0]
+
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class KeptOutput:
+    """One output of one task. `bring` brings its files here; UserError where there are none."""
+
+    run: RunFolder
+    task: int
+    output: str
+    bring: Callable[[], None]
+
+    @property
+    def path(self) -> str:
+        """Path of the output below the parent of the folder of all runs, on every machine."""
+        return f"runs/{self.run.id}/tasks/{self.run.task_name(self.task)}/outputs/{self.output}"
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the output on this machine."""
+        return self.run.folder.parents[1] / self.path
+
+    def digest(self) -> str:
+        """Returns a digest of its files' paths and contents."""
+        digest = hashlib.sha256()
+        for path in files_of(self.folder):
+            name = path.relative_to(self.folder).as_posix()
+            digest.update(f"{path.stat().st_size} {name}\0".encode("utf-8", "surrogateescape"))
+            with path.open("rb") as file:
+                while data := file.read(_CHUNK):
+                    digest.update(data)
+        return digest.hexdigest()[:16]
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """The files below a folder, in the order of their paths; links that lead nowhere are none."""
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (path for name in sorted(names) if (path := Path(parent, name)).is_file())

@@ -300,8 +300,7 @@ def _task_lines(
     with process_limits.prepared():
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
-            if use is not None:
-                use.require(task, launchers.of(task, own))
+            launchers.require_use(task, own, use)
             script = launchers.render(task, own)
             require_share(own, target, task.document)
             checkpoint = checkpoint_directory(task, own, target)

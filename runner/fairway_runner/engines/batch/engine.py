@@ -28,22 +28,23 @@ from fairway_runner.engines.batch.task_files import TaskFiles, bring_figures, re
 from fairway_runner.engines.engine import (
     Engine,
     Node,
+    Progress,
     Secrets,
     inside_words,
     new_key,
+    no_progress,
 )
 from fairway_runner.engines.remote import bastion
 from fairway_runner.engines.remote.connection import ended_as_by_ctrl_c, on_terminal
 from fairway_runner.engines.remote.submission_state import queue_tasks_again
-from fairway_runner.runs.folder import Progress, RunFolder, no_progress
 from fairway_runner.runs.records import FINAL_STATES, read_plan, read_retry
 
 if TYPE_CHECKING:
     from fairway_agent.spec import Staged
     from fairway_runner.engines.batch.schedules import BatchSchedules
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.folder import RunFolders
-    from fairway_runner.runs.outputs import KeptOutput
+    from fairway_runner.runs.folder import RunFolder, RunFolders
+    from fairway_runner.runs.results import KeptOutput
 
 # A program that is killed cannot remove its user on a node, who then expires.
 _LIFE = timedelta(hours=1)

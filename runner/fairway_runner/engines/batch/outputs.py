@@ -13,10 +13,11 @@ from fairway_boot.files import read_json, write_json
 from fairway_runner.engines.azure_storage import CODE, OUTPUTS, Storage
 from fairway_runner.engines.batch import client
 from fairway_runner.engines.batch.client import CONCURRENCY
+from fairway_runner.engines.engine import Progress, no_progress
 from fairway_runner.engines.outage import gone_input
-from fairway_runner.runs.folder import Progress, no_progress
-from fairway_runner.runs.outputs import KeptOutput, expected, files_of
+from fairway_runner.runs.outputs import expected
 from fairway_runner.runs.records import read_plan
+from fairway_runner.runs.results import KeptOutput, files_of
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:

@@ -31,8 +31,10 @@ from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.engine import (
     Engine,
     Node,
+    Progress,
     Secrets,
     inside_words,
+    no_progress,
     unready,
 )
 from fairway_runner.engines.outage import Refused, StillUnavailable, clock, warn
@@ -41,15 +43,14 @@ from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, of_shell
 from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
-from fairway_runner.runs.folder import Progress, RunFolder, no_progress
 from fairway_runner.runs.records import SESSION, known_state, read_plan
 from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
     from fairway_core.target import KubernetesAccess, SlurmAccess, SshAccess, Target
     from fairway_runner.jobs.job import Job
-    from fairway_runner.runs.folder import RunFolders
-    from fairway_runner.runs.outputs import KeptOutput
+    from fairway_runner.runs.folder import RunFolder, RunFolders
+    from fairway_runner.runs.results import KeptOutput
 
 R = TypeVar("R", bound="JsonRecord")
 A = TypeVar("A", bound="SshAccess | SlurmAccess | KubernetesAccess")
