@@ -6,6 +6,7 @@ the provider's schema; what is planned is what the configuration says.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -376,6 +377,34 @@ def test_cdktf_writes_hcl_of_constructs_that_plans_as_their_json(
     assert metadata["terraform"]["required_providers"]["azurerm"]["source"] == PROVIDER_SOURCE
 
 
+def test_hcl_of_what_exists_and_of_pools_is_as_terraform_takes_it(tmp_path: Path) -> None:
+    """Blocks in outputs, and addresses that are no text: cdktf's own HCL has neither."""
+    import fairway_constructs as az
+
+    group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub/providers"
+    app = az.App(outdir=str(tmp_path), hcl_output=True)
+    lab = az.EnvironmentStack(app, "lab", location="westeurope")
+    subnets = {"compute": (f"{group}/Microsoft.Network/virtualNetworks/v/subnets/s", "10.1.0.0/24")}
+    net = az.Network.from_subnets(lab, "net", subnets)
+    account_id = f"{group}/Microsoft.Batch/batchAccounts/batch"
+    az.BatchPool(
+        lab,
+        "pool",
+        account=az.BatchAccount.from_id(lab, "batch", account_id),
+        subnet=net.subnet("compute"),
+        identity_id=az.Identity(lab, "nodes").id,
+        size=az.vm_size("Standard_D4s_v6"),
+        image=az.image("ubuntu-hpc-2404"),
+        minimum=0,
+        maximum=2,
+        mpi=False,
+    )
+    app.synth()
+    text = (tmp_path / "stacks/lab/cdk.tf").read_text()
+    assert "\n  precondition {\n" in text
+    assert re.search(r"replace_triggered_by = \[\s*terraform_data\.", text)
+
+
 def test_class_without_a_known_schema_says_what_is_a_block(tmp_path: Path) -> None:
     class Delegation(Block):
         name: str
@@ -394,7 +423,19 @@ def test_class_without_a_known_schema_says_what_is_a_block(tmp_path: Path) -> No
     Unknown(stack, "x", {**arguments, "two": [{"name": "b"}]})
     app.synth()
     text = (tmp_path / "stacks/lab/cdk.tf").read_text()
-    assert 'one {\nname = "a"\n}' in text
-    assert 'two {\nname = "b"\n}' in text
-    assert 'tags = {\na = "b"\n}' in text
-    assert "rules = [\n{\nport = 1" in text
+    assert 'one {\n    name = "a"\n  }' in text
+    assert 'two {\n    name = "b"\n  }' in text
+    assert 'tags = {\n    a = "b"\n  }' in text
+    assert "rules = [\n    {\n      port = 1" in text
+
+
+def test_app_of_cdktf_itself_has_the_arguments_of_constructs_in_its_hcl(tmp_path: Path) -> None:
+    import cdktf
+
+    import fairway_constructs as az
+
+    lab = az.EnvironmentStack(cdktf.App(outdir=str(tmp_path)), "lab", location="westeurope")
+    az.Network(lab, "net", address_space="10.60.0.0/16")
+    text = lab.to_hcl_terraform()["hcl"]
+    assert re.search(r'resource "azurerm_virtual_network" .*?\baddress_space = \[', text, re.DOTALL)
+    assert re.search(r'provider "?azurerm"? \{.*?features', text, re.DOTALL)

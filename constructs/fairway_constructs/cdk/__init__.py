@@ -23,9 +23,10 @@ from fairway_constructs.cdk.library import (
     Stack,
     TerraformHclModule,
     Token,
+    refuse,
 )
 from fairway_constructs.cdk.settings import Backend, Provider
-from fairway_constructs.cdk.synthesis import App, Aspect, Validation, refuse
+from fairway_constructs.cdk.synthesis import App, Aspect, Validation
 
 __all__ = [
     "App",

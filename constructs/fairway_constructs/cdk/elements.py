@@ -22,8 +22,8 @@ from fairway_constructs.cdk.library import (
     TerraformResource,
     TerraformResourceLifecycle,
     jsii,
+    refuse,
 )
-from fairway_constructs.cdk.synthesis import refuse
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 

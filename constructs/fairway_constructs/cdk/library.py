@@ -68,3 +68,12 @@ else:
 
     def __getattr__(name: str) -> Any:
         return getattr(_library, name)
+
+
+raised: list[UserError] = []
+"""Errors raised while the library called us: they come back as the texts of JavaScript's errors."""
+
+
+def refuse(error: UserError) -> None:
+    """Lets `App.synth` raise this, where the library has called us and would pass on its text."""
+    raised.append(error)

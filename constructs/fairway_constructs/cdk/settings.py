@@ -54,7 +54,7 @@ class Provider(TerraformProvider):
         return self._attributes
 
     @jsii.member(jsii_name="synthesizeHclAttributes")
-    def _synthesizehcl_attributes(self) -> Mapping[str, Any]:
+    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
         return hcl_attributes("provider", "azurerm", self._attributes)
 
 
@@ -71,7 +71,7 @@ class Backend(TerraformBackend):
         return self._settings
 
     @jsii.member(jsii_name="synthesizeHclAttributes")
-    def _synthesizehcl_attributes(self) -> Mapping[str, Any]:
+    def _synthesize_hcl_attributes(self) -> Mapping[str, Any]:
         from fairway_constructs.hcl import BACKEND, cdktf_attributes
 
         return cdktf_attributes(self._settings, BACKEND)

@@ -9,6 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_constructs.cdk.elements import DataSource, Resource
 from fairway_constructs.cdk.library import App as CdktfApp
 from fairway_constructs.cdk.library import (
     Aspects,
@@ -17,6 +18,8 @@ from fairway_constructs.cdk.library import (
     IValidation,
     Stack,
     jsii,
+    raised,
+    refuse,
 )
 from fairway_core.findings import UserError
 
@@ -24,9 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _CIRCLE = re.compile(r"Cannot add dependency (\S+) to (\S+), because it would cause a circular")
-
-# What was raised while cdktf called us: it comes back as the text of an error of JavaScript's.
-_raised: list[UserError] = []
 
 
 class App(CdktfApp):
@@ -49,16 +49,15 @@ class App(CdktfApp):
         Raises UserError for a dependency on what is in another stack, and for two stacks that refer
         to each other.
         """
-        _raised.clear()
+        raised.clear()
         _hand_down(self, Aspects.of(self).all)
         try:
             super().synth()
-            # cdktf itself asks the variable alone, and would leave JSON in `cdk.tf`.
-            if self.hcl_output and os.environ.get("SYNTH_HCL_OUTPUT") not in ("true", "1"):
+            if self.hcl_output or os.environ.get("SYNTH_HCL_OUTPUT") in ("true", "1"):
                 self._write_hcl()
         except RuntimeError as error:
-            if _raised:
-                found = [each for refused in _raised for each in refused.findings]
+            if raised:
+                found = [each for refused in raised for each in refused.findings]
                 raise UserError(found) from None
             if circle := _CIRCLE.search(str(error)):
                 raise UserError.of(
@@ -70,13 +69,38 @@ class App(CdktfApp):
             raise
 
     def _write_hcl(self) -> None:
+        """Puts our HCL in place of what cdktf writes: JSON, or HCL that Terraform does not take."""
+        from fairway_constructs.hcl import to_hcl
+
         for stack in self.node.find_all():
             if isinstance(stack, Stack):
-                written = stack.to_hcl_terraform()
+                document = _typed_document(stack)
                 folder = Path(self.outdir, "stacks", stack.node.id)
-                folder.joinpath("cdk.tf").write_text(written["hcl"], encoding="utf-8")
-                metadata = json.dumps(written["metadata"], indent=1)
+                folder.joinpath("cdk.tf").write_text(to_hcl(document), encoding="utf-8")
+                asked = {section: document[section] for section in ("//", "terraform")}
+                metadata = json.dumps(asked, indent=1)
                 folder.joinpath("metadata.json").write_text(metadata, encoding="utf-8")
+
+
+def _typed_document(stack: Stack) -> dict[str, Any]:
+    """The document of a stack, with what says of nested values whether they are blocks."""
+    document: dict[str, Any] = stack.to_terraform()
+    for each in stack.node.find_all():
+        if isinstance(each, Resource | DataSource):
+            *data, type_, name = each.terraform_address.split(".")
+            named = document["data" if data else "resource"][type_]
+            if name in named:  # nobody has given it another address since
+                named[name] = _typed(named[name], each._attributes)
+    return document
+
+
+def _typed(written: Any, made: Any) -> Any:
+    """What was written, in the classes of that from which it was made."""
+    if isinstance(written, dict) and isinstance(made, dict):
+        return type(made)({name: _typed(each, made.get(name)) for name, each in written.items()})
+    if isinstance(written, list) and isinstance(made, list) and len(written) == len(made):
+        return [_typed(*pair) for pair in zip(written, made, strict=True)]
+    return written
 
 
 def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> None:
@@ -90,11 +114,6 @@ def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> None:
                     own.add(aspect)
         else:
             _hand_down(child, [*aspects, *Aspects.of(child).all])
-
-
-def refuse(error: UserError) -> None:
-    """Lets `App.synth` raise this, where cdktf has called us and would pass on its text alone."""
-    _raised.append(error)
 
 
 @jsii.implements(IAspect)
