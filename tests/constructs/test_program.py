@@ -905,6 +905,14 @@ def test_stacks_that_refer_to_each_other_are_refused(tmp_path: Path) -> None:
     assert "`People`" in caught.value.findings[0].hint
 
 
+def test_two_stacks_of_one_id_are_refused(tmp_path: Path) -> None:
+    """The second would be written over the first, without a word."""
+    app, _ = _lab(tmp_path)
+    az.EnvironmentStack(az.Construct(app, "beside"), "lab", location="westeurope")
+    with pytest.raises(UserError, match="two stacks are called `lab`: lab and beside/lab"):
+        app.synth()
+
+
 def test_misspelt_argument_of_a_resource_is_refused(tmp_path: Path) -> None:
     _, lab = _lab(tmp_path)
     vnet = az.Network(lab, address_space="10.40.0.0/16").virtual_network

@@ -24,7 +24,7 @@ from fairway_constructs.cdk.library import (
 from fairway_core.findings import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _CIRCLE = re.compile(r"Cannot add dependency (\S+) to (\S+), because it would cause a circular")
 
@@ -46,11 +46,16 @@ class App(CdktfApp):
     def synth(self) -> None:
         """Writes `stacks/NAME/cdk.tf.json` of each stack, or `cdk.tf` with `hcl_output`.
 
-        Raises UserError for a dependency on what is in another stack, and for two stacks that refer
-        to each other.
+        Raises UserError for a dependency on what is in another stack, for two stacks that refer to
+        each other, and for two of one id, of which cdktf would write the last alone.
         """
         raised.clear()
-        _hand_down(self, Aspects.of(self).all)
+        paths: dict[str, str] = {}
+        for stack in _hand_down(self, Aspects.of(self).all):
+            first = paths.setdefault(stack.node.id, stack.node.path)
+            if first != stack.node.path:
+                message = f"two stacks are called `{stack.node.id}`: {first} and {stack.node.path}"
+                raise UserError.of("id-taken", message, "give one of the two another id")
         try:
             super().synth()
             if self.hcl_output or os.environ.get("SYNTH_HCL_OUTPUT") in ("true", "1"):
@@ -103,8 +108,8 @@ def _typed(written: Any, made: Any) -> Any:
     return written
 
 
-def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> None:
-    """Gives stacks the aspects of what is around them: cdktf asks only those of stacks."""
+def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> Iterator[Stack]:
+    """Yields the stacks, which get the aspects of what is around them: cdktf asks only theirs."""
     for child in scope.node.children:
         if isinstance(child, Stack):
             own = Aspects.of(child)
@@ -112,8 +117,9 @@ def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> None:
             for aspect in aspects:
                 if not any(aspect is each for each in has):
                     own.add(aspect)
+            yield child
         else:
-            _hand_down(child, [*aspects, *Aspects.of(child).all])
+            yield from _hand_down(child, [*aspects, *Aspects.of(child).all])
 
 
 @jsii.implements(IAspect)
