@@ -28,6 +28,7 @@ from fairway_core.environment.values import (
 )
 from fairway_core.findings import UserError, counted
 from fairway_core.resource_ids import GUID, ImageVersionId
+from fairway_core.target import Image as ContainerImage
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
     """A gallery image of your own, which was made from `image` and shares its properties."""
     mounts: tuple[str, ...] = ()
     """Names of file systems that every node mounts."""
-    containers: bool | tuple[Annotated[str, Field(min_length=1)], ...] = False
+    containers: bool | tuple[ContainerImage, ...] = False
     """Run jobs in containers: `true`, or the images that each node pulls when it starts. Every job
     then names an image: Batch takes no others on such a pool."""
 

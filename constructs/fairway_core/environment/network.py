@@ -267,6 +267,18 @@ class Network(Model, defer_build=True):
             )
 
     @rule
+    def _each_network_has_one_peering(self) -> None:
+        names: dict[str, str] = {}
+        for name, peering in self.peerings.items():
+            first = names.setdefault(peering.network.lower(), name)
+            if first != name:
+                raise FieldError(
+                    f"`{first}` is a peering with this network already, and Azure makes no second",
+                    "keep one of the two",
+                    ("peerings", name, "network"),
+                )
+
+    @rule
     def _the_proxy_is_in_reach(self) -> None:
         for address in self.proxy.addresses if self.proxy else ():
             self._require_way_to(address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -203,6 +204,12 @@ class Slurm(Model, defer_build=True):
                         f"name others of `qos:`, or `{_NORMAL}`",
                         ("qos", name, "preempts", index),
                     )
+        try:
+            TopologicalSorter({name: each.preempts for name, each in self.qos.items()}).prepare()
+        except CycleError as error:
+            loop = " preempts ".join(f"`{each}`" for each in reversed(error.args[1]))
+            message = f"{loop}, and Slurm takes no loop"
+            raise FieldError(message, "leave one of them out", ("qos",)) from None
 
 
 class SlurmNodes(Nodes, defer_build=True):
