@@ -4,11 +4,13 @@ import io
 import json
 import os
 import shutil
+import subprocess
 import time
 
 import pytest
 from endings import ends
 from running import MakeRun, RunFairway
+from waiting import PATIENCE
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.clean import removable, remove
@@ -46,6 +48,29 @@ def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunS
     assert (removed.runs, removed.snapshots) == (("one-b",), 1)
     assert removed.size > 0
     assert left() == ["b"]
+
+
+@pytest.mark.parametrize("state", ["running", None])
+def test_program_that_a_killed_supervisor_left_ends_with_its_run(
+    make_run: MakeRun, here: RunFairway, state: str | None
+) -> None:
+    """None is a record that is damaged. What has another run's ID goes on."""
+    run = make_run("job-a", state=state or "")
+    left, other = (
+        subprocess.Popen(
+            ["sleep", "600"], env={**os.environ, "FAIRWAY_RUN": name}, start_new_session=True
+        )
+        for name in (run.id, "job-b")
+    )
+    try:
+        assert here("clean", run.id, "--yes")[0] == 0
+        assert left.wait(PATIENCE) < 0
+        assert other.poll() is None
+    finally:
+        for each in (left, other):
+            each.kill()
+            each.wait()
+    assert not run.folder.exists()
 
 
 @pytest.mark.parametrize("engine", ["local", "ssh"])

@@ -140,7 +140,7 @@ class Engine(outage.Patient):
         raise NotImplementedError
 
     def remove(self, run: RunFolder) -> None:
-        """Removes what lies elsewhere of a run that has ended."""
+        """Removes what there is of a run that has ended, beside its folder here."""
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         """Makes a folder for each run there that was submitted elsewhere; what cannot be read."""

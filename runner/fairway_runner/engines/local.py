@@ -174,6 +174,15 @@ class LocalEngine(Engine):
         control.cancel(run.folder, control.read(run.folder).submission, run.task_name(task))
         control.signal_supervisor(run.folder, signal.SIGHUP)
 
+    def remove(self, run: RunFolder) -> None:
+        """Ends what a killed supervisor has left of a lost run: nobody would find it later."""
+        try:
+            is_lost = run.state_at_end == "lost"
+        except UserError:  # it is damaged
+            is_lost = True
+        if is_lost:
+            _end_all(run)
+
     def nodes(self) -> list[Node]:
         return [Node("localhost", "idle", "127.0.0.1")]
 

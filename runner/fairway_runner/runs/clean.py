@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.outage import brief
 from fairway_runner.runs.records import FINAL_STATES, has_steps, legible_facts, recorded_steps
 from fairway_runner.runs.store import Run, RunStore, refresh_all
@@ -131,7 +130,7 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
 def _remove(run: Run) -> int:
     """Removes a run from its target and from here; the size of its files in bytes."""
     try:
-        if not runs_here(run.record.engine) and not run.is_unsent:
+        if not run.is_unsent:
             run.engine.remove(run)
         size = _size(run.folder)
         # Out of sight at once, so that nobody finds a run with half of its files.
